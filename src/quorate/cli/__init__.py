@@ -1,0 +1,5 @@
+"""One command per verb, one file per command."""
+
+from quorate.cli.app import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,65 @@
+"""What a mechanism is: public parameters, a sampler, its outcome law and its worst case."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.votes import IntArray, Votes
+
+FloatArray = NDArray[np.float64]
+
+NO_ANSWER = -1
+
+
+class Mechanism(ABC):
+    """An aggregation mechanism: a frozen dataclass (keyword-only) of public parameters.
+
+    Everything else (exact local cost, audit, forecast, report) follows from the three abstract methods.
+    Adjacency everywhere: one vote moves between two classes (or to or from "abstain") on every query.
+    """
+
+    name: ClassVar[str]
+    """The name on the command line."""
+
+    releasable: ClassVar[bool] = True
+    """Whether this mechanism's worst case may be the guarantee of a release."""
+
+    @abstractmethod
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        """One noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) where the mechanism refuses.
+
+        rng: the only source of noise (`quorate.noise.secure_rng()`); the same draws give the same answers.
+        """
+
+    @abstractmethod
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        """Natural-log outcome probabilities, shape (queries, classes + 1); the last column is "no answer"."""
+
+    @abstractmethod
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        """Data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf where unbounded."""
+
+    def gaussian_dp(self) -> tuple[float, float] | None:
+        """(mu of the check that every query pays, mu of an answer), where the mechanism is Gaussian-DP; else None."""
+        return None
+
+    def pure_dp(self) -> float | None:
+        """The epsilon of one query under pure differential privacy, where there is one; else None."""
+        return None
+
+    def direct_epsilon(self, *, queries: int, delta: float) -> float | None:
+        """An (epsilon, delta) guarantee for `queries` queries together that no curve expresses; else None."""
+        return None
+
+    def parameters(self) -> dict[str, Any]:
+        """The public parameters by name, as the statement prints them."""
+        fields: dict[str, Any] = self.__dataclass_fields__
+        return {name: getattr(self, name) for name in fields}
+
+
+class TiedMechanism(Mechanism):
+    """A mechanism whose queries share state (sparse vector): charged worst-case only, never query by query."""
