@@ -47,7 +47,7 @@ class Votes:
             allowed = f"at most {teachers}, the number of teachers"
         else:
             wrong = np.flatnonzero(sums != teachers)
-            allowed = f"{teachers}, the number of teachers, in every row (declare abstentions=True where teachers may abstain)"
+            allowed = f"{teachers}, the number of teachers, in every row (or declare abstentions=True)"
         if len(wrong):
             raise InvalidInput(f"counts must sum to {allowed}; row {wrong[0]} sums to {sums[wrong[0]]}.")
         array.setflags(write=False)

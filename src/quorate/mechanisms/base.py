@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,8 +58,7 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """The public parameters by name, as the statement prints them."""
-        fields: dict[str, Any] = self.__dataclass_fields__
-        return {name: getattr(self, name) for name in fields}
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(cast(Any, self))}
 
 
 class TiedMechanism(Mechanism):
