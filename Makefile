@@ -1,0 +1,43 @@
+# The two commands of the README, and what continuous integration adds to them.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+# One thread a process: the processes share the cores already.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test check clean
+
+demo: $(VENV)/installed
+	$(BIN)/quorate demo
+
+test: $(VENV)/test-installed
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: $(VENV)/dev-installed
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/quorate
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+
+$(VENV)/installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+# The exact PyTorch of the tests stands in constraints-test.txt; users get any from 2.6 on.
+$(VENV)/test-installed: pyproject.toml constraints-test.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q "torch==$$(sed -n 's/^torch==//p' constraints-test.txt)"
+	$(BIN)/python -m pip install -q -c constraints-test.txt -e '.[torch,onnx,graph]' --group test
+	touch $@
+
+$(VENV)/dev-installed: $(VENV)/test-installed
+	$(BIN)/python -m pip install -q -c constraints-test.txt --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV)
