@@ -1,0 +1,132 @@
+"""Calibration: how much noise a target epsilon needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, cast
+
+from quorate.accounting.worst_case import worst_case
+from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.mechanisms.base import Mechanism
+
+NOISE_FIELDS = {"sigma1": 1, "sigma2": 1, "gamma": -1, "epsilon_per_query": -1}
+"""Fields that set the noise: 1 where more noise means a larger value, -1 where it means a smaller one."""
+
+_DIGITS = 5
+
+
+def calibrate(
+    mechanism: Mechanism,
+    *,
+    epsilon: float,
+    delta: float,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+) -> Mechanism:
+    """The mechanism with all its noise scaled by one factor, as little as keeps the worst case within `epsilon`.
+
+    mechanism: its shape: the ratio of its noises stays, and everything that is not noise (a threshold) too.
+    The other arguments are those of `worst_case`.
+
+    Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1%
+    less noise. Parameters are rounded to five digits, towards more noise.
+    Errors: `InvalidInput` where a run of this size would drown its votes (noise above one standard deviation
+    per teacher), naming the nearest settings that would not; or where the mechanism has no guarantee or no
+    noise to scale.
+
+    >>> from quorate.mechanisms import GNMax
+    >>> quiet = calibrate(GNMax(sigma2=40), epsilon=0.55, delta=1e-5, queries=40)
+    >>> worst_case(quiet, delta=1e-5, queries=40).epsilon <= 0.55
+    True
+    """
+    epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
+    queries = whole("queries", queries, at_least=1)
+    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"mechanism must be one of quorate.mechanisms, got {mechanism!r}.")
+    if not mechanism.releasable:
+        raise InvalidInput(f"{mechanism.name} gives no guarantee that noise could be calibrated to.")
+    if not _noise(mechanism):
+        raise InvalidInput(f"{mechanism.name} has none of the noise parameters {', '.join(NOISE_FIELDS)} to calibrate.")
+
+    def cost(candidate: Mechanism, count: int = queries) -> float:
+        return worst_case(
+            candidate, queries=count, delta=delta, max_answers=max_answers, teachers=teachers, classes=classes
+        ).epsilon
+
+    low = high = 1.0
+    while cost(_scaled(mechanism, high)) > epsilon:
+        low, high = high, high * 2
+        if high > 1e9:
+            raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
+    while low == high or cost(_scaled(mechanism, low)) <= epsilon:
+        low, high = low / 2, low
+        if low < 1e-9:
+            raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
+    while high / low > 1 + 1e-5:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if cost(_scaled(mechanism, middle)) > epsilon else (low, middle)
+    result = _scaled(mechanism, high)
+    # Only a computed worst case is a guarantee: rounding, or a bound that is not monotone, must not slip past it.
+    while cost(result) > epsilon:
+        high *= 1 + 1e-5
+        result = _scaled(mechanism, high)
+    if teachers is not None and _vote_noise(result) > teachers:
+        _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
+    return result
+
+
+def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
+    loudest = _scaled(mechanism, teachers / _vote_noise(mechanism) / (1 + 1e-4))
+    few, many = 0, queries
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if cost(loudest, middle) <= epsilon else (few, middle)
+    nearest = [f"an epsilon of {_up(cost(loudest), 3):g} for {queries} queries"]
+    if few:
+        nearest.append(f"{few} queries at epsilon {epsilon:g}")
+    raise InvalidInput(
+        f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs vote noise of standard "
+        f"deviation {_vote_noise(result):.4g} for {teachers} teachers; the nearest reachable settings are "
+        f"{' or '.join(nearest)}, or more teachers."
+    )
+
+
+def _noise(mechanism: Mechanism) -> dict[str, float]:
+    names = [field.name for field in dataclasses.fields(cast(Any, mechanism))]
+    values = {name: getattr(mechanism, name) for name in names if name in NOISE_FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+    changes = {
+        name: _up(value * factor, _DIGITS) if NOISE_FIELDS[name] > 0 else _down(value / factor, _DIGITS)
+        for name, value in _noise(mechanism).items()
+    }
+    return dataclasses.replace(cast(Any, mechanism), **changes)
+
+
+def _vote_noise(mechanism: Mechanism) -> float:
+    """Standard deviation of the noise on one count, in votes."""
+    noise = _noise(mechanism)
+    if "sigma2" in noise:
+        return noise["sigma2"]
+    if "gamma" in noise:
+        return math.sqrt(2) / noise["gamma"]
+    if "epsilon_per_query" in noise:
+        return 2 / noise["epsilon_per_query"] * math.pi / math.sqrt(6)  # Gumbel of scale 2/epsilon
+    return noise["sigma1"]
+
+
+def _up(value: float, digits: int) -> float:
+    place = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, place)
+    return rounded if rounded >= value else round(rounded + 10.0**-place, place)
+
+
+def _down(value: float, digits: int) -> float:
+    place = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, place)
+    return rounded if rounded <= value else round(rounded - 10.0**-place, place)

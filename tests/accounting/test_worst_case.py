@@ -1,0 +1,100 @@
+"""The worst case takes the best valid theorem, and never undershoots it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from quorate.accounting.curve import DEFAULT_ORDERS, Curve
+from quorate.accounting.gaussian_dp import gaussian_dp_log_delta
+from quorate.accounting.worst_case import worst_case
+from quorate.checks import InvalidInput
+from quorate.mechanisms import ConfidentGNMax, GNMax
+from quorate.mechanisms.base import FloatArray, Mechanism
+from quorate.votes import IntArray, Votes
+
+MNIST = ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
+ADULT = ConfidentGNMax(threshold=300, sigma1=200, sigma2=40)
+
+
+def test_capped_runs_of_the_paper() -> None:
+    mnist = worst_case(MNIST, queries=640, delta=1e-5, max_answers=283)
+    assert mnist.epsilon == pytest.approx(2.529, abs=5e-4)
+    assert worst_case(ADULT, queries=1500, delta=1e-5, max_answers=538).epsilon == pytest.approx(3.594, abs=5e-4)
+
+
+def test_what_gaussian_dp_saves_over_the_renyi_conversions() -> None:
+    curve = 640 * Curve(DEFAULT_ORDERS, DEFAULT_ORDERS / (2 * 150**2)) + 283 * Curve(
+        DEFAULT_ORDERS, DEFAULT_ORDERS / 40**2
+    )
+    assert curve.epsilon(delta=1e-5)[0] == pytest.approx(2.743, abs=5e-4)
+    assert curve.epsilon(delta=1e-5, conversion="mironov")[0] == pytest.approx(3.159, abs=1e-3)
+
+
+def test_the_returned_epsilon_is_on_the_safe_side() -> None:
+    result = worst_case(MNIST, queries=640, delta=1e-5, max_answers=100)
+    mu = math.sqrt(640 / 150**2 + 200 / 40**2)
+    assert gaussian_dp_log_delta(mu, result.epsilon) < math.log(1e-5)
+
+
+class _Toy(Mechanism):
+    """A mechanism with the claims a test gives it."""
+
+    def __init__(self, *, curve: float = math.inf, pure: float | None = None, direct: float | None = None) -> None:
+        self.curve, self.pure, self.direct = curve, pure, direct
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        raise NotImplementedError
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        raise NotImplementedError
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return orders * self.curve
+
+    def pure_dp(self) -> float | None:
+        return self.pure
+
+    def direct_epsilon(self, *, queries: int, delta: float) -> float | None:
+        return self.direct
+
+
+_Toy.name = "toy"
+
+
+def test_the_minimum_of_all_theorems_wins_and_is_named() -> None:
+    assert worst_case(_Toy(direct=0.5, pure=1.0, curve=1.0), queries=3, delta=1e-5).basis.startswith("direct")
+    assert worst_case(_Toy(direct=9.0, pure=0.1, curve=1.0), queries=3, delta=1e-5).basis.startswith("pure")
+    assert worst_case(_Toy(direct=9.0, pure=3.0, curve=1e-4), queries=3, delta=1e-5).basis.startswith("Rényi")
+
+
+def test_no_bound_is_infinity_and_nan_is_never_a_bound() -> None:
+    assert worst_case(_Toy(), queries=3, delta=1e-5).epsilon == math.inf
+    assert worst_case(_Toy(direct=math.nan), queries=3, delta=1e-5).epsilon == math.inf
+    assert worst_case(_Toy(direct=-1.0), queries=3, delta=1e-5).epsilon == math.inf
+
+
+def test_monotone_in_queries_delta_and_noise() -> None:
+    def epsilon(sigma2: float, queries: int, delta: float) -> float:
+        return worst_case(GNMax(sigma2=sigma2), queries=queries, delta=delta).epsilon
+
+    assert epsilon(40, 0, 1e-5) == 0
+    assert epsilon(40, 10, 1e-5) < epsilon(40, 11, 1e-5) < epsilon(39, 11, 1e-5) < epsilon(39, 11, 1e-6)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, "3", math.nan])
+def test_bad_counts_are_refused(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="queries"):
+        worst_case(MNIST, queries=bad, delta=1e-5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="max_answers"):
+        worst_case(MNIST, queries=3, delta=1e-5, max_answers=bad)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="teachers"):
+        worst_case(MNIST, queries=3, delta=1e-5, teachers=bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -1e-5, math.nan, True, "1e-5"])
+def test_bad_delta_is_refused(bad: object) -> None:
+    with pytest.raises(InvalidInput, match="delta"):
+        worst_case(MNIST, queries=3, delta=bad)  # type: ignore[arg-type]
