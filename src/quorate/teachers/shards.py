@@ -1,0 +1,105 @@
+"""The private data in as many pieces as there are teachers, read one piece at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+
+from quorate.checks import InvalidInput, whole
+
+
+class Shard(Protocol):
+    """One teacher's rows, cheap to send to a worker that loads them."""
+
+    def load(self) -> tuple[Any, NDArray[np.int64]]:
+        """The rows and their class indices."""
+        ...
+
+
+class Shards(Protocol):
+    """The private data, one shard per teacher."""
+
+    classes: NDArray[Any]
+    n_teachers: int
+    sizes: NDArray[np.int64]
+
+    def shard(self, index: int) -> Shard:
+        """The shard of teacher `index`."""
+        ...
+
+
+@dataclass(frozen=True)
+class LoadedShard:
+    """Rows that are already in memory."""
+
+    X: Any
+    y: NDArray[np.int64]
+
+    def load(self) -> tuple[Any, NDArray[np.int64]]:
+        """The rows and their class indices."""
+        return self.X, self.y
+
+
+class ArrayShards:
+    """Shards of arrays in memory: rows `X`, labels `y`, and the teacher of every row.
+
+    Raises `InvalidInput` for lengths that differ, labels that are not in `classes`, more teachers than rows, and
+    an assignment that names teachers that do not exist.
+    """
+
+    def __init__(
+        self, X: Any, y: ArrayLike, assignment: ArrayLike, *, n_teachers: int, classes: ArrayLike | int
+    ) -> None:
+        self.classes = class_list(classes)
+        self.n_teachers = whole("n_teachers", n_teachers, at_least=1)
+        self.X = X if hasattr(X, "shape") else np.asarray(X)
+        self.y = class_indices(y, self.classes)
+        teachers = np.asarray(assignment)
+        rows = self.X.shape[0]
+        if not rows == len(self.y) == len(teachers) or teachers.ndim != 1:
+            raise InvalidInput(
+                f"X, y and assignment must have one entry per row, got {rows}, {len(self.y)} and {len(teachers)}."
+            )
+        if teachers.dtype.kind not in "iu" or (rows and not 0 <= teachers.min() <= teachers.max() < self.n_teachers):
+            raise InvalidInput(f"assignment must be integers from 0 to {self.n_teachers - 1}, one per row.")
+        if self.n_teachers > rows:
+            raise InvalidInput(f"n_teachers must be at most {rows}, the number of private rows, got {self.n_teachers}.")
+        self.sizes = np.bincount(teachers, minlength=self.n_teachers).astype(np.int64)
+        self._order = np.argsort(teachers, kind="stable")
+        self._start = np.concatenate([[0], np.cumsum(self.sizes)])
+
+    def shard(self, index: int) -> LoadedShard:
+        """The rows of teacher `index`, in the order of the data."""
+        rows = self._order[self._start[index] : self._start[index + 1]]
+        return LoadedShard(_safe_indexing(self.X, rows), self.y[rows])
+
+
+def class_list(classes: ArrayLike | int) -> NDArray[Any]:
+    """The labels as an array without repetitions; a number m stands for the labels 0 to m - 1."""
+    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+        return np.arange(whole("classes", classes, at_least=2))
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2 or len(np.unique(labels)) != len(labels):
+        raise InvalidInput(f"classes must be a list of at least 2 different labels, got {classes!r}.")
+    return labels
+
+
+def class_indices(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels as indices into `classes`. Raises `InvalidInput` for a label that is not listed."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InvalidInput(f"y must have the shape (rows,), got {labels.shape}.")
+    order = np.argsort(classes, kind="stable")
+    try:
+        place = np.searchsorted(classes, labels, sorter=order).clip(0, len(classes) - 1)
+        indices = order[place]
+        unknown = classes[indices] != labels
+    except TypeError:
+        raise InvalidInput(f"y must hold labels like {classes[0]!r}, got values of type {labels.dtype}.") from None
+    if np.any(unknown):
+        raise InvalidInput(f"y holds the label {labels[unknown][0]!r}, which is not among the classes {list(classes)}.")
+    return indices.astype(np.int64)
