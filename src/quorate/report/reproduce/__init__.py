@@ -1,0 +1,32 @@
+"""The tables of the papers, recomputed: one file per paper, one row here.
+
+`quorate reproduce NAME` prints what `PAPERS[NAME]` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from quorate.checks import InvalidInput
+from quorate.report.reproduce import pate_2017, pate_2018
+from quorate.report.reproduce.table import Table
+
+PAPERS: dict[str, Callable[[Path | None], list[Table]]] = {
+    "pate-2017": pate_2017.tables,
+    "pate-2018": pate_2018.tables,
+}
+"""Paper by name → function of the data folder (None: where `QUORATE_DATA` says) that returns its tables."""
+
+
+def reproduce(paper: str, *, data: Path | None = None) -> list[Table]:
+    """The tables of one paper, recomputed from the published votes.
+
+    Errors: `InvalidInput` for an unknown paper, or where the votes are not found.
+    """
+    if paper not in PAPERS:
+        raise InvalidInput(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}.")
+    return PAPERS[paper](data)
+
+
+__all__ = ["PAPERS", "Table", "reproduce"]
