@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quorate.votes import IntArray, Votes
+
+if TYPE_CHECKING:
+    from quorate.mechanisms.noisy_argmax import NoisyArgmax
 
 FloatArray = NDArray[np.float64]
 
@@ -54,6 +57,17 @@ class Mechanism(ABC):
 
     def direct_epsilon(self, *, queries: int, delta: float) -> float | None:
         """An (epsilon, delta) guarantee for `queries` queries together that no curve expresses; else None."""
+        return None
+
+    def for_queries(self, rows: NDArray[np.intp]) -> Mechanism:
+        """The mechanism for `votes[rows]`: itself, unless its parameters hold one row per query."""
+        return self
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax | None:
+        """The mechanism on these votes as an argmax of counts plus independent noise, where it is one; else None.
+
+        A faster way to the exact cost, never a different answer: the outcome law must be `log_probabilities`.
+        """
         return None
 
     def parameters(self) -> dict[str, Any]:
