@@ -1,0 +1,145 @@
+"""Propose-test-release: the exact plurality where it is privately known that no single vote decides it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy.special import log_ndtr, ndtri
+
+from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from quorate.mechanisms.composition import gaussian_checks_epsilon, pure_checks_epsilon
+from quorate.mechanisms.instability import distance_to_instability
+from quorate.mechanisms.laplace_check import laplace_log_above
+from quorate.noise import require_rng
+from quorate.votes import IntArray, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposeTestRelease(Mechanism):
+    """If d + noise > threshold: the exact plurality, else no answer; d is the distance to instability.
+
+    threshold: w, in moved votes, above 0. Exactly one noise: `epsilon_per_query` (Laplace of scale
+    1/epsilon_per_query) or `sigma1` (Gaussian of that standard deviation), each above 0.
+
+    Guarantee: d changes by at most 1 with a vote moved, and where the plurality changes with it, d is 0 on both
+    sides, so that an answer passes with probability f = exp(-epsilon_per_query * threshold) / 2 or
+    Phi(-threshold / sigma1) only. `queries` answers are (epsilon, delta + queries * f)-DP where the checks
+    alone are (epsilon, delta)-DP: one query is exactly (epsilon_per_query, f)-DP; Gaussian checks are
+    sqrt(queries) / sigma1 Gaussian-DP. Valid for adaptive queries. No Rényi or pure guarantee exists.
+    Proof: where the plurality differs between neighbours, both refuse with the same probability 1 - f; draw
+    those coins first. Outside an event of probability at most queries * f, *equal on both sides*, every answer is
+    a function of its check alone.
+    Errors: `InvalidInput` where a parameter is not a finite number above 0, or not exactly one noise is given.
+    Source: Dwork and Lei 2009 (propose-test-release); MATH.md E (i).
+
+    >>> mechanism = ProposeTestRelease.for_delta(epsilon_per_query=1.0, delta_per_query=1e-6)
+    >>> mechanism.direct_epsilon(queries=1, delta=1e-6)
+    1.0
+    """
+
+    name: ClassVar[str] = "propose-test-release"
+
+    threshold: float
+    epsilon_per_query: float | None = None
+    sigma1: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", positive("threshold", self.threshold))
+        if (self.epsilon_per_query is None) == (self.sigma1 is None):
+            raise InvalidInput(
+                "epsilon_per_query or sigma1 must be given, one of the two, "
+                f"got epsilon_per_query={self.epsilon_per_query!r} and sigma1={self.sigma1!r}."
+            )
+        if self.epsilon_per_query is not None:
+            object.__setattr__(self, "epsilon_per_query", positive("epsilon_per_query", self.epsilon_per_query))
+        if self.sigma1 is not None:
+            object.__setattr__(self, "sigma1", positive("sigma1", self.sigma1))
+
+    @classmethod
+    def for_delta(cls, *, epsilon_per_query: float, delta_per_query: float) -> Self:
+        """The Laplace form whose one query is (epsilon_per_query, delta_per_query)-DP; delta_per_query below 1/2."""
+        epsilon, delta = positive("epsilon_per_query", epsilon_per_query), fraction("delta_per_query", delta_per_query)
+        if not delta < 0.5:
+            raise InvalidInput(f"delta_per_query must be below 1/2, got {delta_per_query!r}.")
+        # A hair above the formula, so that rounding cannot put the failure above delta_per_query.
+        return cls(threshold=(1e-11 - math.log(2 * delta)) / epsilon, epsilon_per_query=epsilon)
+
+    @classmethod
+    def for_budget(cls, *, epsilon: float, delta: float, queries: int) -> Self:
+        """The form that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
+
+        One half of delta is spent on failures and one on the checks.
+        """
+        epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
+        queries = whole("queries", queries, at_least=1)
+        share = delta / 2 / queries
+
+        def gaussian(sigma: float) -> Self:
+            return cls(threshold=-float(ndtri(share)) * sigma * (1 + 1e-9), sigma1=sigma)
+
+        def laplace(scale: float) -> Self:
+            return cls(threshold=-math.log(2 * share) * scale * (1 + 1e-9), epsilon_per_query=1 / scale)
+
+        fitted: list[Self] = []
+        for form in (gaussian, laplace):
+            low, high = 0.0, 1.0
+            while form(high).direct_epsilon(queries=queries, delta=delta) > epsilon:
+                low, high = high, high * 2
+            while high - low > 1e-6 * high:
+                middle = (low + high) / 2
+                over = form(middle).direct_epsilon(queries=queries, delta=delta) > epsilon
+                low, high = (middle, high) if over else (low, middle)
+            fitted.append(form(high))
+        return min(fitted, key=lambda mechanism: mechanism.threshold)
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        rng = require_rng(rng)
+        distance = distance_to_instability(votes)
+        if self.epsilon_per_query is not None:
+            check = distance + rng.laplace(scale=1 / self.epsilon_per_query, size=votes.queries)
+        else:
+            assert self.sigma1 is not None
+            check = distance + rng.normal(scale=self.sigma1, size=votes.queries)
+        return np.where(check > self.threshold, votes.plurality, NO_ANSWER)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        passed, refused = self._log_check(distance_to_instability(votes).astype(np.float64) - self.threshold)
+        result = np.full((votes.queries, votes.classes + 1), -np.inf)
+        result[np.arange(votes.queries), votes.plurality] = passed
+        result[:, -1] = refused
+        return result
+
+    def _log_check(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.epsilon_per_query is not None:
+            return laplace_log_above(margin, 1 / self.epsilon_per_query)
+        assert self.sigma1 is not None
+        return np.asarray(log_ndtr(margin / self.sigma1)), np.asarray(log_ndtr(-margin / self.sigma1))
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        # An answer that is possible on one side only has an infinite Rényi divergence, however rare it is.
+        return np.full(np.shape(orders), np.inf)
+
+    def failure(self, *, queries: int) -> float:
+        """The part of delta that `queries` queries spend on answers to unstable ones: at most this, rounded upward."""
+        passed, _ = self._log_check(np.array([-self.threshold]))
+        return whole("queries", queries) * math.exp(float(passed[0])) * (1 + 1e-12)
+
+    def direct_epsilon(self, *, queries: int, delta: float) -> float:
+        """The epsilon of `queries` queries at `delta`; inf where delta is not above `failure`."""
+        queries, delta = whole("queries", queries), fraction("delta", delta)
+        if queries == 0:
+            return 0.0
+        remaining = delta - self.failure(queries=queries)
+        if not remaining >= 0:
+            return math.inf
+        log_delta = math.log(remaining) if remaining > 0 else -math.inf
+        if self.epsilon_per_query is not None:
+            return pure_checks_epsilon(self.epsilon_per_query, checks=queries, log_delta=log_delta)
+        assert self.sigma1 is not None
+        if log_delta == -math.inf:
+            return math.inf
+        return gaussian_checks_epsilon(math.sqrt(queries) / self.sigma1, log_delta=log_delta)
