@@ -1,0 +1,231 @@
+"""Which teacher sees which record: a keyed hash of the record's own identity, so that one record moves one teacher.
+
+In memory and in files larger than memory the same SQL expression decides, so both always agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from quorate.checks import InvalidInput, whole
+
+KEY_BYTES = 32
+_BLOCK = 64  # SHA-256's block, to which HMAC pads its key
+_MISSING = "chr(30)"
+_BETWEEN = "chr(31)"
+_SMALL_INTEGERS = {
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "HUGEINT",
+}
+_NUMBERS = {"FLOAT", "DOUBLE"}
+
+
+def new_key() -> bytes:
+    """A fresh secret key of a partition. It belongs in private/: who has it can tell each record's teacher.
+
+    The guarantee does not rest on it; secrecy keeps an adversary from crowding chosen records into one teacher.
+    """
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def key_from_seed(seed: int) -> bytes:
+    """The key of a repeatable run: the same seed splits the same data alike. Known to whoever knows the seed.
+
+    >>> key_from_seed(7) == key_from_seed(7) != key_from_seed(8)
+    True
+    """
+    seed = whole("seed", seed)
+    return hashlib.sha256(b"quorate partition " + str(seed).encode()).digest()
+
+
+def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[np.int64]:
+    """The teacher of every row, decided by the row's own identity and nothing else.
+
+    identities: one identity per row (a list, 1-D array or Series of user or record numbers), or the records
+        themselves (DataFrame or array of two and more dimensions), whose identity is then all of their content.
+    key: secret bytes, at least 16, such as `new_key()` gives.
+    Returns teachers, integers from 0 to n_teachers - 1, shape (rows,).
+
+    Guarantee: adding or removing a row leaves the teacher of all other rows as it was. Rows of equal identity go
+    to the same teacher: with user numbers, one user is one teacher's; with whole records, duplicates stay together.
+    *Changing* a record's content where content is the identity is one removal and one addition and may touch two
+    teachers; where a number is the identity, it touches one.
+    Numbers count by their value: 7, 7.0 and the text " 7" are one identity. NaN, None and "" are one as well.
+    Raises `InvalidInput` for a short key, less than one teacher, and identities without rows' shape.
+
+    >>> first = assign_teachers([101, 102, 103], 10, key=bytes(32))
+    >>> later = assign_teachers([101, 103], 10, key=bytes(32))
+    >>> bool((first[[0, 2]] == later).all())
+    True
+    """
+    table = _as_arrow(identities)
+    connection = duckdb.connect()
+    try:
+        connection.register("records", table)
+        columns = describe_columns(connection, "records")
+        teacher = teacher_sql(identity_sql(columns), n_teachers, key=key)
+        found = connection.execute(f"SELECT {teacher} AS teacher FROM records").fetchnumpy()["teacher"]
+    finally:
+        connection.close()
+    return np.asarray(found, dtype=np.int64)
+
+
+def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]:
+    """A random split of a fixed array of `n` rows into shards of equal size (give or take one).
+
+    Returns teachers, integers from 0 to n_teachers - 1, shape (n,).
+
+    Guarantee: the split depends on (n, n_teachers, seed) alone, so *replacing* the content of one row touches one
+    teacher. Adding or removing a row is not covered: it moves others. Use `assign_teachers` for that.
+    """
+    n = whole("n", n, at_least=1)
+    n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    if n_teachers > n:
+        raise InvalidInput(f"n_teachers must be at most {n}, the number of rows, got {n_teachers}.")
+    order = np.random.default_rng(whole("seed", seed)).permutation(n)
+    teachers = np.empty(n, np.int64)
+    teachers[order] = np.arange(n) % n_teachers
+    return teachers
+
+
+def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
+    """Names and DuckDB types of the columns of a relation (a table name or a table function call)."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return [(str(name), str(kind)) for name, kind, *_ in rows]
+
+
+def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
+    """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
+
+    The form of a cell depends on that cell and the column's declared type alone, never on other rows: a type that
+    were guessed from all rows would let one added record rewrite, and so move, every other.
+    """
+    if not columns:
+        raise InvalidInput("identities must have at least one column, got none.")
+    cells = [cell_sql(name, kind) for name, kind in columns]
+    return cells[0] if len(cells) == 1 else f"concat_ws({_BETWEEN}, {', '.join(cells)})"
+
+
+def cell_sql(name: str, kind: str) -> str:
+    """SQL text expression for one cell: numbers by value, text without outer spaces, one sign for missing."""
+    cell = quoted(name)
+    if kind in _SMALL_INTEGERS:
+        text = f"{cell}::VARCHAR || '.0'"
+    elif kind in _NUMBERS or kind.startswith("DECIMAL"):
+        text = _number_sql(f"{cell}::DOUBLE")
+    elif kind == "VARCHAR" or kind.startswith("ENUM"):
+        trimmed = f"nullif(trim({cell}::VARCHAR), '')"
+        # Long digit strings would lose their last digits as floating-point numbers, and merge users.
+        whole_number = f"regexp_full_match({trimmed}, '-?[0-9]{{1,18}}')"
+        number = f"TRY_CAST({trimmed} AS DOUBLE)"
+        text = (
+            f"CASE WHEN {whole_number} THEN TRY_CAST({trimmed} AS BIGINT)::VARCHAR || '.0' "
+            f"WHEN {number} IS NULL THEN {trimmed} ELSE {_number_sql(number)} END"
+        )
+    else:
+        text = f"{cell}::VARCHAR"
+    return f"coalesce({text}, {_MISSING})"
+
+
+def teacher_sql(identity: str, n_teachers: int, *, key: bytes) -> str:
+    """SQL integer expression: HMAC-SHA256 of the identity under `key`, modulo the number of teachers.
+
+    60 bits of the hash are used; the bias of the modulo is below n_teachers / 2**60.
+    """
+    n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
+        size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+        raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
+    padded = key.ljust(_BLOCK, b"\0")
+    inner = f"unhex('{bytes(byte ^ 0x36 for byte in padded).hex()}')"
+    outer = f"unhex('{bytes(byte ^ 0x5C for byte in padded).hex()}')"
+    digest = f"sha256({outer} || unhex(sha256({inner} || encode({identity}))))"
+    return f"(('0x' || substr({digest}, 1, 15))::BIGINT % {n_teachers})"
+
+
+def quoted(name: str) -> str:
+    """A column's name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _number_sql(number: str) -> str:
+    # Adding 0 turns -0.0 into 0.0; NaN becomes missing.
+    return f"CASE WHEN isnan({number}) THEN NULL ELSE ({number} + 0.0)::VARCHAR END"
+
+
+def _as_arrow(identities: Any) -> pa.Table:
+    if isinstance(identities, pa.Table):
+        return identities
+    if isinstance(identities, pd.Series):
+        identities = identities.to_frame()
+    if isinstance(identities, pd.DataFrame):
+        return _frame_as_arrow(identities)
+    if hasattr(identities, "tocsr"):
+        return pa.table({"record": _row_digests(identities.tocsr())})
+    array = np.asarray(identities)
+    if array.ndim == 0:
+        raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
+    if array.ndim > 2:
+        array = array.reshape(len(array), -1)
+    if array.dtype.kind not in "biuf":
+        return _frame_as_arrow(pd.DataFrame(array))
+    columns = array[:, None] if array.ndim == 1 else array
+    return pa.table({f"c{place}": np.ascontiguousarray(columns[:, place]) for place in range(columns.shape[1])})
+
+
+def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
+    arrays = []
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        if column.dtype == object:
+            # Mixed cells (text beside numbers) have no common type: their text stands for them.
+            column = column.map(_text, na_action="ignore").astype("string")
+        arrays.append(pa.array(column, from_pandas=True))
+    return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _row_digests(rows: Any) -> list[str]:
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    values = rows.data.astype(np.float64)
+    pieces = zip(np.split(rows.indices, rows.indptr[1:-1]), np.split(values, rows.indptr[1:-1]), strict=True)
+    return [hashlib.sha256(places.astype("<i8").tobytes() + data.tobytes()).hexdigest() for places, data in pieces]
+
+
+def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
+    """The sentence of a privacy statement that says what one teacher's change stands for.
+
+    by: the column of user numbers, where rows were partitioned by user. fixed: a `random_partition`.
+    """
+    if by is not None:
+        return f"Two data sets are neighbours when they differ in all the rows of one value of {by!r}, in any way."
+    if fixed:
+        return "Two data sets are neighbours when they have equally many rows and differ in the content of one."
+    return (
+        "Two data sets are neighbours when one has one record more than the other; "
+        "changing a record's content counts as removing one and adding one."
+    )

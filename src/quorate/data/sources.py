@@ -1,0 +1,295 @@
+"""Tables on disk, CSV or Parquet, read by DuckDB a piece at a time, so that they may be larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from quorate.checks import InvalidInput
+from quorate.data.partition import describe_columns, quoted
+
+# The header-less tables that many know by name; a `.names` file beside the table says the same for others.
+KNOWN_NAMES = {
+    "adult": [
+        *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
+        *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
+    ]
+}
+_MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+_PARQUET = b"PAR1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
+
+    columns: names in order. types: DuckDB's types (all VARCHAR for CSV). named: False where the file has no header
+    and nobody named its columns (they are then column0, column1, ...).
+    """
+
+    path: Path
+    kind: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    named: bool
+    relation: str
+
+    def __repr__(self) -> str:
+        return f"Table({str(self.path)!r}, {self.kind}, {len(self.columns)} columns)"
+
+    @property
+    def typed_columns(self) -> list[tuple[str, str]]:
+        """(name, DuckDB type) of every column, in order."""
+        return list(zip(self.columns, self.types, strict=True))
+
+    def column(self, which: str | int, *, what: str = "column") -> str:
+        """The name of a column that is given by name or by position (-1 is the last).
+
+        Raises `InvalidInput` that lists the columns where there is none.
+        """
+        if isinstance(which, str) and which in self.columns:
+            return which
+        if not isinstance(which, bool) and re.fullmatch(r"-?\d+", str(which)):
+            place = int(which)
+            if -len(self.columns) <= place < len(self.columns):
+                return self.columns[place]
+        hint = "" if self.named else " (the file has no header: give --names, or the position of the column)"
+        raise InvalidInput(
+            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}."
+        )
+
+    def select(self, columns: Sequence[str] | None = None) -> str:
+        """SQL query of the cleaned cells: text trimmed, the usual signs for missing values turned into NULL."""
+        signs = ", ".join(f"'{sign}'" for sign in _MISSING)
+        kinds = dict(self.typed_columns)
+        cells = []
+        for name in self.columns if columns is None else columns:
+            cell = quoted(name)
+            if kinds[name] == "VARCHAR":
+                text = f"nullif(trim({cell}), '')"
+                cell = f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
+            cells.append(cell)
+        return f"SELECT {', '.join(cells)} FROM {self.relation}"
+
+    def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The table, or some of its columns, in memory."""
+        return self.frame(self.select(columns))
+
+    def rows(self) -> int:
+        """Number of rows, without reading them into memory."""
+        return int(self.fetch(f"SELECT count(*) FROM {self.relation}")[0][0])
+
+    def label_counts(self, column: str) -> dict[str | None, int]:
+        """How often each label of `column` occurs, None standing for missing. Private where the table is."""
+        return dict(
+            self.fetch(f"SELECT label, count(*) FROM ({self.label_query(column)}) GROUP BY label ORDER BY label")
+        )
+
+    def labels(self, column: str) -> pd.Series:
+        """The labels of `column` as text (7 and 7.0 are both "7"), shape (rows,); missing ones are None."""
+        labels = self.frame(self.label_query(column))["label"].astype(object)
+        return labels.where(labels.notna(), None)
+
+    def label_query(self, column: str) -> str:
+        """SQL query with one column, `label`: the labels of `column` as text."""
+        label = label_sql(column, dict(self.typed_columns)[column])
+        return f"SELECT {label} AS label FROM ({self.select([column])})"
+
+    def frame(self, sql: str) -> pd.DataFrame:
+        """The answer of SQL on the table; what the file cannot give becomes one sentence."""
+        return self._run(sql, lambda answer: answer.df())
+
+    def fetch(self, sql: str) -> list[Any]:
+        """The answer's rows as tuples."""
+        return self._run(sql, lambda answer: answer.fetchall())
+
+    def _run(self, sql: str, take: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
+        connection = duckdb.connect()
+        try:
+            # Rows are read only while they are taken: a bad line far down shows here, not in execute.
+            return take(connection.execute(sql))
+        except duckdb.Error as error:
+            raise unreadable(self.path, error) from error
+        finally:
+            connection.close()
+
+
+def open_table(
+    path: str | os.PathLike[str], *, names: Sequence[str] | str | None = None, header: bool | None = None
+) -> Table:
+    """Look at a CSV or Parquet file (also compressed, or a folder of Parquet files) and say how it is read.
+
+    names: column names of a CSV without header: a list, "a,b,c", the path of a file of names (one per line, or
+        `name: description` as in the UCI archive, whose last column, the class, it does not name), or a name known
+        here ("adult"). Default: the header; without one, a `.names` file beside the table, then column0, column1, ...
+    header: whether the first row of a CSV holds names; default: found out from the rows.
+    Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
+    or do not fit.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InvalidInput(f"There is no file {place}.")
+    if place.is_dir():
+        parts = sorted(place.rglob("*.parquet"))
+        if not parts:
+            raise InvalidInput(f"{place} is a folder without Parquet files.")
+        return _open_parquet(place, [part.as_posix() for part in parts])
+    try:
+        with open(place, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise InvalidInput(f"{place} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    if not start:
+        raise InvalidInput(f"{place} is empty.")
+    if start == _PARQUET:
+        return _open_parquet(place, [place.as_posix()])
+    return _open_csv(place, names=names, header=header)
+
+
+def _open_parquet(place: Path, parts: list[str]) -> Table:
+    relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    try:
+        columns = describe_columns(duckdb.connect(), relation)
+    except duckdb.Error as error:
+        raise unreadable(place, error) from error
+    return _checked(place, "parquet", columns, named=True, relation=relation)
+
+
+def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None) -> Table:
+    packed = place.suffix in (".gz", ".zst") or None
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(place.suffix, "none")
+    known = f", header = {str(header).lower()}" if header is not None else ""
+    source = f"{literal(place.as_posix())}, compression = '{compression}'"
+    try:
+        # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
+        answer = duckdb.connect().execute(f"FROM sniff_csv({source}{known})")
+        found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
+    except duckdb.Error as error:
+        raise unreadable(place, error, note="Is it gzip?" if packed else "") from error
+    has_header = bool(found["HasHeader"]) if header is None else header
+    options = {
+        "delim": found["Delimiter"],
+        # Quotes may first occur below the rows that were looked at.
+        "quote": '"' if found["Quote"] == "(empty)" else found["Quote"],
+        "escape": '"' if found["Escape"] == "(empty)" else found["Escape"],
+        "comment": "" if found["Comment"] == "(empty)" else found["Comment"],
+    }
+    settings = ", ".join(f"{key} = {literal(value)}" for key, value in options.items())
+    base = f"{source}, {settings}, skip = {found['SkipRows']}, header = {str(has_header).lower()}, auto_detect = false"
+    own = [str(column["name"]) for column in found["Columns"]]
+    given = resolve_names(names, place=place, columns=len(own)) if names is not None or not has_header else None
+    if given is None:
+        given = own if has_header else [f"column{number}" for number in range(len(own))]
+    if len(given) != len(own):
+        raise InvalidInput(f"{place} has {len(own)} columns, but {len(given)} names were given.")
+    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
+    relation = f"read_csv({base}, columns = {{{cells}}})"
+    named = has_header or given[0] != "column0"
+    table = _checked(place, "csv", [(name, "VARCHAR") for name in given], named=named, relation=relation)
+    if not table.fetch(f"SELECT 1 FROM {relation} LIMIT 1"):
+        raise InvalidInput(f"{place} has no rows.")
+    return table
+
+
+def _checked(place: Path, kind: str, columns: Sequence[tuple[str, str]], *, named: bool, relation: str) -> Table:
+    names = [name for name, _ in columns]
+    # DuckDB's names are equal where only case differs.
+    lowered = [name.lower() for name in names]
+    twice = next((name for name in names if lowered.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{place} has more than one column named {twice!r}.")
+    types = tuple(type_name for _, type_name in columns)
+    return Table(path=place, kind=kind, columns=tuple(names), types=types, named=named, relation=relation)
+
+
+def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: int) -> list[str] | None:
+    """Column names from whatever the user gave (see `open_table`); None where nothing is known."""
+    stem = place.name.split(".")[0]
+    if names is None:
+        beside = place.with_name(f"{stem}.names")
+        if beside.is_file():
+            found = _names_of_file(beside, columns=columns)
+            return found if len(found) == columns else None
+        known = KNOWN_NAMES.get(stem.lower(), [])
+        return list(known) if len(known) == columns else None
+    if not isinstance(names, str):
+        return [str(name) for name in names]
+    if names in KNOWN_NAMES:
+        return list(KNOWN_NAMES[names])
+    if "," not in names and Path(names).is_file():
+        return _names_of_file(Path(names), columns=columns)
+    return [name.strip() for name in names.split(",")]
+
+
+def _names_of_file(file: Path, *, columns: int) -> list[str]:
+    lines = [line.strip() for line in file.read_text(errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("|")]
+    described = [match[1].strip() for line in lines if (match := re.match(r"([^:,]+):", line))]
+    if described:
+        known = next((known for known in KNOWN_NAMES.values() if known[:-1] == described), None)
+        last = known[-1] if known else "class"
+        return [*described, last] if len(described) == columns - 1 else described
+    return [name.strip() for line in lines for name in line.split(",")]
+
+
+def label_sql(column: str, kind: str) -> str:
+    """SQL text expression of a label: 7, 7.0 and "7" are one label, text stays as it is."""
+    cell = quoted(column)
+    if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
+        return (
+            f"CASE WHEN isnan({cell}::DOUBLE) THEN NULL ELSE regexp_replace(({cell}::DOUBLE)::VARCHAR, '\\.0$', '') END"
+        )
+    return f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
+
+
+def literal(text: str) -> str:
+    """Text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def same_content(first: Table, second: Table) -> bool:
+    """Whether two tables are one file, or files of identical bytes."""
+    if os.path.samefile(first.path, second.path):
+        return True
+    if first.path.is_dir() or second.path.is_dir() or first.path.stat().st_size != second.path.stat().st_size:
+        return False
+    return digest_of_file(first.path) == digest_of_file(second.path)
+
+
+def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:
+    """Checksum of a file's bytes; with a key, one that does not let others test guesses about the content."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32, key=key))
+    return digest.hexdigest()
+
+
+def with_names(table: Table, names: Sequence[str]) -> Table:
+    """The same Parquet or CSV table under other column names."""
+    if table.kind != "csv":
+        raise InvalidInput(f"{table.path} is Parquet and has names of its own.")
+    old = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in table.columns)
+    new = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    return replace(table, columns=tuple(names), relation=table.relation.replace(old, new), named=True)
+
+
+def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput:
+    """One sentence for what DuckDB could not read; the offending line itself is private and left out."""
+    first = str(error).splitlines()[0].strip().rstrip(".")
+    if "Invalid unicode" in str(error):
+        reason = "it is not UTF-8 text"
+    elif first.startswith("Invalid Input Error: Error when sniffing"):
+        reason = "its rows do not share one form"
+    else:
+        reason = re.sub(r"^[A-Za-z /]*Error: ", "", first)
+    wrong = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", str(error))
+    if wrong:
+        reason = f"{reason}, {wrong[1]} columns expected, {wrong[2]} found"
+    return InvalidInput(f"{place} cannot be read as CSV or Parquet: {reason}. {note}".strip())
