@@ -16,11 +16,6 @@ SCHEMA = "quorate-statement/1"
 
 Unit = Literal["record", "user"]
 
-ADJACENCY = {
-    "record": "add, remove or replace one record: it belongs to one teacher, which may change arbitrarily",
-    "user": "add, remove or replace all records of one user: they belong to one teacher, which may change arbitrarily",
-}
-
 SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
 ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
 
@@ -74,8 +69,9 @@ class Statement:
     guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
     nothing may be claimed, and then `not_private` says why in one sentence.
     estimates: `Sanitized` numbers, published beside the guarantee and marked as estimates.
-    rounds: what was asked. unit: "record" or "user" (with `unit_column`). noise_is_secure: whether the noise came from
-    the cryptographic source. tuned: parameter → what it was chosen on, never the private votes.
+    rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
+    are neighbours, in one sentence. noise_is_secure: whether the noise came from
+    the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the private votes.
 
     Errors: `InvalidInput` for a data-dependent (`Local`) epsilon, a guarantee beside a reason why there is none,
     a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
@@ -89,10 +85,12 @@ class Statement:
     teachers: int
     classes: tuple[str, ...]
     unit: Unit
+    adjacency: str
     noise_is_secure: bool
     unit_column: str | None = None
     not_private: str | None = None
     estimates: tuple[Sanitized, ...] = ()
+    remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
@@ -105,7 +103,7 @@ class Statement:
             )
         if any(type(estimate) is not Sanitized for estimate in self.estimates):
             raise InvalidInput("A statement accepts sanitized numbers alone as its estimates.")
-        if self.unit not in ADJACENCY:
+        if self.unit not in ("record", "user"):
             raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
         if not self.noise_is_secure and self.not_private is None:
             object.__setattr__(self, "not_private", NOT_PRIVATE_NOISE)
@@ -151,11 +149,12 @@ class Statement:
             "schema": self.schema,
             "private": self.private,
             "not_private": self.not_private,
+            "remarks": list(self.remarks),
             "guarantee": guarantee,
             "estimates": [{"kind": estimate.kind, **asdict(estimate)} for estimate in self.estimates],
             "unit_of_privacy": self.unit,
             "unit_column": self.unit_column,
-            "adjacency": ADJACENCY[self.unit],
+            "adjacency": self.adjacency,
             "trust_model": "central: the operator sees the private data, the public sees release/ alone",
             "teachers": self.teachers,
             "classes": list(self.classes),

@@ -1,0 +1,130 @@
+"""The steps that a run on disk and an estimator in memory share: from teachers' votes to a student and a statement."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from quorate.accounting.statement import Statement, round_up
+from quorate.checks import InvalidInput
+from quorate.data.partition import adjacency, assign_teachers, key_from_seed
+from quorate.mechanisms import NO_ANSWER
+from quorate.mechanisms.base import FloatArray
+from quorate.run.noise_log import Log
+from quorate.run.plan import Plan
+from quorate.run.rounds import Answers, ask
+from quorate.run.task import Task
+from quorate.students.labelled import UNLABELLED
+from quorate.votes import IntArray, Votes
+
+TUNED_ALWAYS = {
+    "representation": "the public data alone",
+    "student": "the public data and the released labels alone",
+}
+
+
+def split(task: Task, *, teachers: int, seed: int) -> IntArray:
+    """The teacher of every private row, by a keyed hash of the row's (or its user's) own identity.
+
+    Errors: `InvalidInput` where a teacher would have no rows.
+    """
+    assignment = assign_teachers(task.X if task.identity is None else task.identity, teachers, key=key_from_seed(seed))
+    empty = int((np.bincount(assignment, minlength=teachers) == 0).sum())
+    if empty:
+        raise InvalidInput(
+            f"teachers must be few enough for everyone to have rows: {empty} of {teachers} would have none of the "
+            f"{task.units} {task.unit}s; ask for fewer."
+        )
+    return assignment
+
+
+def choose_queries(pool: int, queries: int, *, seed: int) -> IntArray:
+    """The public rows to ask about, in the order they are asked: a random choice from the pool."""
+    return np.random.default_rng([seed, 0]).permutation(pool)[:queries].astype(np.int64)
+
+
+def meet(
+    plan: Plan,
+    votes: Votes,
+    *,
+    queries: IntArray,
+    X_student: Any,
+    fresh_student: Any,
+    log: Log,
+    rng: np.random.Generator,
+) -> Answers:
+    """Ask about the chosen public rows; between two rounds, a copy of the student says what it already knows."""
+
+    def interim(answered: NDArray[Any], labels: IntArray, rest: NDArray[Any]) -> FloatArray:
+        y = np.full(len(X_student), UNLABELLED, np.int64)
+        y[queries[answered]] = labels
+        student = clone(fresh_student).fit(X_student, y)
+        known = student.predict_proba(X_student[queries[rest]])
+        scores = np.zeros((len(rest), plan.classes))
+        scores[:, np.asarray(student.classes_)] = known
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
+
+
+def student_labels(answers: Answers, queries: IntArray, pool: int) -> IntArray:
+    """What the student learns from: one class number per public row, -1 where nobody asked or nobody answered."""
+    y = np.full(pool, UNLABELLED, np.int64)
+    y[queries] = np.where(answers.taught == NO_ANSWER, UNLABELLED, answers.taught)
+    return y
+
+
+def state(plan: Plan, answers: Answers, task: Task) -> Statement:
+    """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
+    reason, remarks = _no_claim(plan)
+    claimed = answers.secure and reason is None
+    return Statement(
+        guarantee=plan.bound if claimed else None,
+        not_private=reason,
+        remarks=remarks,
+        noise_is_secure=answers.secure,
+        rounds=answers.rounds,
+        teachers=plan.teachers,
+        classes=tuple(str(label) for label in task.classes),
+        unit=task.unit,
+        unit_column=task.unit_column,
+        adjacency=adjacency(by=task.unit_column or ("user" if task.unit == "user" else None)),
+        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
+        versions=versions(),
+    )
+
+
+def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
+    if plan.claimable and np.isfinite(plan.bound.epsilon):
+        return None, ()
+    if plan.claimable:
+        return (
+            f"This release is not differentially private: no epsilon holds for {plan.queries} queries of "
+            f"{plan.mechanism.name} at delta {plan.delta:g}."
+        ), ()
+    reason = getattr(plan.mechanism, "warning", f"{plan.mechanism.name} has no guarantee that may be claimed.")
+    remarks: list[str] = []
+    if hasattr(plan.mechanism, "claimed_epsilon"):
+        claimed = plan.mechanism.claimed_epsilon(queries=plan.queries, delta=plan.delta)
+        remarks.append(f"Claimed by the authors of {plan.mechanism.name}, and not true: epsilon {claimed:.4g}.")
+        remarks.append(
+            f"Its true worst case at delta {plan.delta:g} is bounded by epsilon {round_up(plan.bound.epsilon):g}; "
+            "this is too weak to count as a guarantee."
+        )
+    return reason, tuple(remarks)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what made the release."""
+    found = {"python": platform.python_version()}
+    for name in ("quorate", "numpy", "scipy", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found

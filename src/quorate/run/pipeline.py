@@ -1,0 +1,230 @@
+"""A run, stage by stage: each stage reads what it has already left on the disk, or does its work and leaves it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.accounting.exact import exact_curve
+from quorate.accounting.statement import Statement
+from quorate.checks import InvalidInput, whole
+from quorate.data.files import private_folder, write_atomically
+from quorate.mechanisms.base import TiedMechanism
+from quorate.noise import secure_rng
+from quorate.run.choices import DEFAULT_STUDENT, DEFAULT_TEACHER, make_student, make_teacher
+from quorate.run.folder import RunFolder
+from quorate.run.meeting import choose_queries, meet, split, state, student_labels, versions
+from quorate.run.noise_log import NoiseLog
+from quorate.run.plan import Plan, Request, make_plan, plan_from
+from quorate.run.represent import View, view_of
+from quorate.run.rounds import Answers
+from quorate.run.task import Task
+from quorate.students.released import ReleasedStudent
+from quorate.teachers import TeacherStore, train_teachers
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """What a run is made of. teacher, student, representation: names or estimators (see `quorate.run.choices`).
+
+    seed: of data splitting and models only, never of noise. n_jobs: workers, as in joblib.
+    """
+
+    request: Request = field(default_factory=Request)
+    teacher: Any = DEFAULT_TEACHER
+    student: Any = DEFAULT_STUDENT
+    representation: Any = "auto"
+    seed: int = 0
+    n_jobs: int | None = -1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """A finished run. Publishable: student, statement, labels, queries. `accuracy` (on the test rows) and the
+    folder's private/ are for eyes inside the room.
+
+    student: predicts labels from raw rows. queries: public rows that were asked about. answers: released labels.
+    """
+
+    folder: Path
+    plan: Plan
+    statement: Statement
+    student: Any
+    queries: NDArray[np.int64]
+    answers: Answers
+    classes: tuple[Any, ...]
+    accuracy: float | None
+    test_rows: int
+    representation: str
+    student_name: str
+
+
+Say = Callable[[str], None]
+
+
+def run(
+    folder: str | os.PathLike[str],
+    task: Task,
+    recipe: Recipe,
+    *,
+    asked: dict[str, Any] | None = None,
+    rng: np.random.Generator | None = None,
+    progress: bool = False,
+    say: Say = lambda stage: None,
+) -> Outcome:
+    """Do, or finish, the run in `folder`: everything but writing `release/` (`quorate.report.release.publish`).
+
+    asked: what the user typed, as run.toml keeps it and a resumed run compares it. rng: None for the cryptographic
+    noise source; an ordinary generator is for tests and marks the statement "not private". say: told each stage.
+
+    Guarantee: killed at any moment and called again with the same arguments, it goes on from what is on the disk;
+    no teacher is trained twice and no vote is noised twice (see `quorate.run.noise_log`).
+    Errors: `InvalidInput` for a folder of another run, other data, settings that cannot be kept.
+    """
+    whole("seed", recipe.seed)
+    asked = _asked(recipe) if asked is None else asked
+    with RunFolder(folder).opened() as home:
+        home.refuse_other_run(asked, task.fingerprints)
+        plan = _settled(home, task, recipe, asked)
+        say("Learning features from the public data")
+        view = _view(home, task, recipe)
+        queries = choose_queries(task.pool, plan.queries, seed=recipe.seed)
+        say(f"Training {plan.teachers} teachers")
+        votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
+        say(f"Asking {plan.queries} queries")
+        noise = NoiseLog(home.private / "noise")
+        if home.release.exists() and not noise.has("round-1"):
+            raise InvalidInput(
+                f"{home.release} exists, but the noise log in {noise.folder} is gone: drawing again would cost privacy "
+                "twice; restore the log or start a new run in a new folder."
+            )
+        unfitted = make_student(recipe.student, seed=recipe.seed)
+        answers = meet(
+            plan,
+            votes,
+            queries=queries,
+            X_student=view.public,
+            fresh_student=unfitted,
+            log=noise,
+            rng=secure_rng() if rng is None else rng,
+        )
+        statement = state(plan, answers, task)
+        _write_local_cost(home.private / "local_cost.json", plan, answers, votes)
+        say("Training the student")
+        student = unfitted.fit(view.public, student_labels(answers, queries, task.pool))
+        released = ReleasedStudent(view.fitted, student, [str(label) for label in task.classes])
+        accuracy = _evaluate(home.private / "evaluation.json", student, view, task)
+        return Outcome(
+            folder=home.path,
+            plan=plan,
+            statement=statement,
+            student=released,
+            queries=queries,
+            answers=answers,
+            classes=task.classes,
+            accuracy=accuracy,
+            test_rows=0 if task.y_test is None else len(task.y_test),
+            representation=view.name,
+            student_name=recipe.student if isinstance(recipe.student, str) else type(recipe.student).__name__,
+        )
+
+
+def _asked(recipe: Recipe) -> dict[str, Any]:
+    request = recipe.request
+    named = {
+        "teacher": recipe.teacher,
+        "student": recipe.student,
+        "representation": recipe.representation,
+        "teachers": request.teachers,
+        "mechanism": request.mechanism,
+        **request.parameters,
+        "queries": request.queries,
+        "max_answers": request.max_answers,
+        "epsilon": request.epsilon,
+        "delta": request.delta,
+        "seed": recipe.seed,
+    }
+    plain = (str, int, float)
+    return {
+        key: value if isinstance(value, plain) else repr(value) for key, value in named.items() if value is not None
+    }
+
+
+def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any]) -> Plan:
+    held = home.read()
+    if held is not None:
+        return plan_from(held["settled"], classes=len(task.classes))
+    plan = make_plan(recipe.request, units=task.units, pool=task.pool, classes=len(task.classes), unit=task.unit)
+    home.write(
+        {"asked": asked, "settled": plan.as_dict(), "versions": versions(), "fingerprints": dict(task.fingerprints)}
+    )
+    return plan
+
+
+def _view(home: RunFolder, task: Task, recipe: Recipe) -> View:
+    # Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold.
+    path = home.private / "representation.joblib"
+    if path.exists():
+        return joblib.load(path)
+    view = view_of(task.X_public, recipe.representation, seed=recipe.seed)
+    if view.fitted is not None:
+        write_atomically(path, lambda file: joblib.dump(view, file))
+    return view
+
+
+def _votes(
+    home: RunFolder, task: Task, recipe: Recipe, plan: Plan, view: View, queries: Any, *, progress: bool
+) -> Votes:
+    path = home.private / "votes.npy"
+    if not path.exists():
+        assignment = split(task, teachers=plan.teachers, seed=recipe.seed)
+        teachers = train_teachers(
+            make_teacher(recipe.teacher),
+            view.transform(task.X),
+            task.y,
+            assignment,
+            n_teachers=plan.teachers,
+            classes=len(task.classes),
+            store=TeacherStore(private_folder(home.private / "teachers")),
+            seed=recipe.seed,
+            n_jobs=recipe.n_jobs,
+            progress=progress,
+        )
+        predictions = teachers.predict(view.public[queries], progress=progress)
+        counts = Votes.from_predictions(predictions, classes=len(task.classes)).counts
+        write_atomically(path, lambda file: np.save(file, counts, allow_pickle=False))
+    return Votes(np.load(path, allow_pickle=False))
+
+
+def _write_local_cost(path: Path, plan: Plan, answers: Answers, votes: Votes) -> None:
+    """The data-dependent cost, for eyes inside the room. The cap on answers is not credited."""
+    if path.exists():
+        return
+    content: dict[str, Any] = {"notice": "depends on the private votes: not a guarantee, never to be published"}
+    if not isinstance(plan.mechanism, TiedMechanism):
+        start, total = 0, None
+        for asked in answers.rounds:
+            curve = exact_curve(votes[start : start + asked.queries], asked.mechanism)
+            total = curve if total is None else total + curve
+            start += asked.queries
+        assert total is not None
+        epsilon, order = total.epsilon(delta=plan.delta)
+        content |= {"epsilon": epsilon if np.isfinite(epsilon) else "infinite", "order": order, "delta": plan.delta}
+    write_atomically(path, json.dumps(content, indent=2) + "\n")
+
+
+def _evaluate(path: Path, student: Any, view: View, task: Task) -> float | None:
+    if task.y_test is None:
+        return None
+    accuracy = float(np.mean(student.predict(view.transform(task.X_test)) == task.y_test))
+    write_atomically(path, json.dumps({"accuracy": accuracy, "test_rows": len(task.y_test)}, indent=2) + "\n")
+    return accuracy

@@ -1,0 +1,178 @@
+"""The plan of a run: everything the guarantee depends on, fixed before any vote is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.accounting.calibrate import calibrate
+from quorate.accounting.epsilons import WorstCase
+from quorate.accounting.worst_case import worst_case
+from quorate.checks import InvalidInput, positive, whole
+from quorate.mechanisms import Mechanism
+from quorate.mechanisms.interactive_gnmax import InteractiveGNMax
+from quorate.run.defaults import (
+    DEFAULT_EPSILON,
+    DEFAULT_MECHANISM,
+    build_mechanism,
+    default_delta,
+    default_mechanism,
+    default_queries,
+    default_teachers,
+    has_noise,
+    require_delta,
+)
+
+INTERACTIVE = "interactive-gnmax"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a user asks of the privacy side; None: choose for me.
+
+    mechanism: its name on the command line. parameters: by field name. epsilon: the worst case must stay within it.
+    """
+
+    teachers: int | None = None
+    mechanism: str = DEFAULT_MECHANISM
+    parameters: dict[str, float | None] = field(default_factory=dict[str, float | None])
+    queries: int | None = None
+    max_answers: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
+
+    bound: the worst case of all rounds together. tuned: parameter → what it was chosen on.
+    """
+
+    teachers: int
+    classes: int
+    mechanism: Mechanism
+    interactive: bool
+    queries: int
+    max_answers: int | None
+    delta: float
+    bound: WorstCase
+    tuned: dict[str, str]
+
+    @property
+    def claimable(self) -> bool:
+        """Whether the bound may be the guarantee of a release."""
+        return self.mechanism.releasable
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for run.toml (None left out)."""
+        values = {
+            "teachers": self.teachers,
+            "mechanism": INTERACTIVE if self.interactive else self.mechanism.name,
+            "parameters": {key: value for key, value in self.mechanism.parameters().items() if value is not None},
+            "queries": self.queries,
+            "max_answers": self.max_answers,
+            "delta": self.delta,
+            "tuned": self.tuned,
+        }
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: str = "record") -> Plan:
+    """Settle what `request` leaves open, from public sizes alone, and price it.
+
+    units: private records or users. pool: public rows. Where neither an epsilon nor any noise is given, the noise is
+    calibrated to an epsilon of 2.
+
+    Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
+    parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
+    """
+    tuned: dict[str, str] = {}
+    teachers = _teachers(request, units, unit, tuned)
+    delta = default_delta(units) if request.delta is None else require_delta(request.delta, units, unit)
+    tuned["delta"] = f"a power of ten below 1 / number of {unit}s" if request.delta is None else "given by the operator"
+    mechanism = default_mechanism(request.mechanism, teachers, request.parameters)
+    epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
+    if epsilon is None and not any(value is not None for value in request.parameters.values()):
+        epsilon = DEFAULT_EPSILON if mechanism.releasable and has_noise(mechanism) else None
+    queries = _queries(request, mechanism, pool=pool, epsilon=epsilon, delta=delta, classes=classes, tuned=tuned)
+    max_answers = None
+    if request.max_answers is not None:
+        max_answers = whole("max_answers", request.max_answers, at_least=1)
+    interactive = request.mechanism == INTERACTIVE
+    sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": max_answers}
+    if not interactive:
+        # Bounds that use the shape of the votes hold for the Confident law alone.
+        sizes |= {"teachers": teachers, "classes": classes}
+    if epsilon is not None:
+        mechanism = calibrate(mechanism, epsilon=epsilon, **{**sizes, "teachers": teachers})
+    named = ", ".join(name for name, value in mechanism.parameters().items() if value is not None)
+    tuned[named] = _noise_told(request, epsilon)
+    return Plan(
+        teachers=teachers,
+        classes=classes,
+        mechanism=mechanism,
+        interactive=interactive,
+        queries=queries,
+        max_answers=max_answers,
+        delta=delta,
+        bound=worst_case(mechanism, **sizes),
+        tuned=tuned,
+    )
+
+
+def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
+    """The plan that `Plan.as_dict` wrote: a resumed run keeps what was settled, whatever the defaults are now."""
+    interactive = content["mechanism"] == INTERACTIVE
+    name = "confident-gnmax" if interactive else content["mechanism"]
+    mechanism = build_mechanism(name, dict(content["parameters"]))
+    sizes: dict[str, Any] = {
+        "queries": content["queries"],
+        "delta": content["delta"],
+        "max_answers": content.get("max_answers"),
+    }
+    shape = {} if interactive else {"teachers": content["teachers"], "classes": classes}
+    return Plan(
+        teachers=content["teachers"],
+        classes=classes,
+        mechanism=mechanism,
+        interactive=interactive,
+        bound=worst_case(mechanism, **sizes, **shape),
+        tuned=dict(content["tuned"]),
+        **sizes,
+    )
+
+
+def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) -> int:
+    if request.teachers is None:
+        tuned["number of teachers"] = f"a coarse default from the number of {unit}s, which is thereby treated as public"
+        return default_teachers(units)
+    teachers = whole("teachers", request.teachers, at_least=1)
+    if teachers > units:
+        raise InvalidInput(f"teachers must be at most {units}, the number of private {unit}s, got {teachers}.")
+    tuned["number of teachers"] = "given by the operator"
+    return teachers
+
+
+def _queries(request: Request, mechanism: Mechanism, *, pool: int, tuned: dict[str, str], **sizes: Any) -> int:
+    if request.queries is None:
+        tuned["number of queries"] = "a default from the size of the public data and the epsilon"
+        return default_queries(mechanism, pool=pool, **sizes)
+    queries = whole("queries", request.queries, at_least=1)
+    if queries > pool:
+        raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
+    tuned["number of queries"] = "given by the operator"
+    return queries
+
+
+def _noise_told(request: Request, epsilon: float | None) -> str:
+    given = any(value is not None for value in request.parameters.values())
+    base = "given by the operator" if given else "defaults in proportion to the number of teachers"
+    if epsilon is None:
+        return base
+    return f"{base}; the noise scaled to a worst case of at most {epsilon:g}, from public numbers alone"
+
+
+def second_round(mechanism: Mechanism, scores: Any) -> Mechanism:
+    """The interactive mechanism of the second round, at the noise of the first."""
+    return InteractiveGNMax(scores=scores, **mechanism.parameters())

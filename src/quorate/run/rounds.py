@@ -1,0 +1,83 @@
+"""Asking the teachers: one round of noisy answers, or two where the student speaks in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.accounting.statement import Round
+from quorate.mechanisms import NO_ANSWER
+from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.interactive_gnmax import reinforce
+from quorate.run.noise_log import Log
+from quorate.run.plan import Plan, second_round
+from quorate.votes import IntArray, Votes
+
+CONFIDENCE = 0.95
+"""gamma of Algorithm 2: how sure the student must be for its own label to stand where the teachers do not object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the teachers' noisy meeting decided, and nothing else of their votes.
+
+    labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
+    queries on which the student of the first round was sure; what the final student learns from.
+    secure: whether all noise came from the cryptographic source.
+    """
+
+    labels: IntArray
+    taught: IntArray
+    rounds: tuple[Round, ...]
+    secure: bool
+
+
+def ask(
+    plan: Plan,
+    votes: Votes,
+    *,
+    log: Log,
+    rng: np.random.Generator,
+    interim_scores: Callable[[NDArray[Any], IntArray, NDArray[Any]], FloatArray],
+) -> Answers:
+    """Draw the noisy answers to `votes` (queries, classes), once; the log keeps them.
+
+    interim_scores(answered query numbers, their labels, query numbers): probabilities over all classes, shape
+    (query numbers, classes), of a student trained on public data and these released labels. For the second round.
+
+    Guarantee: as `plan.bound` says, for both rounds together: the cap on answers is shared by them.
+    """
+    if not plan.interactive:
+        labels, secure = log.draw("round-1", votes, plan.mechanism, rng, max_answers=plan.max_answers)
+        return Answers(
+            labels=labels, taught=labels, rounds=(_round(plan.mechanism, labels, plan.max_answers),), secure=secure
+        )
+    half = (votes.queries + 1) // 2
+    first, secure_first = log.draw("round-1", votes[:half], plan.mechanism, rng, max_answers=plan.max_answers)
+    answered = np.flatnonzero(first != NO_ANSWER)
+    rest = np.arange(half, votes.queries)
+
+    def scores() -> FloatArray:
+        if not len(answered):
+            return np.full((len(rest), votes.classes), 1 / votes.classes)
+        return interim_scores(answered, first[answered], rest)
+
+    p = log.keep("scores-2", scores)
+    left = None if plan.max_answers is None else plan.max_answers - len(answered)
+    mechanism = second_round(plan.mechanism, p)
+    second, secure_second = log.draw("round-2", votes[half:], mechanism, rng, max_answers=left)
+    return Answers(
+        labels=np.concatenate([first, second]),
+        taught=np.concatenate([first, reinforce(second, p, confidence=CONFIDENCE)]),
+        rounds=(_round(plan.mechanism, first, plan.max_answers), _round(mechanism, second, left)),
+        secure=secure_first and secure_second,
+    )
+
+
+def _round(mechanism: Any, labels: IntArray, cap: int | None) -> Round:
+    answered = int((labels != NO_ANSWER).sum())
+    return Round(mechanism=mechanism, queries=len(labels), answered=answered, max_answers=cap)
