@@ -31,14 +31,15 @@ _PARQUET = b"PAR1"
 class Table:
     """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
 
-    columns: names in order. types: DuckDB's types (all VARCHAR for CSV). named: False where the file has no header
-    and nobody named its columns (they are then column0, column1, ...).
+    columns: names in order. types: DuckDB's types (all VARCHAR for CSV). header: whether the file itself names its
+    columns. named: False where nobody does (they are then column0, column1, ...).
     """
 
     path: Path
     kind: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
+    header: bool
     named: bool
     relation: str
 
@@ -160,7 +161,7 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
         columns = describe_columns(duckdb.connect(), relation)
     except duckdb.Error as error:
         raise unreadable(place, error) from error
-    return _checked(place, "parquet", columns, named=True, relation=relation)
+    return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
 
 
 def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None) -> Table:
@@ -193,13 +194,16 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
     relation = f"read_csv({base}, columns = {{{cells}}})"
     named = has_header or given[0] != "column0"
-    table = _checked(place, "csv", [(name, "VARCHAR") for name in given], named=named, relation=relation)
+    typed = [(name, "VARCHAR") for name in given]
+    table = _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
     if not table.fetch(f"SELECT 1 FROM {relation} LIMIT 1"):
         raise InvalidInput(f"{place} has no rows.")
     return table
 
 
-def _checked(place: Path, kind: str, columns: Sequence[tuple[str, str]], *, named: bool, relation: str) -> Table:
+def _checked(
+    place: Path, kind: str, columns: Sequence[tuple[str, str]], *, header: bool, named: bool, relation: str
+) -> Table:
     names = [name for name, _ in columns]
     # DuckDB's names are equal where only case differs.
     lowered = [name.lower() for name in names]
@@ -207,7 +211,9 @@ def _checked(place: Path, kind: str, columns: Sequence[tuple[str, str]], *, name
     if twice is not None:
         raise InvalidInput(f"{place} has more than one column named {twice!r}.")
     types = tuple(type_name for _, type_name in columns)
-    return Table(path=place, kind=kind, columns=tuple(names), types=types, named=named, relation=relation)
+    return Table(
+        path=place, kind=kind, columns=tuple(names), types=types, header=header, named=named, relation=relation
+    )
 
 
 def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: int) -> list[str] | None:

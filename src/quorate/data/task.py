@@ -1,0 +1,213 @@
+"""A private table, a public one, and what is to be learned: checked together before anything is trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quorate.checks import InvalidInput
+from quorate.data.columns import Columns
+from quorate.data.partition import adjacency, quoted
+from quorate.data.sources import Table, open_table, same_content, with_names
+
+MOST_CLASSES = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTask:
+    """What `open_task` found: readable tables that fit each other.
+
+    features: the columns to learn from; columns: how they are read, learned from public. classes: the labels in
+    order. classes_from: "user", "public" or "private"; the list of classes becomes part of what is released, so
+    "private" belongs into the statement.
+    """
+
+    private: Table
+    public: Table
+    test: Table | None
+    target: str
+    by: str | None
+    features: tuple[str, ...]
+    columns: Columns
+    classes: tuple[str, ...]
+    classes_from: str
+
+    @property
+    def unit(self) -> str:
+        """What the guarantee protects: "record", or "user" where rows go to teachers by user."""
+        return "record" if self.by is None else "user"
+
+    @property
+    def adjacency(self) -> str:
+        """The statement's sentence about neighbouring data sets."""
+        return adjacency(by=self.by)
+
+    def private_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64], Any]:
+        """Features, class indices and identities (users, or whole records) of the private table. Private."""
+        frame = self.private.read()
+        identities = frame if self.by is None else frame[self.by]
+        return self.columns.apply(frame), self.indices(self.private.labels(self.target)), identities
+
+    def public_rows(self) -> pd.DataFrame:
+        """Features of the public table, typed."""
+        return self.columns.apply(self.public.read(self.features))
+
+    def test_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Features and class indices of the labelled test table."""
+        if self.test is None:
+            raise InvalidInput("No test table was given.")
+        return self.columns.apply(self.test.read(self.features)), self.indices(self.test.labels(self.target))
+
+    def indices(self, labels: Any) -> NDArray[np.int64]:
+        """Labels as indices into `classes`."""
+        return label_indices(labels, self.classes)
+
+
+def open_task(
+    private: str | os.PathLike[str],
+    public: str | os.PathLike[str],
+    *,
+    target: str | int,
+    by: str | int | None = None,
+    test: str | os.PathLike[str] | None = None,
+    names: Sequence[str] | str | None = None,
+    header: bool | None = None,
+    classes: Sequence[str] | None = None,
+) -> TableTask:
+    """Open the tables of a run and check that they fit.
+
+    target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
+    names, header: see `open_table`; they hold for every table without a header. classes: the labels, where the
+        public table does not hold them and the private one shall not decide them.
+
+    The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
+    final full stop (as in the two files of Adult) are one class.
+    Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
+    missing or constant target, a class the public table does not know, the private table given as public.
+    """
+    hidden = open_table(private, names=names, header=header)
+    target_name = hidden.column(target, what="target column")
+    by_name = None if by is None else hidden.column(by, what="column of users")
+    if by_name == target_name:
+        raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
+    shown = _like(open_table(public, names=names, header=header), hidden, target_name)
+    if same_content(hidden, shown):
+        raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
+    features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
+    if not features:
+        raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
+    _needs(shown, features, hidden, "public")
+    tested = None
+    if test is not None:
+        tested = _like(open_table(test, names=names, header=header), hidden, target_name)
+        _needs(tested, (*features, target_name), hidden, "test")
+        if same_content(hidden, tested):
+            raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+    if by_name is not None:
+        _no_gaps(hidden, by_name)
+    labels, origin = _classes(hidden, shown, target_name, classes)
+    return TableTask(
+        private=hidden,
+        public=shown,
+        test=tested,
+        target=target_name,
+        by=by_name,
+        features=features,
+        columns=Columns.of(shown.read(features)),
+        classes=labels,
+        classes_from=origin,
+    )
+
+
+def label_indices(labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
+    """Text labels as indices into `classes`; a final full stop makes no difference where the class is else unknown.
+
+    Raises `InvalidInput` for missing labels and for labels that are not among the classes.
+    """
+    places = {label: place for place, label in enumerate(classes)}
+    known = pd.Series(labels, dtype=object)
+    if known.isna().any():
+        raise InvalidInput(f"The target is missing in {int(known.isna().sum())} of {len(known)} rows.")
+    different = {label: _place(str(label), places) for label in known.unique()}
+    unknown = next((label for label, place in different.items() if place is None), None)
+    if unknown is not None:
+        raise InvalidInput(f"The label {unknown!r} is not among the classes {', '.join(classes)}.")
+    return known.map(different).to_numpy(np.int64)
+
+
+def _place(label: str, places: dict[str, int]) -> int | None:
+    found = places.get(label)
+    if found is None:
+        found = places.get(label.removesuffix(".") if label.endswith(".") else f"{label}.")
+    return found
+
+
+def _like(table: Table, private: Table, target: str) -> Table:
+    """A header-less table under the private table's names, where the number of columns allows it."""
+    if set(table.columns) == set(private.columns) or table.kind != "csv" or table.header:
+        return table
+    names = list(private.columns)
+    if len(table.columns) == len(names):
+        return with_names(table, names)
+    if len(table.columns) == len(names) - 1 and names[-1] == target:
+        return with_names(table, names[:-1])
+    return table
+
+
+def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> None:
+    absent = [name for name in columns if name not in table.columns]
+    if absent:
+        raise InvalidInput(
+            f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
+            f"({len(absent)} of {len(private.columns)} columns are missing)."
+        )
+
+
+def _no_gaps(table: Table, by: str) -> None:
+    missing = table.fetch(f"SELECT count(*) FROM ({table.select([by])}) AS rows WHERE {quoted(by)} IS NULL")[0][0]
+    if missing:
+        raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
+
+
+def _classes(private: Table, public: Table, target: str, classes: Sequence[str] | None) -> tuple[tuple[str, ...], str]:
+    counts = private.label_counts(target)
+    if counts.get(None):
+        raise InvalidInput(
+            f"The target {target!r} is missing in {counts[None]} of {sum(counts.values())} private rows; "
+            "every row needs its label."
+        )
+    held = [str(label) for label in counts]
+    if len(held) < 2:
+        raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
+    if classes is not None:
+        given, origin = tuple(str(label) for label in classes), "user"
+    elif target in public.columns:
+        shown = [label for label in public.label_counts(target) if label is not None]
+        given, origin = tuple(shown), "public"
+    else:
+        given, origin = tuple(held), "private"
+    if len(held) > MOST_CLASSES:
+        raise InvalidInput(
+            f"The target {target!r} has {len(held)} different values; at most {MOST_CLASSES} are classes."
+        )
+    if len(set(given)) < 2 or len(set(given)) != len(given):
+        raise InvalidInput(f"classes must be at least 2 different labels, got {list(given)}.")
+    places = {label: place for place, label in enumerate(given)}
+    unseen = [label for label in held if _place(label, places) is None]
+    if unseen:
+        where = f"the public table {public.path}" if origin == "public" else "the classes given"
+        raise InvalidInput(
+            f"The class {unseen[0]!r} of the private target {target!r} does not occur in {where}; "
+            "name all classes with --classes."
+        )
+    if origin == "public" and all(label.endswith(".") for label in given):
+        # The private file's spelling is the plain one where only the full stop differs.
+        plain = tuple(label.removesuffix(".") for label in given)
+        given = plain if set(held) <= set(plain) else given
+    return given, origin
