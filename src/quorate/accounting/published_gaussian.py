@@ -26,8 +26,8 @@ def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
     Errors: `InvalidInput` for counts of another shape or not finite, or a sigma not above 0.
     Source: pate-2018, Proposition 7.
 
-    >>> float(np.exp(log_q_gaussian([[60, 40]], sigma=10))[0])
-    0.07864960352514257
+    >>> round(float(np.exp(log_q_gaussian([[60, 40]], sigma=10))[0]), 6)
+    0.07865
     """
     return _log_q(require_histograms(counts), positive("sigma", sigma))
 
