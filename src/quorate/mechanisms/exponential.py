@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
+from quorate.mechanisms.noisy_argmax import NoisyArgmax
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
@@ -51,6 +52,9 @@ class ExponentialMechanism(Mechanism):
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return rdp_of_bounded_range(orders, self.epsilon_per_query)
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="gumbel", scale=2 / self.epsilon_per_query)
 
     def pure_dp(self) -> float:
         return self.epsilon_per_query

@@ -12,6 +12,7 @@ from quorate.checks import finite, positive
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
 from quorate.mechanisms.laplace_check import laplace_log_above
+from quorate.mechanisms.noisy_argmax import Check, NoisyArgmax
 from quorate.mechanisms.pure_dp import rdp_of_pure_dp
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
@@ -62,6 +63,10 @@ class ScreenedExponential(Mechanism):
     def worst_case(self, orders: FloatArray) -> FloatArray:
         check = rdp_of_pure_dp(orders, 1 / self.sigma1)
         return check + rdp_of_bounded_range(orders, self.epsilon_per_query)
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        check = Check(threshold=self.threshold, noise="laplace", scale=self.sigma1)
+        return NoisyArgmax(noise="gumbel", scale=2 / self.epsilon_per_query, check=check)
 
     def pure_dp(self) -> float:
         return 1 / self.sigma1 + self.epsilon_per_query

@@ -1,0 +1,152 @@
+"""Every mechanism with the votes on which its noise shows: a new mechanism joins the contract by a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from quorate.mechanisms import (
+    MECHANISMS,
+    ConfidentGNMax,
+    ExponentialMechanism,
+    GNMax,
+    Immutable,
+    InteractiveGNMax,
+    LNMax,
+    Mechanism,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    ScreenedExponential,
+    SparseVector,
+)
+from quorate.votes import Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One mechanism class with one choice of noise.
+
+    parameters: of the constructor. noise: the fields that scale noise, each of which is put 2% wrong in turn (or
+    together, where one string names several). counts: one histogram on which 2% shows; scaled to more queries by
+    repetition. scales: factors of the noise fields under which the brute force is run.
+    finite: fields that may be any finite number; all other fields must be above 0. whole: fields that are integers.
+    ordered: whether the outcome depends on which of two equal classes comes first.
+    """
+
+    mechanism: type[Mechanism]
+    parameters: dict[str, Any]
+    noise: tuple[str, ...]
+    counts: tuple[int, ...]
+    scales: tuple[float, ...] = (0.02, 0.2, 1.0)
+    finite: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    ordered: bool = False
+    per_query: Callable[[int, int], dict[str, Any]] = field(default=lambda queries, classes: {})
+
+    def build(self, votes: Votes | None = None, **changes: Any) -> Mechanism:
+        """The mechanism, for `votes` where a parameter has one row per query."""
+        rows, classes = (1, len(self.counts)) if votes is None else votes.counts.shape
+        return self.mechanism(**{**self.parameters, **self.per_query(rows, classes), **changes})
+
+    def scaled(self, fields: str, factor: float, votes: Votes | None = None) -> Mechanism:
+        """The mechanism with the named fields (separated by blanks) multiplied."""
+        changes = {name: self.parameters[name] * factor for name in fields.split()}
+        return self.build(votes, **changes)
+
+    @property
+    def label(self) -> str:
+        """The name of the test."""
+        two_forms = self.mechanism in (ProposeTestRelease, Immutable)
+        gaussian = two_forms and not {"sigma1", "sigma2"}.isdisjoint(self.parameters)
+        return self.mechanism.name + ("-gaussian" if gaussian else "")
+
+
+def _scores(queries: int, classes: int) -> dict[str, Any]:
+    p = np.full((queries, classes), 0.4 / (classes - 1))
+    p[:, 0] = 0.6
+    return {"scores": p}
+
+
+CASES = [
+    Case(mechanism=LNMax, parameters={"gamma": 0.05}, noise=("gamma",), counts=(60, 30, 10)),
+    Case(mechanism=GNMax, parameters={"sigma2": 20.0}, noise=("sigma2",), counts=(60, 30, 10)),
+    Case(
+        mechanism=ConfidentGNMax,
+        parameters={"threshold": 80.0, "sigma1": 20.0, "sigma2": 20.0},
+        noise=("sigma1", "sigma2"),
+        counts=(60, 30, 10),
+        finite=("threshold",),
+    ),
+    Case(
+        mechanism=InteractiveGNMax,
+        parameters={"threshold": 20.0, "sigma1": 20.0, "sigma2": 20.0},
+        noise=("sigma1", "sigma2"),
+        counts=(60, 30, 10),
+        finite=("threshold",),
+        per_query=_scores,
+    ),
+    Case(
+        mechanism=ExponentialMechanism,
+        parameters={"epsilon_per_query": 0.1},
+        noise=("epsilon_per_query",),
+        counts=(60, 30, 10),
+    ),
+    Case(
+        mechanism=ScreenedExponential,
+        parameters={"threshold": 80.0, "sigma1": 20.0, "epsilon_per_query": 0.1},
+        noise=("sigma1", "epsilon_per_query"),
+        counts=(60, 30, 10),
+        finite=("threshold",),
+    ),
+    Case(
+        mechanism=PermuteAndFlip,
+        parameters={"epsilon_per_query": 0.1},
+        noise=("epsilon_per_query",),
+        counts=(60, 30, 10),
+    ),
+    Case(
+        mechanism=ProposeTestRelease,
+        parameters={"threshold": 25.0, "epsilon_per_query": 0.1},
+        noise=("epsilon_per_query",),
+        counts=(60, 30, 10),
+        ordered=True,
+    ),
+    Case(
+        mechanism=ProposeTestRelease,
+        parameters={"threshold": 25.0, "sigma1": 10.0},
+        noise=("sigma1",),
+        counts=(60, 30, 10),
+        ordered=True,
+    ),
+    Case(
+        mechanism=SparseVector,
+        parameters={"threshold": 31.0, "refusals": 2, "epsilon1": 0.2, "epsilon2": 0.2},
+        noise=("epsilon1 epsilon2",),
+        counts=(60, 30, 10),
+        whole=("refusals",),
+        ordered=True,
+    ),
+    Case(
+        mechanism=Immutable,
+        parameters={"constant": 5.0, "gamma": 0.05},
+        noise=("gamma",),
+        counts=(60, 30, 10),
+        ordered=True,
+    ),
+    Case(
+        mechanism=Immutable,
+        parameters={"constant": 5.0, "sigma2": 20.0},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        ordered=True,
+    ),
+]
+"""The rows of the contract; every class in `MECHANISMS` must have one."""
+
+
+def missing() -> set[str]:
+    """Registered mechanisms without a row."""
+    return set(MECHANISMS) - {case.mechanism.name for case in CASES}
