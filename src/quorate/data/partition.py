@@ -182,7 +182,7 @@ def _as_arrow(identities: Any) -> pa.Table:
     if array.ndim == 0:
         raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
     if array.ndim > 2:
-        array = array.reshape(len(array), -1)
+        return pa.table({"record": _image_digests(array)})
     if array.dtype.kind not in "biuf":
         return _frame_as_arrow(pd.DataFrame(array))
     columns = array[:, None] if array.ndim == 1 else array
@@ -198,6 +198,14 @@ def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
             column = column.map(_text, na_action="ignore").astype("string")
         arrays.append(pa.array(column, from_pandas=True))
     return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
+
+
+def _image_digests(array: NDArray[Any]) -> list[str]:
+    # Thousands of cells a row have no place in a table; a digest of their values stands for them.
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"identities of {array.ndim} dimensions must be numbers, got values of type {array.dtype}.")
+    rows = array.reshape(len(array), -1)
+    return [hashlib.sha256((row.astype("<f8") + 0.0).tobytes()).hexdigest() for row in rows]
 
 
 def _text(value: Any) -> str:
