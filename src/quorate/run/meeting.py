@@ -15,8 +15,10 @@ from quorate.checks import InvalidInput
 from quorate.data.partition import adjacency, assign_teachers, key_from_seed
 from quorate.mechanisms import NO_ANSWER
 from quorate.mechanisms.base import FloatArray
+from quorate.public import build_graph, choose_queries
 from quorate.run.noise_log import Log
 from quorate.run.plan import Plan
+from quorate.run.represent import View
 from quorate.run.rounds import Answers, ask
 from quorate.run.task import Task
 from quorate.students.labelled import UNLABELLED
@@ -43,9 +45,24 @@ def split(task: Task, *, teachers: int, seed: int) -> IntArray:
     return assignment
 
 
-def choose_queries(pool: int, queries: int, *, seed: int) -> IntArray:
-    """The public rows to ask about, in the order they are asked: a random choice from the pool."""
-    return np.random.default_rng([seed, 0]).permutation(pool)[:queries].astype(np.int64)
+def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
+    """The public rows to ask about, in the order they are asked; chosen on public data alone."""
+    return choose_queries(
+        strategy, pool=len(view.public), budget=queries, features=view.public, random_state=seed
+    ).astype(np.int64)
+
+
+def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:
+    """What the teachers vote on the chosen public rows. Private.
+
+    smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a function of
+    that teacher and of public data, so the guarantee is the same.
+    """
+    if not smooth:
+        return Votes.from_predictions(teachers.predict(view.public[queries], progress=progress), classes=classes)
+    graph = build_graph(view.public)
+    predictions = teachers.predict(view.public, progress=progress)
+    return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
 def meet(

@@ -21,7 +21,7 @@ from quorate.mechanisms.base import TiedMechanism
 from quorate.noise import secure_rng
 from quorate.run.choices import DEFAULT_STUDENT, DEFAULT_TEACHER, make_student, make_teacher
 from quorate.run.folder import RunFolder
-from quorate.run.meeting import choose_queries, meet, split, state, student_labels, versions
+from quorate.run.meeting import meet, queries_of, split, state, student_labels, versions, votes_on
 from quorate.run.noise_log import NoiseLog
 from quorate.run.plan import Plan, Request, make_plan, plan_from
 from quorate.run.represent import View, view_of
@@ -36,6 +36,9 @@ from quorate.votes import Votes
 class Recipe:
     """What a run is made of. teacher, student, representation: names or estimators (see `quorate.run.choices`).
 
+    queries: how the public rows to ask about are chosen (see `quorate.public.choose_queries`). smooth: smooth each
+    teacher's predictions over the neighbour graph of the public rows.
+
     seed: of data splitting and models only, never of noise. n_jobs: workers, as in joblib.
     """
 
@@ -43,6 +46,8 @@ class Recipe:
     teacher: Any = DEFAULT_TEACHER
     student: Any = DEFAULT_STUDENT
     representation: Any = "auto"
+    queries: str = "random"
+    smooth: bool = False
     seed: int = 0
     n_jobs: int | None = -1
 
@@ -97,7 +102,7 @@ def run(
         plan = _settled(home, task, recipe, asked)
         say("Learning features from the public data")
         view = _view(home, task, recipe)
-        queries = choose_queries(task.pool, plan.queries, seed=recipe.seed)
+        queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
         say(f"Training {plan.teachers} teachers")
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
@@ -144,6 +149,8 @@ def _asked(recipe: Recipe) -> dict[str, Any]:
         "teacher": recipe.teacher,
         "student": recipe.student,
         "representation": recipe.representation,
+        "queries_strategy": recipe.queries,
+        "smooth": recipe.smooth,
         "teachers": request.teachers,
         "mechanism": request.mechanism,
         **request.parameters,
@@ -199,8 +206,8 @@ def _votes(
             n_jobs=recipe.n_jobs,
             progress=progress,
         )
-        predictions = teachers.predict(view.public[queries], progress=progress)
-        counts = Votes.from_predictions(predictions, classes=len(task.classes)).counts
+        votes = votes_on(teachers, view, queries, classes=len(task.classes), smooth=recipe.smooth, progress=progress)
+        counts = votes.counts
         write_atomically(path, lambda file: np.save(file, counts, allow_pickle=False))
     return Votes(np.load(path, allow_pickle=False))
 

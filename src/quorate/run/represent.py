@@ -31,12 +31,14 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
 
     Guarantee: a function of public rows alone, so it costs no privacy.
     """
+    name = choice if isinstance(choice, str) else type(choice).__name__
+    if name == "auto":
+        name = default_representation(X_public)
     learned = learn_representation(choice, X_public, random_state=seed)
     owner = getattr(learned._transform, "__self__", None)
-    name = choice if isinstance(choice, str) else type(choice).__name__
     return View(
         representation=learned,
         fitted=owner if hasattr(owner, "get_params") else None,
         public=learned.transform(X_public),
-        name=default_representation(X_public) if name == "auto" else name,
+        name=name,
     )

@@ -1,0 +1,32 @@
+"""The mechanisms' parameters as options, the same for every command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+_PANEL = "Mechanism parameters"
+
+
+def _number(help: str) -> object:
+    return typer.Option(help=help, rich_help_panel=_PANEL)
+
+
+class Parameters:
+    """Option types by parameter name."""
+
+    threshold = Annotated[float | None, _number("Votes that count as agreement.")]
+    sigma1 = Annotated[float | None, _number("Standard deviation (Laplace: scale) of the check's noise, in votes.")]
+    sigma2 = Annotated[float | None, _number("Standard deviation of the vote noise, in votes.")]
+    gamma = Annotated[float | None, _number("Inverse scale of Laplace vote noise.")]
+    epsilon_per_query = Annotated[float | None, _number("Of the exponential mechanisms.")]
+    constant = Annotated[float | None, _number("Votes added to the leader (immutable).")]
+    refusals = Annotated[int | None, _number("Refusals that end the meeting (sparse-vector).")]
+    epsilon1 = Annotated[float | None, _number("Of the noisy threshold (sparse-vector).")]
+    epsilon2 = Annotated[float | None, _number("Of the noisy distances (sparse-vector).")]
+
+
+MECHANISM_PARAMETERS = (
+    *("threshold", "sigma1", "sigma2", "gamma", "epsilon_per_query", "constant", "refusals", "epsilon1", "epsilon2"),
+)

@@ -1,0 +1,177 @@
+"""`quorate train`: from a sensitive table to a published model."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from quorate.checks import InvalidInput
+from quorate.cli.app import app, console
+from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
+
+_OPTION = typer.Option
+_DATA = "Data"
+_PRIVACY = "Privacy"
+_LEARNING = "Learning"
+
+
+@app.command()
+def train(
+    context: typer.Context,
+    private: Annotated[str | None, _OPTION(help="The sensitive table: CSV or Parquet.", rich_help_panel=_DATA)] = None,
+    public: Annotated[
+        str | None, _OPTION(help="Unlabelled rows of the same kind, free to publish.", rich_help_panel=_DATA)
+    ] = None,
+    target: Annotated[str | None, _OPTION(help="The column to predict.", rich_help_panel=_DATA)] = None,
+    out: Annotated[Path, _OPTION(help="The run's folder; the same command resumes it.")] = Path("my-run"),
+    by: Annotated[
+        str | None, _OPTION(help="The column that says whose a row is: protects users.", rich_help_panel=_DATA)
+    ] = None,
+    test: Annotated[str | None, _OPTION(help="Labelled rows to measure the student on.", rich_help_panel=_DATA)] = None,
+    names: Annotated[
+        str | None, _OPTION(help="Column names (a,b,c or a file) of tables without header.", rich_help_panel=_DATA)
+    ] = None,
+    classes: Annotated[str | None, _OPTION(help="All labels, as a,b,c.", rich_help_panel=_DATA)] = None,
+    epsilon: Annotated[
+        float | None, _OPTION(help="Keep the worst case within this. [default: 2]", rich_help_panel=_PRIVACY)
+    ] = None,
+    delta: Annotated[
+        float | None, _OPTION(help="[default: below 1 / number of records]", rich_help_panel=_PRIVACY)
+    ] = None,
+    teachers: Annotated[
+        int | None, _OPTION(help="[default: about a hundred records each]", rich_help_panel=_PRIVACY)
+    ] = None,
+    queries: Annotated[
+        int | None, _OPTION(help="Public rows to ask about. [default: what epsilon allows]", rich_help_panel=_PRIVACY)
+    ] = None,
+    max_answers: Annotated[int | None, _OPTION(help="Stop after so many answers.", rich_help_panel=_PRIVACY)] = None,
+    mechanism: Annotated[
+        str | None, _OPTION(help="How votes become answers. [default: confident-gnmax]", rich_help_panel=_PRIVACY)
+    ] = None,
+    threshold: Parameters.threshold = None,
+    sigma1: Parameters.sigma1 = None,
+    sigma2: Parameters.sigma2 = None,
+    gamma: Parameters.gamma = None,
+    epsilon_per_query: Parameters.epsilon_per_query = None,
+    constant: Parameters.constant = None,
+    refusals: Parameters.refusals = None,
+    epsilon1: Parameters.epsilon1 = None,
+    epsilon2: Parameters.epsilon2 = None,
+    teacher: Annotated[
+        str | None,
+        _OPTION(
+            help="A scikit-learn classifier: short name or import path, with (options).", rich_help_panel=_LEARNING
+        ),
+    ] = None,
+    student: Annotated[
+        str | None, _OPTION(help="As --teacher, or self-training[:NAME].", rich_help_panel=_LEARNING)
+    ] = None,
+    representation: Annotated[
+        str | None, _OPTION(help="What learners see of a row, learned from public rows.", rich_help_panel=_LEARNING)
+    ] = None,
+    queries_strategy: Annotated[
+        str | None,
+        _OPTION(help="Which public rows to ask about: random, representatives.", rich_help_panel=_LEARNING),
+    ] = None,
+    smooth: Annotated[
+        bool, _OPTION("--smooth", help="Smooth teachers over the public neighbour graph.", rich_help_panel=_LEARNING)
+    ] = False,
+    seed: Annotated[
+        int | None,
+        _OPTION(help="Of data splitting and models, never of noise. [default: 0]", rich_help_panel=_LEARNING),
+    ] = None,
+    jobs: Annotated[int, _OPTION(help="Teachers trained at a time; -1: one per core.", rich_help_panel=_LEARNING)] = -1,
+    publish_accuracy: Annotated[
+        bool, _OPTION("--publish-accuracy", help="The test file is public too: put the accuracy into the card.")
+    ] = False,
+    config: Annotated[Path | None, _OPTION(help="TOML file of these options, such as another run's run.toml.")] = None,
+) -> None:
+    """Train on data that must not leave; publish a student that may.
+
+    Splits the private table between teachers, lets their noisy votes label public rows, trains a student on those,
+    and writes OUT/private (must stay) and OUT/release (may leave: student, labels, privacy statement, model card).
+    Killed at any moment, the same command goes on from there.
+    """
+    given = {
+        key: value
+        for key, value in context.params.items()
+        if key not in ("out", "config", "jobs") and value is not None and value is not False
+    }
+    asked = {**(read_config(config) if config is not None else {}), **given}
+    missing = [name for name in ("private", "public", "target") if name not in asked]
+    if missing:
+        raise InvalidInput(f"--{missing[0]} must be given.")
+    train_from(asked, out=out, jobs=jobs)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Options from a TOML file: its [asked] table, or else its top level."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"--config must be a readable TOML file, got {path} ({error}).") from None
+    options = content.get("asked", content)
+    unknown = [key for key in options if key.replace("-", "_") not in KNOWN]
+    if unknown:
+        raise InvalidInput(f"{path} has the option {unknown[0]!r}, which quorate train does not know.")
+    return {key.replace("-", "_"): value for key, value in options.items()}
+
+
+KNOWN = {
+    *("private", "public", "target", "by", "test", "names", "classes", "epsilon", "delta", "teachers", "queries"),
+    *("max_answers", "mechanism", *MECHANISM_PARAMETERS, "teacher", "student", "representation", "seed"),
+    *("queries_strategy", "smooth", "publish_accuracy"),
+}
+
+
+def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
+    """Run what was asked and print the table."""
+    # Learning libraries take seconds to import: not before the options are known to be sound.
+    from quorate.report.release import publish
+    from quorate.report.table import run_table
+    from quorate.run.choices import DEFAULT_STUDENT, DEFAULT_TEACHER
+    from quorate.run.folder import RunFolder
+    from quorate.run.from_files import task_from_files
+    from quorate.run.pipeline import Recipe, run
+    from quorate.run.plan import Request
+
+    asked = {**asked, **{key: str(Path(asked[key]).resolve()) for key in ("private", "public", "test") if key in asked}}
+    RunFolder(out).refuse_other_run(asked, {})
+    request = Request(
+        **{
+            key: asked[key]
+            for key in ("teachers", "mechanism", "queries", "max_answers", "epsilon", "delta")
+            if key in asked
+        },
+        parameters={key: asked[key] for key in MECHANISM_PARAMETERS if key in asked},
+    )
+    recipe = Recipe(
+        request=request,
+        teacher=asked.get("teacher", DEFAULT_TEACHER),
+        student=asked.get("student", DEFAULT_STUDENT),
+        representation=asked.get("representation", "auto"),
+        queries=asked.get("queries_strategy", "random"),
+        smooth=bool(asked.get("smooth")),
+        seed=asked.get("seed", 0),
+        n_jobs=jobs,
+    )
+    task = task_from_files(
+        asked["private"],
+        asked["public"],
+        test=asked.get("test"),
+        target=asked["target"],
+        by=asked.get("by"),
+        names=asked.get("names"),
+        classes=[label.strip() for label in asked["classes"].split(",")] if "classes" in asked else None,
+    )
+    outcome = run(out, task, recipe, asked=asked, progress=True, say=say)
+    release = publish(outcome, publish_accuracy=bool(asked.get("publish_accuracy")))
+    console.print(run_table(outcome, release=release))
+
+
+def say(stage: str) -> None:
+    """Tell the user which stage begins."""
+    console.print(f"[dim]{stage} …[/]", highlight=False)

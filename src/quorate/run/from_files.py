@@ -1,0 +1,55 @@
+"""A task from tables on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from quorate.checks import InvalidInput
+from quorate.data.sources import digest_of_file
+from quorate.data.task import open_task
+from quorate.run.task import Task
+
+_CLASSES_FROM = {
+    "user": "given by the operator",
+    "public": "the labels in the public table",
+    "private": "the labels in the private table, which are thereby treated as public knowledge",
+}
+
+
+def task_from_files(private: Any, public: Any, *, test: Any = None, **options: Any) -> Task:
+    """Read and check the tables of a run (see `quorate.data.task.open_task` for options and errors)."""
+    for path in (public, test):
+        if path is not None:
+            refuse_private_folder(path)
+    tables = open_task(private, public, test=test, **options)
+    X, y, identity = tables.private_rows()
+    X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
+    given = {"private": tables.private, "public": tables.public, "test": tables.test}
+    return Task(
+        X=X,
+        y=y,
+        classes=tables.classes,
+        X_public=tables.public_rows(),
+        X_test=X_test,
+        y_test=y_test,
+        identity=identity,
+        unit="record" if tables.by is None else "user",
+        unit_column=tables.by,
+        classes_from=_CLASSES_FROM[tables.classes_from],
+        fingerprints={name: _digest(table.path) for name, table in given.items() if table is not None},
+    )
+
+
+def refuse_private_folder(path: Any) -> None:
+    """Refuse a file that lies in the private folder of a run: it must not be used as public."""
+    place = Path(path).resolve()
+    for folder in place.parents:
+        if folder.name == "private" and (folder.parent / "run.toml").exists():
+            raise InvalidInput(f"{path} lies in the private folder of the run {folder.parent}: it must not be public.")
+
+
+def _digest(path: Path) -> str:
+    if path.is_dir():
+        return ",".join(digest_of_file(part) for part in sorted(path.rglob("*.parquet")))
+    return digest_of_file(path)
