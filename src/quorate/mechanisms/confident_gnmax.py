@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 from quorate.checks import finite, positive
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
+from quorate.mechanisms.noisy_argmax import Check, NoisyArgmax
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
@@ -51,6 +52,10 @@ class ConfidentGNMax(Mechanism):
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return orders / (2 * self.sigma1**2) + orders / self.sigma2**2
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        check = Check(threshold=self.threshold, noise="gaussian", scale=self.sigma1)
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
 
     def gaussian_dp(self) -> tuple[float, float]:
         return 1 / self.sigma1, math.sqrt(2) / self.sigma2

@@ -11,6 +11,7 @@ import numpy as np
 from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
+from quorate.mechanisms.noisy_argmax import NoisyArgmax
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
@@ -47,6 +48,9 @@ class GNMax(Mechanism):
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return orders / self.sigma2**2
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2)
 
     def gaussian_dp(self) -> tuple[float, float]:
         return 0.0, math.sqrt(2) / self.sigma2

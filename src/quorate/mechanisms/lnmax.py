@@ -11,6 +11,7 @@ from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.laplace_law import laplace_argmax_log_probabilities
 from quorate.mechanisms.pure_dp import rdp_of_pure_dp
+from quorate.mechanisms.noisy_argmax import NoisyArgmax
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
@@ -46,6 +47,9 @@ class LNMax(Mechanism):
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return rdp_of_pure_dp(orders, 2 * self.gamma)
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="laplace", scale=1 / self.gamma)
 
     def pure_dp(self) -> float:
         return 2 * self.gamma
