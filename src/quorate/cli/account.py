@@ -1,0 +1,127 @@
+"""`quorate account VOTES`: what a mechanism costs on votes that one already has."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from quorate.accounting.account import Account
+from quorate.accounting.account import account as price
+from quorate.accounting.curve import Conversion
+from quorate.accounting.statement import round_up
+from quorate.checks import InvalidInput, whole
+from quorate.cli.app import app, console
+from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
+from quorate.mechanisms import Mechanism
+from quorate.run.defaults import build_mechanism
+from quorate.votes import Votes
+
+
+@app.command()
+def account(
+    context: typer.Context,
+    votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
+    mechanism: Annotated[str, typer.Option(help="How votes become answers.")] = "confident-gnmax",
+    threshold: Parameters.threshold = None,
+    sigma1: Parameters.sigma1 = None,
+    sigma2: Parameters.sigma2 = None,
+    gamma: Parameters.gamma = None,
+    epsilon_per_query: Parameters.epsilon_per_query = None,
+    constant: Parameters.constant = None,
+    refusals: Parameters.refusals = None,
+    epsilon1: Parameters.epsilon1 = None,
+    epsilon2: Parameters.epsilon2 = None,
+    queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
+    max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
+    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Price a mechanism on votes: the worst case (a guarantee), and what stays inside: exact local cost, papers' bound.
+
+    VOTES is .npy, .npz, .csv or .parquet.
+    """
+    parameters = {name: context.params[name] for name in MECHANISM_PARAMETERS}
+    law = build_mechanism(mechanism, parameters)
+    loaded = first_queries(read_votes(votes), queries)
+    if conversion not in ("cks", "mironov"):
+        raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
+    kind: Conversion = "cks" if conversion == "cks" else "mironov"
+    cost = price(loaded, law, delta=delta, conversion=kind, max_answers=max_answers)
+    if as_json:
+        typer.echo(json.dumps(as_object(loaded, cost), allow_nan=False))
+    else:
+        console.print(as_table(loaded, law, cost))
+        console.print(cost.notice, style="dim")
+
+
+def read_votes(path: Path) -> Votes:
+    """The votes of a file, or one sentence why they cannot be read."""
+    from quorate.data.votes_file import load_votes
+
+    return load_votes(path)
+
+
+def first_queries(votes: Votes, queries: int | None) -> Votes:
+    """The first `queries` rows of the votes."""
+    if queries is None:
+        return votes
+    return votes[: whole("--queries", queries, at_least=1, at_most=votes.queries)]
+
+
+def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
+    """What `--json` prints. An epsilon without bound is the text "infinity", which JSON has no number for."""
+    local = published = None
+    if cost.local is not None and cost.forecast is not None:
+        known = cost.local.reveal()
+        expected = cost.forecast.reveal()["expected_answers"]
+        local = {"epsilon": _number(known["epsilon"]), "order": known["order"], "expected_answers": expected}
+    if cost.published is not None:
+        known = cost.published.reveal()
+        published = {"epsilon": _number(known["epsilon"]), "order": known["order"]}
+    return {
+        "queries": votes.queries,
+        "teachers": votes.teachers,
+        "classes": votes.classes,
+        "worst_case": {"epsilon": _number(cost.worst_case.epsilon), "delta": cost.worst_case.delta},
+        "local": local,
+        "published": published,
+        "notice": cost.notice,
+    }
+
+
+def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
+    """The same as a small table."""
+    table = Table(
+        title=f"{mechanism.name}: {votes.queries:,} queries, {votes.teachers:,} teachers, {votes.classes:,} classes",
+        title_justify="left",
+    )
+    table.add_column("epsilon of", style="bold")
+    for name in ("epsilon", "delta", "order", "by"):
+        table.add_column(name, justify="left" if name == "by" else "right")
+    worst = cost.worst_case
+    basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
+    table.add_row("worst case (publishable)", _shown(worst.epsilon), f"{worst.delta:g}", "", basis)
+    delta = f"{worst.delta:g}"
+    if cost.local is not None and cost.forecast is not None:
+        known, expected = cost.local.reveal(), cost.forecast.reveal()["expected_answers"]
+        by = f"exact; {expected:,.2f} answers expected"
+        table.add_row("[red]local (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+    if cost.published is not None:
+        known = cost.published.reveal()
+        by = "the papers' bound"
+        table.add_row("[red]published (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+    return table
+
+
+def _shown(epsilon: float) -> str:
+    return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
+
+
+def _number(epsilon: float) -> float | str:
+    return epsilon if math.isfinite(epsilon) else "infinity"
