@@ -10,8 +10,8 @@ import numpy as np
 from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.laplace_law import laplace_argmax_log_probabilities
-from quorate.mechanisms.pure_dp import rdp_of_pure_dp
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
+from quorate.mechanisms.pure_dp import rdp_of_pure_dp
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
