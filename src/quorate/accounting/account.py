@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from quorate.accounting.curve import DEFAULT_ORDERS, Conversion, Curve, require_orders
 from quorate.accounting.epsilons import LOCAL_NOTICE, Local, WorstCase
 from quorate.accounting.exact import local_costs
 from quorate.accounting.forecast import Forecast, forecast
+from quorate.accounting.published import published_curve
 from quorate.accounting.worst_case import worst_case
 from quorate.checks import fraction
 from quorate.mechanisms.base import Mechanism, TiedMechanism
@@ -71,7 +71,7 @@ def account(
         return Account(worst_case=bound, local=None, published=None, forecast=None)
     costs = local_costs(votes, mechanism, a)
     local, order = _local(Curve(a, costs.sum(axis=0)), delta, conversion)
-    curve = _published(votes, mechanism, a)
+    curve = published_curve(votes, mechanism, a)
     return Account(
         worst_case=bound,
         local=local,
@@ -83,11 +83,3 @@ def account(
 def _local(curve: Curve, delta: float, conversion: Conversion) -> tuple[Local, float]:
     epsilon, order = curve.epsilon(delta=delta, conversion=conversion)
     return Local(epsilon=epsilon, delta=delta, order=order), order
-
-
-def _published(votes: Votes, mechanism: Mechanism, orders: np.ndarray) -> Curve | None:
-    try:
-        from quorate.accounting.published import published_curve
-    except ImportError:
-        return None
-    return published_curve(votes, mechanism, orders)

@@ -2,45 +2,75 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 
 import numpy as np
-from scipy.special import logsumexp
+from numba import njit
+from numpy.typing import ArrayLike
 
+from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.gaussian_law import by_sorted_rows, distinct, likely_top, require_finite
+from quorate.mechanisms.laplace_nodes import gauss_legendre_table, laplace_nodes, tail_rules
 
-_X, _W = np.polynomial.legendre.leggauss(24)
+_LOG_2 = math.log(2)
 
 
-def laplace_argmax_log_probabilities(scores: FloatArray, scale: float) -> FloatArray:
+def laplace_argmax_log_probabilities(scores: ArrayLike, scale: float) -> FloatArray:
     """Log probability that each class has the largest of `scores + Laplace(scale)`, shape (queries, classes).
 
+    scores: finite reals, shape (queries, classes). scale: b of the noise density e^{-|z|/b} / (2b), above 0.
+
+    Piecewise quadrature with a bound of 1e-16 on each piece (`laplace_nodes`) relative to that class's own
+    probability, however small; with rounding, 1e-12 relative is not exceeded where the log probability is above
+    -1,000, and the log itself has that relative error below.
+    Errors: `InvalidInput` for scores that are not finite or a scale that is not a finite number above 0.
     Source: MATH.md A.
+
+    >>> np.exp(laplace_argmax_log_probabilities([[1.0, 1.0]], 20.0)).round(12)
+    array([[0.5, 0.5]])
     """
-    x = np.asarray(scores, np.float64) / scale
-    out = np.empty(x.shape)
-    distinct, back = np.unique(np.sort(x - x.max(axis=1, keepdims=True), axis=1), axis=0, return_inverse=True)
-    laws = [_law(row) for row in distinct]
-    order = np.argsort(x, axis=1, kind="stable")
-    np.put_along_axis(out, order, np.array(laws)[back.ravel()], axis=1)
+    x = require_finite(scores) / positive("scale", scale)
+    return by_sorted_rows(x, _law, *gauss_legendre_table(), *tail_rules(x.shape[1]))
+
+
+@njit(cache=True)
+def _law(x: FloatArray, gl_x: FloatArray, gl_w: FloatArray, tail_u: FloatArray, tail_w: FloatArray) -> FloatArray:
+    queries, m = x.shape
+    out = np.empty((queries, m))
+    values, counts = np.empty(m), np.empty(m)
+    for q in range(queries):
+        d = distinct(x[q], values, counts)
+        log_p = _distinct_law(values[:d], counts[:d], gl_x, gl_w, tail_u, tail_w)
+        likely_top(log_p, counts, d)
+        k = 0
+        for j in range(m):
+            if values[k] != x[q, j]:
+                k += 1
+            out[q, j] = log_p[k]
     return out
 
 
-def _law(x: FloatArray) -> FloatArray:
-    m = len(x)
-    z, w = [x[:1]], [np.array([-np.log(m)])]
-    knots = np.unique(x)
-    for low, high in itertools.pairwise(knots):
-        edges = np.linspace(low, high, int(np.ceil((high - low) / 2)) + 1)
-        half = np.diff(edges) / 2
-        z.append((edges[:-1, None] + half[:, None] * (1 + _X)).ravel())
-        w.append(np.log(half[:, None] * _W).ravel())
-    u, v = np.polynomial.legendre.leggauss((m + 1) // 2 + 1)
-    u, v = (u + 1) / 2, v / 2
-    z.append(-np.log(u))
-    w.append(np.log(v) - np.log(u))
-    nodes, weights = np.concatenate(z), np.concatenate(w)
-    t = nodes[None, :] - x[:, None]
-    below = np.where(t < 0, t - np.log(2), np.log1p(-0.5 * np.exp(-np.abs(t))))
-    log = weights + below.sum(axis=0) - below - np.abs(t) - np.log(2)
-    return np.asarray(logsumexp(log, axis=1))
+@njit(cache=True)
+def _distinct_law(
+    values: FloatArray, counts: FloatArray, gl_x: FloatArray, gl_w: FloatArray, tail_u: FloatArray, tail_w: FloatArray
+) -> FloatArray:
+    d = len(values)
+    z, up, down = laplace_nodes(values, counts, 0.0, gl_x, gl_w, tail_u, tail_w)
+    total, peak, low = np.zeros(d), np.full(d, -np.inf), np.empty(d)
+    for k in range(len(z)):
+        s = 0.0
+        for j in range(d):
+            t = z[k] - values[j]
+            low[j] = t - _LOG_2 if t < 0 else math.log1p(-0.5 * math.exp(-t))
+            s += counts[j] * low[j]
+        for i in range(d):
+            e = s - low[i] - abs(z[k] - values[i]) + (up[k] if values[i] >= z[k] else down[k])
+            if e > peak[i]:
+                total[i] = total[i] * math.exp(peak[i] - e) + 1.0
+                peak[i] = e
+            else:
+                total[i] += math.exp(e - peak[i])
+    for i in range(d):
+        total[i] = peak[i] + math.log(total[i]) - _LOG_2
+    return total

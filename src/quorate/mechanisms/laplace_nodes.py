@@ -1,0 +1,183 @@
+"""Quadrature for products of Laplace distribution functions: nodes at which every integral is exact to rounding.
+
+In units of the noise scale, between neighbouring kinks the integrand of an outcome is
+`e^{k z} prod_below (1 - e^{-(z - v)}/2)`, k the number of counts above. Four kinds of pieces:
+
+- *left of all counts*: a single exponential, integrated in closed form (one node);
+- *short pieces* (at most 8): Gauss-Legendre. On the Bernstein ellipse that reaches `r` beyond the piece
+  (r = 1.125), each factor grows to at most (1 + e^{r - t}/2), t the distance of its count below the piece, and the
+  exponential to e^{k r}. Hence with n nodes the error relative to the piece's own integral is at most
+  `e^{B} rho^{-2n}`, B the logarithm of these ratios; n is chosen such that this is below e^{-38} < 4e-17;
+- *plateaus*, farther than 40 above the count below: all factors are 1 to m e^{-40}/2, a single exponential again,
+  with rate k for the outcomes above and k - 1 for those below (two weights for one node);
+- *right of all counts*: in u = e^{-(z - max)} a polynomial, for which Gauss-Legendre is exact. Counts more than 45
+  below the top are constant there to e^{-45} and do not count for its degree.
+
+Source: MATH.md A.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numba import njit
+
+from quorate.mechanisms.base import FloatArray
+
+_MOST = 64
+_REACH = 1.125
+_LONGEST = 8.0
+_PLATEAU = 40.0
+_NEGLIGIBLE = 45.0
+
+
+@functools.cache
+def gauss_legendre_table() -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights on [-1, 1] of the rules with 0 to 64 nodes, row n the n-node rule; shape (65, 64)."""
+    x, w = np.zeros((_MOST + 1, _MOST)), np.zeros((_MOST + 1, _MOST))
+    for n in range(1, _MOST + 1):
+        x[n, :n], w[n, :n] = np.polynomial.legendre.leggauss(n)
+    return x, w
+
+
+@functools.cache
+def tail_rules(classes: int) -> tuple[FloatArray, FloatArray]:
+    """Rules on [0, 1] with 8, 16, 32, ... nodes, enough for polynomials of degree classes + 2; shape (rules, nodes)."""
+    sizes = [8]
+    while 2 * sizes[-1] < classes + 3:
+        sizes.append(2 * sizes[-1])
+    u, w = np.zeros((len(sizes), sizes[-1])), np.zeros((len(sizes), sizes[-1]))
+    for row, n in enumerate(sizes):
+        x, v = np.polynomial.legendre.leggauss(n)
+        u[row, :n], w[row, :n] = (x + 1) / 2, v / 2
+    return u, w
+
+
+@njit(cache=True)
+def laplace_nodes(
+    values: FloatArray,
+    counts: FloatArray,
+    shift: float,
+    gl_x: FloatArray,
+    gl_w: FloatArray,
+    tail_u: FloatArray,
+    tail_w: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Nodes for counts `values` (decreasing, from 0, in noise scales; multiplicities `counts`).
+
+    shift: kinks at every value -shift and +shift are respected too (the counts after a vote moved); 0: none.
+    Returns (z, log weight for outcomes at or above z, log weight for those below), z increasing.
+    """
+    d = len(values)
+    m = counts.sum()
+    if shift > 0:
+        kinks = np.empty(3 * d)
+        _merge(values, shift, kinks)
+    else:
+        kinks = values[::-1].copy()
+    size = 1024
+    z, up, down = np.empty(size), np.empty(size), np.empty(size)
+    z[0] = kinks[0]
+    up[0] = down[0] = -math.log(m)
+    n = 1
+    below = 0.0  # counts at or below the piece
+    first = d  # values[first:] lie at or below the piece
+    for p in range(len(kinks) - 1):
+        low, high = kinks[p], kinks[p + 1]
+        if not high > low:
+            continue
+        while first > 0 and values[first - 1] <= low:
+            first -= 1
+            below += counts[first]
+        rate = m - below
+        end = high
+        if high - low > _PLATEAU + 2:
+            end = low + _PLATEAU
+        pieces = math.ceil((end - low) / _LONGEST)
+        while True:
+            half = (end - low) / (2 * pieces)
+            rho = 1 + _REACH / half
+            rho += math.sqrt(rho * rho - 1)
+            bound = 42.0 + (rate + 1) * _REACH + math.log(max(1.0, half * (rate + 1)))
+            for j in range(first, d):
+                t = low - values[j]
+                if t > _NEGLIGIBLE:
+                    break
+                bound += counts[j] * math.log((1 + 0.5 * math.exp(_REACH - t)) / (1 - 0.5 * math.exp(-t)))
+            nodes = math.ceil(bound / (2 * math.log(rho)))
+            if nodes <= _MOST:
+                break
+            pieces *= 2
+        nodes = max(nodes, 2)
+        need = n + pieces * nodes + 1
+        if need > size:
+            size = 2 * need
+            z, up, down = _longer(z, size), _longer(up, size), _longer(down, size)
+        for piece in range(pieces):
+            start = low + 2 * half * piece
+            for j in range(nodes):
+                z[n] = start + half * (1 + gl_x[nodes, j])
+                up[n] = down[n] = math.log(half * gl_w[nodes, j])
+                n += 1
+        if end < high:
+            length = high - end
+            z[n] = high
+            up[n] = math.log(-math.expm1(-rate * length) / rate)
+            down[n] = math.log(-math.expm1(-(rate - 1) * length) / (rate - 1)) if rate > 1 else math.log(length)
+            n += 1
+    # The tail starts at the last kink.
+    start = kinks[-1]
+    degree = 3.0
+    for j in range(d):
+        if values[j] > -_NEGLIGIBLE:
+            degree += counts[j]
+    row = 0
+    while row < len(tail_u) - 1 and 2 * _row_length(tail_w[row]) < degree:
+        row += 1
+    nodes = _row_length(tail_w[row])
+    if n + nodes > size:
+        size = n + nodes
+        z, up, down = _longer(z, size), _longer(up, size), _longer(down, size)
+    for j in range(nodes - 1, -1, -1):
+        u = tail_u[row, j]
+        z[n] = start - math.log(u)
+        up[n] = down[n] = math.log(tail_w[row, j] / u)
+        n += 1
+    return z[:n], up[:n], down[:n]
+
+
+@njit(cache=True)
+def _merge(values: FloatArray, shift: float, kinks: FloatArray) -> None:
+    """All of values - shift, values, values + shift, increasing; `values` decreases."""
+    d = len(values)
+    i = j = k = d - 1
+    for n in range(3 * d):
+        a = values[i] - shift if i >= 0 else np.inf
+        b = values[j] if j >= 0 else np.inf
+        c = values[k] + shift if k >= 0 else np.inf
+        if a <= b and a <= c:
+            kinks[n] = a
+            i -= 1
+        elif b <= c:
+            kinks[n] = b
+            j -= 1
+        else:
+            kinks[n] = c
+            k -= 1
+
+
+@njit(cache=True)
+def _row_length(weights: FloatArray) -> int:
+    n = len(weights)
+    while n and weights[n - 1] == 0:
+        n -= 1
+    return n
+
+
+@njit(cache=True)
+def _longer(array: FloatArray, size: int) -> FloatArray:
+    longer = np.empty(size)
+    longer[: len(array)] = array
+    return longer
