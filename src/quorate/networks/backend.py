@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,8 @@ try:
     from torch import Tensor, nn
 except ImportError as missing:
     raise InvalidInput("neural networks need PyTorch, which is not installed: pip install quorate[torch].") from missing
+
+_BORROWED = threading.RLock()
 
 __all__ = ["F", "Tensor", "generator", "nn", "pick_device", "seeded", "torch"]
 
@@ -49,6 +52,7 @@ def seeded(seed: int | np.random.SeedSequence) -> Iterator[None]:
     """Layers made, and dropout drawn, inside follow `seed`; the global generator is as before afterwards."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    with torch.random.fork_rng():
+    # The global generator is shared by all threads: one at a time may borrow it.
+    with _BORROWED, torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

@@ -115,7 +115,9 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("_built", None)
 
     def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
-        steps = self.steps or max(200, 20 * len(pool) // self.batch_size)
+        return self._fit_steps(module, pool, targets, draw, self.steps or max(200, 20 * len(pool) // self.batch_size))
+
+    def _fit_steps(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator, steps: int) -> int:
         stream = training.batches(len(pool), min(self.batch_size, len(pool)), draw)
 
         def loss_of(step: int) -> Tensor:

@@ -26,6 +26,9 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "gradient-boosting": ("sklearn.ensemble.GradientBoostingClassifier", {}),
     "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
     "mlp": ("sklearn.neural_network.MLPClassifier", {"max_iter": 500}),
+    "lenet": ("quorate.teachers.torch_ensemble.TorchEnsemble", {"network": "lenet"}),
+    "resnet": ("quorate.teachers.torch_ensemble.TorchEnsemble", {"network": "resnet"}),
+    "network": ("quorate.teachers.torch_ensemble.TorchEnsemble", {}),
 }
 
 
