@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from quorate.checks import InvalidInput, whole
-from quorate.teachers.one_teacher import Abstainer, Task, fingerprint_of, predict_task, specification, train_task
+from quorate.teachers.one_teacher import (
+    Abstainer,
+    Question,
+    Task,
+    fingerprint_of,
+    predict_task,
+    specification,
+    train_task,
+)
+from quorate.teachers.parallel import spread
 from quorate.teachers.progress import Report, reporting
 from quorate.teachers.registry import check_estimator_like
 from quorate.teachers.shards import ArrayShards, Shards
@@ -57,15 +65,14 @@ class Teachers:
         queries = _length(X)
         key = fingerprint_of(X) if self.store is not None else ""
         out = np.empty((queries, self.n_teachers), np.int64)
-        tasks = (
-            joblib.delayed(predict_task)(
-                index, X, model=None if self.models is None else self.models[index], store=self.store, key=key
-            )
+        models = (None,) * self.n_teachers if self.models is None else self.models
+        questions = (
+            Question(index=index, X=X, model=models[index], store=self.store, key=key)
             for index in range(self.n_teachers)
         )
-        parallel = joblib.Parallel(n_jobs=self.n_jobs, return_as="generator_unordered")
+        answers = spread(predict_task, questions, total=self.n_teachers, n_jobs=self.n_jobs)
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            for done, (index, values) in enumerate(parallel(tasks), start=1):
+            for done, (index, values) in enumerate(answers, start=1):
                 if values.shape != (queries,):
                     raise InvalidInput(
                         f"Teacher {index} must predict one class for each of {queries} queries, "
@@ -92,8 +99,8 @@ def train_teachers(
 ) -> Any:
     """Train one copy of `estimator` on every shard of the private data.
 
-    estimator: any classifier with fit, predict and get_params; or an object with a method `train_teachers` (of
-        these same arguments from X on), which trains the whole ensemble its own way.
+    estimator: any classifier with fit, predict and get_params; or an object with a method `train_on_shards`, which
+        trains the whole ensemble its own way.
     X: rows of the private data: array, sparse matrix or DataFrame, (rows, ...). y: their labels, each in `classes`.
     assignment: the teacher of every row, integers from 0 to n_teachers - 1, such as `assign_teachers` gives.
     classes: all labels in the order that predictions count them, or their number m for the labels 0 to m - 1.
@@ -108,10 +115,6 @@ def train_teachers(
     Raises `InvalidInput` for empty shards, more teachers than rows, labels that are not in `classes`, a store that
     holds something else; `CannotWrite` on a full disk.
     """
-    if callable(getattr(estimator, "train_teachers", None)):
-        return estimator.train_teachers(
-            X, y, assignment, n_teachers=n_teachers, classes=classes, store=store, seed=seed, progress=progress
-        )
     shards = ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes)
     return train_on_shards(estimator, shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
 
@@ -126,7 +129,12 @@ def train_on_shards(
     progress: bool | Report | None = None,
     empty: Literal["refuse", "abstain"] = "refuse",
 ) -> Teachers:
-    """`train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory."""
+    """`train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory.
+
+    An estimator with a method `train_on_shards` (of these same arguments) trains the whole ensemble its own way.
+    """
+    if callable(getattr(estimator, "train_on_shards", None)):
+        return estimator.train_on_shards(shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
     check_estimator_like(estimator, name="The teacher")
     seed = whole("seed", seed)
     if empty not in ("refuse", "abstain"):
@@ -143,15 +151,13 @@ def train_on_shards(
         store.open(shared)
     models: list[Any] = [None] * shards.n_teachers
     tasks = (
-        joblib.delayed(train_task)(
-            Task(index=index, estimator=estimator, shard=shards.shard(index), seed=seed, store=store)
-        )
+        Task(index=index, estimator=estimator, shard=shards.shard(index), seed=seed, store=store)
         for index in range(shards.n_teachers)
     )
     # No memory mapping: it would write private rows into a temporary folder outside private/.
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes=None)
+    trained = spread(train_task, tasks, total=shards.n_teachers, n_jobs=n_jobs, max_nbytes=None)
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-        for done, (index, model) in enumerate(parallel(tasks), start=1):
+        for done, (index, model) in enumerate(trained, start=1):
             models[index] = model
             report(done, shards.n_teachers)
     kept = tuple(models) if store is None else None

@@ -83,17 +83,29 @@ def train_task(task: Task) -> tuple[int, Any]:
     return task.index, None
 
 
-def predict_task(index: int, X: Any, *, model: Any, store: TeacherStore | None, key: str) -> tuple[int, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """All that a worker needs to ask teacher `index`: its model, or the store that keeps it."""
+
+    index: int
+    X: Any
+    model: Any
+    store: TeacherStore | None
+    key: str
+
+
+def predict_task(question: Question) -> tuple[int, Any]:
     """Ask one teacher about the public examples; returns (index, class indices)."""
+    index, store, model = question.index, question.store, question.model
     if store is not None:
-        kept = store.load_predictions(index, key)
+        kept = store.load_predictions(index, question.key)
         if kept is not None:
             return index, kept
         model = store.load(index)
     with threadpool_limits(1):
-        values = model.predict(X)
+        values = model.predict(question.X)
     if store is not None:
-        store.save_predictions(index, key, values)
+        store.save_predictions(index, question.key, values)
     return index, values
 
 

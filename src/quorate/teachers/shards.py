@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from quorate.checks import InvalidInput, whole
+from quorate.data.sharding import ShardFolder
+from quorate.data.task import TableTask
 
 
 class Shard(Protocol):
@@ -76,6 +79,43 @@ class ArrayShards:
         """The rows of teacher `index`, in the order of the data."""
         rows = self._order[self._start[index] : self._start[index + 1]]
         return LoadedShard(_safe_indexing(self.X, rows), self.y[rows])
+
+
+@dataclass(frozen=True)
+class TableShard:
+    """Rows of one teacher that are still on the disk."""
+
+    folder: ShardFolder
+    index: int
+    task: TableTask
+    transform: Callable[[Any], Any] | None
+
+    def load(self) -> tuple[Any, NDArray[np.int64]]:
+        """The rows, transformed, and their class indices."""
+        if not self.folder.sizes[self.index]:
+            return np.empty((0, 1)), np.empty(0, np.int64)
+        table = self.folder.table(self.index)
+        y = self.task.indices(table.labels(self.task.target))
+        X = self.task.columns.apply(table.read(self.task.features))
+        return (X if self.transform is None else self.transform(X)), y
+
+
+class TableShards:
+    """Shards of a partitioned table, each read by the worker that trains on it; see `partition_table`.
+
+    transform: from typed columns to what the teachers learn from, such as `Representation.transform`; one that was
+    learned from public data and treats each row on its own.
+    """
+
+    def __init__(self, folder: ShardFolder, task: TableTask, *, transform: Callable[[Any], Any] | None = None) -> None:
+        self.classes = np.array(task.classes)
+        self.n_teachers = folder.n_teachers
+        self.sizes = folder.sizes
+        self._folder, self._task, self._transform = folder, task, transform
+
+    def shard(self, index: int) -> TableShard:
+        """The rows of teacher `index`, not yet read."""
+        return TableShard(self._folder, index, self._task, self._transform)
 
 
 def class_list(classes: ArrayLike | int) -> NDArray[Any]:

@@ -62,68 +62,70 @@ class TeacherStore:
         """Write a teacher, all of it or nothing. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
         joblib.dump(model, buffer)
-        payload = buffer.getbuffer()
-        header = {"fingerprint": fingerprint, "checksum": _checksum(payload)}
-
-        def write(file: Any) -> None:
-            file.write(_MAGIC + json.dumps(header).encode() + b"\n")
-            file.write(payload)
-
-        write_atomically(self.file(index), write)
+        _write(self.file(index), buffer.getbuffer(), fingerprint)
 
     def load(self, index: int) -> Any:
         """The model of teacher `index`. Raises `InvalidInput` where it is missing or damaged."""
-        payload = self._payload(index)
-        if payload is None:
+        held = _read(self.file(index))
+        if held is None:
             raise InvalidInput(f"{self.file(index)} is missing or damaged; the same command trains it again.")
-        return joblib.load(io.BytesIO(payload))
+        return joblib.load(io.BytesIO(held[1]))
 
     def has(self, index: int, *, fingerprint: str) -> bool:
-        """Whether teacher `index` is there, whole, and trained on exactly what `fingerprint` describes."""
-        header = self._header(index)
-        if header is None or self._payload(index) is None:
-            return False
-        if header["fingerprint"] != fingerprint:
+        """Whether teacher `index` is there and whole.
+
+        Raises `InvalidInput` where it is, but was trained on something else than what `fingerprint` describes.
+        """
+        held = _read(self.file(index))
+        if held is not None and held[0] != fingerprint:
             raise InvalidInput(
                 f"{self.file(index)} was trained on other rows than the ones given now; "
                 "choose another folder or give the data of that run."
             )
-        return True
+        return held is not None
 
     def predictions_file(self, index: int, queries: str) -> Path:
-        """Where the predictions of teacher `index` on the queries with fingerprint `queries` are kept."""
-        folder = private_folder(self.path / f"predictions-{queries[:16]}")
-        return folder / f"teacher-{index:05d}.npy"
+        """Where the predictions of teacher `index` on the queries with fingerprint `queries` are or will be."""
+        return self.path / f"predictions-{queries[:16]}" / f"teacher-{index:05d}.bin"
 
     def load_predictions(self, index: int, queries: str) -> np.ndarray[Any, Any] | None:
-        """The kept predictions, or None where there are none (or they are damaged)."""
-        try:
-            return np.load(self.predictions_file(index, queries), allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+        """The kept predictions, or None where there are none or they are damaged."""
+        held = _read(self.predictions_file(index, queries))
+        if held is None or held[0] != queries:
             return None
+        return np.load(io.BytesIO(held[1]), allow_pickle=False)
 
     def save_predictions(self, index: int, queries: str, values: np.ndarray[Any, Any]) -> None:
         """Keep one teacher's predictions, so that a killed collection goes on where it was."""
-        write_atomically(self.predictions_file(index, queries), lambda file: np.save(file, values, allow_pickle=False))
+        file = self.predictions_file(index, queries)
+        private_folder(file.parent)
+        buffer = io.BytesIO()
+        np.save(buffer, values, allow_pickle=False)
+        _write(file, buffer.getbuffer(), queries)
 
-    def _header(self, index: int) -> dict[str, str] | None:
-        try:
-            with open(self.file(index), "rb") as file:
-                if file.readline() != _MAGIC:
-                    return None
-                header = json.loads(file.readline())
-        except (OSError, ValueError):
-            return None
-        return header if isinstance(header, dict) and {"fingerprint", "checksum"} <= header.keys() else None
 
-    def _payload(self, index: int) -> bytes | None:
-        header = self._header(index)
-        if header is None:
-            return None
-        with open(self.file(index), "rb") as file:
-            file.readline(), file.readline()
+def _write(path: Path, payload: memoryview, fingerprint: str) -> None:
+    header = {"fingerprint": fingerprint, "checksum": _checksum(payload)}
+
+    def write(file: Any) -> None:
+        file.write(_MAGIC + json.dumps(header).encode() + b"\n")
+        file.write(payload)
+
+    write_atomically(path, write)
+
+
+def _read(path: Path) -> tuple[str, bytes] | None:
+    """Fingerprint and payload of a whole file; None where it is absent, of another form, or damaged."""
+    try:
+        with open(path, "rb") as file:
+            if file.readline() != _MAGIC:
+                return None
+            header = json.loads(file.readline())
             payload = file.read()
-        return payload if _checksum(payload) == header["checksum"] else None
+        fingerprint, checksum = str(header["fingerprint"]), header["checksum"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return (fingerprint, payload) if _checksum(payload) == checksum else None
 
 
 def _checksum(payload: bytes | memoryview) -> str:
