@@ -144,7 +144,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     def _augmented(self, x: Tensor, draw: torch.Generator) -> Tensor:
         if self.augmentation == "none":
             return x
-        draw = _beside(draw, x)
+        draw = beside(draw, x)
         return getattr(augment, self.augmentation)(x, draw, flip=self.mirror)
 
     def _check(self) -> None:
@@ -184,8 +184,8 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         return torch.cat(parts).cpu()
 
 
-def _beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
-    # Draws on an accelerator need a generator there; it follows the one on the CPU.
+def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
+    """A generator on the device of `x`, which follows the one on the CPU."""
     if x.device.type == "cpu":
         return draw
     return generator(int(torch.randint(2**62, (), generator=draw)), x.device)
