@@ -66,6 +66,8 @@ def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[
     True
     """
     table = _as_arrow(identities)
+    if table.num_columns == 0:
+        raise InvalidInput("identities must have at least one column, got none.")
     connection = duckdb.connect()
     try:
         connection.register("records", table)
@@ -107,8 +109,6 @@ def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
     The form of a cell depends on that cell and the column's declared type alone, never on other rows: a type that
     were guessed from all rows would let one added record rewrite, and so move, every other.
     """
-    if not columns:
-        raise InvalidInput("identities must have at least one column, got none.")
     cells = [cell_sql(name, kind) for name, kind in columns]
     return cells[0] if len(cells) == 1 else f"concat_ws({_BETWEEN}, {', '.join(cells)})"
 

@@ -195,10 +195,7 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     relation = f"read_csv({base}, columns = {{{cells}}})"
     named = has_header or given[0] != "column0"
     typed = [(name, "VARCHAR") for name in given]
-    table = _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
-    if not table.fetch(f"SELECT 1 FROM {relation} LIMIT 1"):
-        raise InvalidInput(f"{place} has no rows.")
-    return table
+    return _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
 
 
 def _checked(
@@ -211,9 +208,13 @@ def _checked(
     if twice is not None:
         raise InvalidInput(f"{place} has more than one column named {twice!r}.")
     types = tuple(type_name for _, type_name in columns)
-    return Table(
+    table = Table(
         path=place, kind=kind, columns=tuple(names), types=types, header=header, named=named, relation=relation
     )
+    held = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+    if not table.fetch(f"SELECT 1 FROM ({table.select()}) WHERE {held} LIMIT 1"):
+        raise InvalidInput(f"{place} has no rows.")
+    return table
 
 
 def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: int) -> list[str] | None:

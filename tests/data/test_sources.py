@@ -1,0 +1,161 @@
+"""Tables are read as they are, and refused in one sentence where they cannot be."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quorate.checks import InvalidInput
+from quorate.data.sources import digest_of_file, open_table, same_content
+
+ADULT_ROWS = """39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
+50, ?, 83311, Bachelors, 13, Married-civ-spouse, Exec-managerial, Husband, White, Male, 0, 0, 13, United-States, >50K
+
+"""  # noqa: E501
+
+
+def write(path, text: str):
+    path.write_text(text)
+    return path
+
+
+def test_header_separator_quotes_and_missing_values(tmp_path) -> None:
+    table = open_table(write(tmp_path / "t.csv", 'a;b;c\n1;"x; y";?\n 2 ; ;NA\n'))
+    assert (table.columns, table.header, table.rows()) == (("a", "b", "c"), True, 2)
+    frame = table.read()
+    assert frame["a"].tolist() == ["1", "2"]
+    assert frame["b"].isna().tolist() == [False, True]
+    assert frame["b"][0] == "x; y"
+    assert frame["c"].isna().all()
+
+
+def test_quotes_below_the_rows_that_were_looked_at(tmp_path) -> None:
+    table = open_table(write(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 50_000 + '"x, ""y""",3\n'))
+    assert table.read().iloc[-1].tolist() == ['x, "y"', "3"]
+
+
+def test_adult_without_header_is_known_by_its_name(tmp_path) -> None:
+    file = tmp_path / "adult.data.gz"
+    file.write_bytes(gzip.compress(ADULT_ROWS.encode()))
+    table = open_table(file)
+    assert table.columns[0] == "age"
+    assert table.column("income") == table.column(-1) == table.column("14") == "income"
+    assert (table.rows(), table.named, table.header) == (2, True, False)
+    assert table.label_counts("income") == {"<=50K": 1, ">50K": 1}
+    assert table.read(["workclass"])["workclass"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize("how", ["list", "text", "file", "uci", "beside", "known"])
+def test_names_for_tables_without_header(tmp_path, how: str) -> None:
+    file = write(tmp_path / "people.csv", ADULT_ROWS)
+    names = list(open_table(write(tmp_path / "adult.csv", ADULT_ROWS)).columns)
+    described = "| comment\n\n>50K, <=50K.\n\n" + "".join(f"{name}: continuous.\n" for name in names[:-1])
+    given = {
+        "list": names,
+        "text": ",".join(names),
+        "file": str(write(tmp_path / "names.txt", "\n".join(names))),
+        "uci": str(write(tmp_path / "other.names", described)),
+        "beside": None,
+        "known": "adult",
+    }[how]
+    if how == "beside":
+        write(tmp_path / "people.names", described)
+    assert list(open_table(file, names=given).columns) == names
+
+
+def test_without_names_columns_have_positions(tmp_path) -> None:
+    table = open_table(write(tmp_path / "t.csv", "1,2,x\n3,4,y\n"))
+    assert table.columns == ("column0", "column1", "column2")
+    assert not table.named
+    assert table.column(-1) == table.column("2") == "column2"
+    with pytest.raises(InvalidInput, match=r"no header: give --names"):
+        table.column("income")
+
+
+def test_the_header_can_be_told(tmp_path) -> None:
+    file = write(tmp_path / "t.csv", "x,y\nu,v\nw,z\n")
+    assert open_table(file, header=False).rows() == 3
+    assert open_table(file, header=True).columns == ("x", "y")
+
+
+def test_parquet_files_and_folders(tmp_path) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", None], "label": [1.0, np.nan]})
+    frame.to_parquet(tmp_path / "one.parquet")
+    (tmp_path / "many").mkdir()
+    for part in range(3):
+        frame.to_parquet(tmp_path / "many" / f"{part}.parquet")
+    assert open_table(tmp_path / "one.parquet").label_counts("label") == {"1": 1, None: 1}
+    assert open_table(tmp_path / "many").rows() == 6
+    assert open_table(tmp_path / "one.parquet").read()["a"].tolist() == [1, 2]
+
+
+def test_labels_are_one_text_for_one_value(tmp_path) -> None:
+    table = open_table(write(tmp_path / "t.csv", "a,b\n1,7\n2,7.0\n3, 7 \n4,-3.00\n5,x.0\n6,\n"))
+    assert table.labels("b").tolist() == ["7", "7", "7", "-3", "x.0", None]
+    pd.DataFrame({"b": [7, 8]}).to_parquet(tmp_path / "i.parquet")
+    pd.DataFrame({"b": [7.0, 8.5]}).to_parquet(tmp_path / "f.parquet")
+    pd.DataFrame({"b": [True, False]}).to_parquet(tmp_path / "b.parquet")
+    assert open_table(tmp_path / "i.parquet").labels("b").tolist() == ["7", "8"]
+    assert open_table(tmp_path / "f.parquet").labels("b").tolist() == ["7", "8.5"]
+    assert open_table(tmp_path / "b.parquet").labels("b").tolist() == ["true", "false"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("header.csv", b"a,b\n", "has no rows"),
+        ("latin.csv", "a,b\né,2\nö,3\n".encode("latin1"), "not UTF-8"),
+        ("bytes.csv", bytes(range(256)) * 40, "cannot be read"),
+        ("late.csv", b"a,b\n" + b"1,2\n" * 50_000 + b"1,2,3\n", "2 columns expected, 3 found"),
+        ("text.csv.gz", b"a,b\n1,2\n", "cannot be read"),
+        ("cut.csv.gz", gzip.compress(np.random.default_rng(0).bytes(9000).hex().encode())[:4000], "cannot be read"),
+        ("cut.parquet", b"PAR1 and then nothing", "cannot be read"),
+        ("none.parquet", None, "has no rows"),
+    ],
+)
+def test_unreadable_files_are_refused_in_one_sentence(tmp_path, name: str, content: bytes | None, sentence) -> None:
+    file = tmp_path / name
+    if content is None:
+        pd.DataFrame({"a": pd.Series([], dtype=float)}).to_parquet(file)
+    else:
+        file.write_bytes(content)
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        open_table(file).read()
+    assert "\n" not in str(caught.value)
+    assert str(file) in str(caught.value)
+    assert "1,2,3" not in str(caught.value)
+
+
+def test_absent_files_wrong_columns_and_wrong_names(tmp_path) -> None:
+    with pytest.raises(InvalidInput, match="There is no file"):
+        open_table(tmp_path / "nowhere.csv")
+    with pytest.raises(InvalidInput, match="without Parquet files"):
+        open_table(tmp_path)
+    file = write(tmp_path / "t.csv", "a,b\n1,2\n")
+    with pytest.raises(InvalidInput, match="3 names were given"):
+        open_table(file, names="x,y,z")
+    with pytest.raises(InvalidInput, match="more than one column named"):
+        open_table(file, names="x,X")
+    for which in ("c", 2, -3, "2", True):
+        with pytest.raises(InvalidInput, match="whose columns are a, b"):
+            open_table(file).column(which)
+
+
+def test_blank_lines_are_no_rows(tmp_path) -> None:
+    with pytest.raises(InvalidInput, match="has no rows"):
+        open_table(write(tmp_path / "blank.csv", "\n\n")).read()
+
+
+def test_equal_content_is_seen_through_links_and_copies(tmp_path) -> None:
+    one = write(tmp_path / "one.csv", "a,b\n1,2\n")
+    copy, other = write(tmp_path / "copy.csv", "a,b\n1,2\n"), write(tmp_path / "other.csv", "a,b\n1,3\n")
+    link = tmp_path / "link.csv"
+    link.symlink_to(one)
+    assert same_content(open_table(one), open_table(copy))
+    assert same_content(open_table(one), open_table(link))
+    assert not same_content(open_table(one), open_table(other))
+    assert digest_of_file(one) == digest_of_file(copy) != digest_of_file(one, key=b"secret")
