@@ -26,10 +26,10 @@ class Representation:
     reaches one teacher only.
     """
 
-    __slots__ = ("_features", "_transform")
+    __slots__ = ("_features", "_transformer")
 
-    def __init__(self, transform: Callable[[Any], Any], *, features: int) -> None:
-        self._transform = transform
+    def __init__(self, transformer: Any, *, features: int) -> None:
+        self._transformer = transformer
         self._features = features
 
     @property
@@ -39,7 +39,7 @@ class Representation:
 
     def transform(self, X: Any) -> FloatArray:
         """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many."""
-        made = _as_features(self._transform(X), rows=len_of(X))
+        made = _as_features(self._transformer.transform(X), rows=len_of(X))
         if made.shape[1] != self._features:
             raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
         return made
@@ -74,17 +74,17 @@ def learn_representation(
     rows = len_of(X_public)
     if rows < 2:
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
-    transform = _learned(transformer, X_public, random_state)
+    learned = _learned(transformer, X_public, random_state)
     some = take(X_public, np.arange(min(rows, 64)))
-    together = _as_features(transform(some), rows=len_of(some))
-    alone = _as_features(transform(take(some, np.arange(1))), rows=1)
+    together = _as_features(learned.transform(some), rows=len_of(some))
+    alone = _as_features(learned.transform(take(some, np.arange(1))), rows=1)
     scale = np.abs(together).max(initial=1e-12)
     if together.shape[1] != alone.shape[1] or not np.allclose(together[:1], alone, atol=1e-3 * scale, rtol=1e-3):
         raise InvalidInput(
             "The representation must treat every row on its own, but the features of a public row change with the rows "
             "beside it: private rows would leak into each other's features."
         )
-    return Representation(transform, features=together.shape[1])
+    return Representation(learned, features=together.shape[1])
 
 
 def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
@@ -129,19 +129,21 @@ def _named(name: str, X_public: Any) -> Any:
     return named[name]()
 
 
-def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Callable[[Any], Any]:
+def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
     if isinstance(transformer, str):
         transformer = _named(transformer, X_public)
     if isinstance(transformer, type):
         raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
     if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
-        return _seeded(clone(transformer), random_state).fit(X_public).transform
-    if hasattr(transformer, "state_dict") and callable(transformer):
-        return lambda X: _through_network(transformer, X)
-    if hasattr(transformer, "transform"):
-        return transformer.transform
-    if callable(transformer):
+        return _seeded(clone(transformer), random_state).fit(X_public)
+    if isinstance(transformer, Representation):
         return transformer
+    if hasattr(transformer, "state_dict") and callable(transformer):
+        return _Network(transformer)
+    if hasattr(transformer, "transform"):
+        return transformer
+    if callable(transformer):
+        return _Function(transformer)
     raise InvalidInput(
         "representation must be a transformer with fit and transform, a torch module, a function or a name, "
         f"got {transformer!r}."
@@ -156,27 +158,42 @@ def _seeded(estimator: Any, random_state: int | None) -> Any:
     return estimator.set_params(**{name: seed for name in unset if name.split("__")[-1] == "random_state"})
 
 
-def _through_network(module: Any, X: Any) -> Any:
-    import torch
+class _Function:
+    """A user's function from rows to features."""
 
-    rows = np.asarray(X, np.float32)
-    if rows.ndim == 3:
-        rows = rows[:, None]
-    elif rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3):
-        rows = rows.transpose(0, 3, 1, 2)
-    was_training = module.training
-    # Batch norm in training mode mixes the rows of a batch, and would learn from private ones.
-    module.eval()
-    try:
-        with torch.no_grad():
-            place = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
-            parts = [
-                module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 512])).to(place)).flatten(1).cpu().numpy()
-                for at in range(0, len(rows), 512)
-            ]
-    finally:
-        module.train(was_training)
-    return np.concatenate(parts)
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def transform(self, X: Any) -> Any:
+        return self.function(X)
+
+
+class _Network:
+    """A frozen torch module, in evaluation mode: batch norm in training mode would mix, and learn from, the rows."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def transform(self, X: Any) -> Any:
+        import torch
+
+        rows = np.asarray(X, np.float32)
+        if rows.ndim == 3:
+            rows = rows[:, None]
+        elif rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3):
+            rows = rows.transpose(0, 3, 1, 2)
+        place = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                parts = [
+                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 512])).to(place))
+                    for at in range(0, len(rows), 512)
+                ]
+        finally:
+            self.module.train(was_training)
+        return np.concatenate([part.flatten(1).cpu().numpy() for part in parts])
 
 
 def _as_features(made: Any, *, rows: int) -> FloatArray:

@@ -1,0 +1,73 @@
+"""Upright strokes and oriented gradients."""
+
+import numpy as np
+import pytest
+from skimage.feature import hog
+
+from quorate.checks import InvalidInput
+from quorate.public.images import DeskewHOG, as_grey_images, deskew
+
+
+def bar(slant, side=28):
+    """A soft bar through the middle that leans by `slant` columns per row."""
+    rows, columns = np.mgrid[:side, :side]
+    centre = (side - 1) / 2
+    inside = np.abs(rows - centre) < side * 0.35
+    ink = inside * np.exp(-(((columns - centre - slant * (rows - centre)) / 1.5) ** 2))
+    # Faint tails would be amplified by the normalization of oriented gradients.
+    return np.where(ink > 0.02, ink, 0)
+
+
+def slant_of(image):
+    rows, columns = np.mgrid[: image.shape[0], : image.shape[1]]
+    mass = image / image.sum()
+    dy, dx = rows - (mass * rows).sum(), columns - (mass * columns).sum()
+    return (mass * dx * dy).sum() / (mass * dy * dy).sum()
+
+
+@pytest.mark.parametrize("slant", [-0.6, -0.2, 0.0, 0.3, 0.7])
+def test_a_leaning_bar_stands_upright(slant):
+    assert abs(slant_of(bar(slant)) - slant) < 0.02
+    upright = deskew(bar(slant)[None])[0]
+    assert abs(slant_of(upright)) < 0.02
+    assert upright.sum() == pytest.approx(bar(slant).sum(), rel=0.01)
+
+
+def test_an_upright_bar_and_an_empty_image_stay_as_they_are():
+    np.testing.assert_allclose(deskew(bar(0.0)[None])[0], bar(0.0), atol=1e-5)
+    assert np.array_equal(deskew(np.zeros((1, 9, 9)))[0], np.zeros((9, 9)))
+
+
+def test_each_image_is_changed_by_itself_alone():
+    images = np.stack([bar(0.5), bar(-0.3), bar(0.1)])
+    np.testing.assert_allclose(deskew(images)[1], deskew(images[1:2])[0], atol=1e-5)
+
+
+def test_features_are_scikit_image_s():
+    image = bar(0.4)
+    ours = DeskewHOG(upright=False).fit_transform(image[None])[0]
+    theirs = hog(image.astype(np.float32), orientations=9, pixels_per_cell=(4, 4), cells_per_block=(2, 2))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_upright_brings_slanted_copies_together():
+    a, b = bar(0.0)[None], bar(0.5)[None]
+    apart = np.linalg.norm(DeskewHOG(upright=False).fit_transform(a) - DeskewHOG(upright=False).fit_transform(b))
+    close = np.linalg.norm(DeskewHOG().fit_transform(a) - DeskewHOG().fit_transform(b))
+    assert close < 0.5 * apart
+
+
+def test_shapes_of_images():
+    assert as_grey_images(np.zeros((2, 64))).shape == (2, 8, 8)
+    assert as_grey_images(np.zeros((2, 1, 8, 9))).shape == (2, 8, 9)
+    colour = np.zeros((2, 8, 9, 3))
+    colour[..., 1] = 3
+    assert as_grey_images(colour).mean() == 1
+    for wrong in (np.zeros((2, 63)), np.zeros(4), np.zeros((2, 5, 8, 9)), np.array([["a"]])):
+        with pytest.raises(InvalidInput):
+            as_grey_images(wrong)
+
+
+def test_another_size_than_in_public_is_refused():
+    with pytest.raises(InvalidInput, match=r"\(28, 28\)"):
+        DeskewHOG().fit(bar(0.0)[None]).transform(np.zeros((1, 20, 20)))

@@ -1,0 +1,102 @@
+"""Which examples are asked: representatives stand for the pool, nest, and never repeat."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+
+from quorate.checks import InvalidInput
+from quorate.public import choose_queries, representatives, uncertain
+
+POINTS, TRUTH = make_blobs(600, centers=8, n_features=5, cluster_std=0.6, random_state=0)
+
+
+def spread_of(points, chosen):
+    """Mean squared distance of the pool to the nearest chosen example."""
+    return np.square(points[:, None] - points[chosen][None]).sum(axis=2).min(axis=1).mean()
+
+
+def test_every_cluster_has_a_representative():
+    assert len(np.unique(TRUTH[representatives(POINTS, 10, random_state=0)])) == 8
+
+
+def test_more_budget_adds_queries():
+    longest = representatives(POINTS, 200, random_state=3)
+    assert len(np.unique(longest)) == 200
+    for budget in (1, 7, 10, 11, 20, 33, 80, 199):
+        assert np.array_equal(representatives(POINTS, budget, random_state=3), longest[:budget])
+    assert len(representatives(POINTS, 600, random_state=3)) == 600
+
+
+@pytest.mark.parametrize("budget", [10, 40])
+def test_they_stand_for_the_pool_nearly_as_well_as_k_means_and_better_than_chance(budget):
+    points = np.random.default_rng(1).normal(size=(800, 4)) * [4, 2, 1, 1]
+    ours = spread_of(points, representatives(points, budget, random_state=0))
+    fit = KMeans(budget, n_init=4, random_state=0).fit(points)
+    best = spread_of(points, fit.transform(points).argmin(axis=0))
+    chance = np.mean([spread_of(points, np.random.default_rng(s).choice(800, budget, False)) for s in range(5)])
+    assert ours < 1.1 * best
+    assert ours < 0.85 * chance
+
+
+def test_a_second_round_leaves_out_what_was_asked():
+    first = representatives(POINTS, 10, random_state=0)
+    second = representatives(POINTS, 30, asked=first, random_state=0)
+    assert not np.isin(second, first).any()
+    assert len(np.unique(second)) == 30
+    both = np.concatenate([first, second])
+    assert spread_of(POINTS, both) < spread_of(POINTS, first)
+
+
+def test_uncertain_asks_where_the_student_hesitates():
+    sure = np.tile([0.9, 0.1], (100, 1))
+    sure[[4, 8, 15]] = [[0.5, 0.5], [0.55, 0.45], [0.48, 0.52]]
+    assert sorted(uncertain(sure, 3).tolist()) == [4, 8, 15]
+    assert 4 not in uncertain(sure, 3, asked=[4])
+
+
+def test_uncertain_with_features_does_not_ask_neighbours_twice():
+    points = np.concatenate([np.zeros((50, 1)), np.full((50, 1), 10.0), np.full((400, 1), 99.0)])
+    points = points + np.random.default_rng(0).normal(0, 0.01, points.shape)
+    beliefs = np.full((500, 2), [0.99, 0.01])
+    beliefs[:50], beliefs[50:100] = [0.5, 0.5], [0.51, 0.49]
+    chosen = uncertain(beliefs, 20, features=points, random_state=0)
+    assert (chosen < 100).all()
+    assert (chosen < 50).any()
+    assert (chosen >= 50).any()
+    assert (uncertain(beliefs, 20) < 50).all()
+
+
+def test_choose_queries_dispatches():
+    pool = len(POINTS)
+    assert np.array_equal(choose_queries("all", pool=pool), np.arange(pool))
+    a, b = (choose_queries("random", pool=pool, budget=20, random_state=5) for _ in range(2))
+    assert np.array_equal(a, b)
+    assert np.array_equal(choose_queries("random", pool=pool, budget=30, random_state=5)[:20], a)
+    chosen = choose_queries("representatives", pool=pool, budget=15, features=POINTS, random_state=2)
+    assert np.array_equal(chosen, representatives(POINTS, 15, random_state=2))
+    assert choose_queries(lambda X, budget: range(budget), pool=pool, budget=4).tolist() == [0, 1, 2, 3]
+    assert not np.isin(choose_queries("random", pool=pool, asked=a), a).any()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"method": "best"},
+        {"method": "all", "budget": 5},
+        {"method": "representatives", "budget": 5},
+        {"method": "uncertain", "budget": 5},
+        {"method": "random", "budget": 21},
+        {"method": "random", "budget": 0},
+        {"method": "random", "budget": True},
+        {"method": "random", "asked": [20]},
+        {"method": "random", "asked": [1, 1]},
+        {"method": lambda X, budget: np.arange(budget + 1), "budget": 3},
+        {"method": lambda X, budget: [0, 0], "budget": 3},
+        {"method": lambda X, budget: [0.5], "budget": 3},
+        {"method": "representatives", "budget": 3, "features": np.full((20, 2), np.nan)},
+    ],
+)
+def test_wrong_input_is_refused(wrong):
+    with pytest.raises(InvalidInput):
+        choose_queries(pool=20, **wrong)

@@ -1,0 +1,148 @@
+"""A representation learns from public rows alone, and looks at one row at a time."""
+
+import pickle
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import StandardScaler
+
+from quorate.checks import InvalidInput
+from quorate.public import Representation, default_representation, learn_representation
+
+RNG = np.random.default_rng(0)
+
+
+class Recorder(TransformerMixin, BaseEstimator):
+    """Remembers every row that reaches fit."""
+
+    seen: ClassVar[list] = []
+
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        Recorder.seen.append(X.copy())
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+class BatchScaler(TransformerMixin, BaseEstimator):
+    """Looks at the rows beside each row, as batch norm in training mode does."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X - X.mean(axis=0)
+
+
+def test_private_rows_never_reach_fit_and_the_users_object_stays_unfitted():
+    Recorder.seen = []
+    public, private = RNG.normal(size=(40, 3)), RNG.normal(5, 1, size=(30, 3))
+    transformer = Recorder()
+    representation = learn_representation(transformer, public)
+    features = representation.transform(private)
+    assert len(Recorder.seen) == 1
+    assert np.array_equal(Recorder.seen[0], public)
+    assert not hasattr(transformer, "mean_")
+    assert not hasattr(representation, "fit")
+    np.testing.assert_allclose(features, private - public.mean(axis=0), rtol=1e-5, atol=1e-5)
+
+
+def test_a_row_s_features_do_not_depend_on_the_rows_beside_it():
+    with pytest.raises(InvalidInput, match="every row on its own"):
+        learn_representation(BatchScaler(), RNG.normal(size=(40, 3)))
+
+
+def test_scikit_learn_s_transformers_give_their_own_values():
+    public, private = RNG.normal(size=(60, 5)), RNG.normal(size=(7, 5))
+    ours = learn_representation(PCA(3), public, random_state=1).transform(private)
+    np.testing.assert_allclose(ours, PCA(3, random_state=1).fit(public).transform(private), rtol=1e-4, atol=1e-5)
+    assert ours.dtype == np.float32
+
+
+def test_random_state_reaches_what_is_seedable():
+    public = RNG.normal(size=(50, 20))
+    a, b = (
+        learn_representation(PCA(2, svd_solver="randomized"), public, random_state=s).transform(public) for s in (3, 3)
+    )
+    assert np.array_equal(a, b)
+
+
+def test_a_frozen_network_is_used_in_evaluation_mode():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(16, 8), torch.nn.BatchNorm1d(8), torch.nn.Dropout(0.5)
+    )
+    net.train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    images = RNG.normal(size=(70, 4, 4)).astype(np.float32)
+    representation = learn_representation(net, images)
+    first, again = representation.transform(images), representation.transform(images)
+    assert np.array_equal(first, again)
+    assert net.training
+    assert all(torch.equal(value, net.state_dict()[name]) for name, value in before.items())
+    net.eval()
+    with torch.no_grad():
+        np.testing.assert_allclose(first, net(torch.from_numpy(images)).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_any_function_is_a_backbone():
+    representation = learn_representation(lambda X: np.asarray(X) ** 2, RNG.normal(size=(10, 2)))
+    assert representation.transform(np.array([[3.0, -2.0]])).tolist() == [[9.0, 4.0]]
+
+
+def test_a_learned_representation_is_accepted_as_it_is():
+    first = learn_representation("pca", RNG.normal(size=(40, 6)))
+    again = learn_representation(first, RNG.normal(size=(40, 6)))
+    row = RNG.normal(size=(1, 6))
+    assert np.array_equal(first.transform(row), again.transform(row))
+
+
+@pytest.mark.parametrize(
+    ("X", "name"),
+    [
+        (np.zeros((3, 28, 28)), "hog"),
+        (np.zeros((3, 28, 28, 3)), "hog"),
+        (np.zeros((3, 9)), "raw"),
+        (pd.DataFrame({"a": ["x", "y"]}), "table"),
+    ],
+)
+def test_auto_goes_by_the_shape_of_the_data(X, name):
+    assert default_representation(X) == name
+
+
+def test_it_can_be_pickled():
+    representation = learn_representation("pca", RNG.normal(size=(40, 6)))
+    row = RNG.normal(size=(2, 6))
+    assert np.array_equal(pickle.loads(pickle.dumps(representation)).transform(row), representation.transform(row))
+    assert isinstance(representation, Representation)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        ("wavelets", "representation must be auto"),
+        (StandardScaler, "got the class"),
+        (7, "representation must be a transformer"),
+        (lambda X: np.full((len(X), 2), np.nan), "finite features"),
+        (lambda X: np.zeros((1, 2)), "one row of numbers for each"),
+        (lambda X: np.array([["a"]] * len(X)), "one row of numbers"),
+    ],
+)
+def test_what_cannot_transform_is_refused(transformer, message):
+    with pytest.raises(InvalidInput, match=message):
+        learn_representation(transformer, np.ones((20, 3)) * np.arange(20)[:, None])
+
+
+def test_other_widths_and_nan_are_refused_at_transform():
+    representation = learn_representation(lambda X: np.asarray(X), np.ones((5, 3)))
+    with pytest.raises(InvalidInput, match="3 features"):
+        representation.transform(np.ones((5, 2)))
+    with pytest.raises(InvalidInput, match="finite"):
+        representation.transform(np.full((1, 3), np.inf))
