@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from quorate.checks import InvalidInput, positive, whole
 from quorate.teachers.head_solvers import Batch, FloatArray, HeadKind, solver
 from quorate.teachers.one_teacher import fingerprint_of
 from quorate.teachers.progress import Report, reporting
-from quorate.teachers.shards import ArrayShards
+from quorate.teachers.shards import ArrayShards, Shards
 from quorate.teachers.store import TeacherStore
 
 IntArray = NDArray[np.int64]
@@ -28,11 +28,11 @@ class HeadEnsemble:
     kind: "kernel-ridge" (RBF), "ridge", "logistic" (one against the rest), "nearest-neighbours" or "nearest-centroid".
     penalty: ridge term, or the inverse of scikit-learn's C for logistic heads; in the features' units.
     width: of the RBF kernel exp(-|x-x'|^2 / width); None: the median squared distance of the queries, public, fixed
-        at the first `train_teachers` from `public`. neighbours: of "nearest-neighbours".
+        from `public`. neighbours: of "nearest-neighbours".
     public: features of public rows that fix the width; needed by "kernel-ridge" where width is None.
 
     Guarantee: teacher i is solved from the rows assigned to it and from public numbers alone; batching shares
-    arithmetic, never data. A teacher without rows abstains (-1).
+    arithmetic, never data. With empty="abstain" a teacher without rows abstains (-1).
 
     >>> X, y = np.repeat(np.eye(3, dtype=np.float32), 6, axis=0), np.repeat([0, 1, 2], 6)
     >>> teachers = HeadEnsemble(kind="ridge").train_teachers(X, y, np.arange(18) % 3, n_teachers=3, classes=3)
@@ -70,29 +70,45 @@ class HeadEnsemble:
         *,
         n_teachers: int,
         classes: ArrayLike | int,
+        **rest: Any,
+    ) -> HeadTeachers:
+        """Solve all heads on features X, (rows, features); arguments as in `quorate.teachers.train_teachers`."""
+        return self.train_on_shards(ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes), **rest)
+
+    def train_on_shards(
+        self,
+        shards: Shards,
+        *,
         store: TeacherStore | None = None,
         seed: int = 0,
+        n_jobs: int | None = None,
         progress: bool | Report | None = None,
-        **_: Any,
+        empty: Literal["refuse", "abstain"] = "refuse",
     ) -> HeadTeachers:
-        """Solve all heads; arguments and errors as in `quorate.teachers.train_teachers`.
+        """Solve all heads; arguments and errors as in `quorate.teachers.train_on_shards`.
 
-        X: features, (rows, features). With a store, chunks of teachers are kept as they are done and found again.
+        With a store, chunks of teachers are kept as they are done and found again. Nothing is random: seed only
+        names the run. n_jobs: unused, the linear algebra takes the threads it is given.
         """
         head = self.fixed()
-        features = _features(X)
-        shards = ArrayShards(features, y, assignment, n_teachers=n_teachers, classes=classes)
-        chunks = _chunks(shards.sizes, features.shape[1])
+        nobody = np.flatnonzero(np.asarray(shards.sizes) == 0)
+        if len(nobody) and empty == "refuse":
+            raise InvalidInput(
+                f"{len(nobody)} of {shards.n_teachers} teachers have no rows (teacher {nobody[0]} is the first); "
+                "use fewer teachers, or let them abstain."
+            )
+        width = next((_loaded(shards, i)[0].shape[1] for i in range(shards.n_teachers) if shards.sizes[i]), 1)
+        chunks = _chunks(np.asarray(shards.sizes), width)
         if store is not None:
             store.open(head.specification(shards, chunks, seed))
         solved: list[Batch] = []
-        with reporting(progress, label="Training teachers", total=n_teachers) as report:
+        with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
             for number, (start, stop) in enumerate(chunks):
-                solved.append(_solve_chunk(head, shards, start, stop, number, store))
-                report(stop, n_teachers)
-        return HeadTeachers(head=head, classes=shards.classes, n_teachers=n_teachers, batches=tuple(solved))
+                solved.append(_solve_chunk(head, _padded(shards, start, stop, width), number, store))
+                report(stop, shards.n_teachers)
+        return HeadTeachers(head=head, classes=shards.classes, n_teachers=shards.n_teachers, batches=tuple(solved))
 
-    def specification(self, shards: ArrayShards, chunks: list[tuple[int, int]], seed: int) -> dict[str, Any]:
+    def specification(self, shards: Shards, chunks: list[tuple[int, int]], seed: int) -> dict[str, Any]:
         """What all chunks of a run share, as it is written beside them and compared on resume."""
         return {
             "estimator": f"heads: {self.kind}",
@@ -157,10 +173,7 @@ def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float
     return median if median > 0 else 1.0
 
 
-def _solve_chunk(
-    head: HeadEnsemble, shards: ArrayShards, start: int, stop: int, number: int, store: TeacherStore | None
-) -> Batch:
-    batch = _padded(shards, start, stop)
+def _solve_chunk(head: HeadEnsemble, batch: Batch, number: int, store: TeacherStore | None) -> Batch:
     if store is None:
         return solver(head.kind)[0](head, batch)
     fingerprint = fingerprint_of(batch.X, batch.y, batch.sizes)
@@ -169,15 +182,19 @@ def _solve_chunk(
     return store.load(number)
 
 
-def _padded(shards: ArrayShards, start: int, stop: int) -> Batch:
+def _loaded(shards: Shards, index: int) -> tuple[FloatArray, IntArray]:
+    X, y = shards.shard(index).load()
+    return _features(X), y
+
+
+def _padded(shards: Shards, start: int, stop: int, width: int) -> Batch:
     """The shards of some teachers as one array, short ones filled up with rows that weigh nothing."""
-    sizes = shards.sizes[start:stop]
+    sizes = np.asarray(shards.sizes)[start:stop]
     longest = max(int(sizes.max()), 1)
-    X = np.zeros((stop - start, longest, shards.X.shape[1]), np.float32)
+    X = np.zeros((stop - start, longest, width), np.float32)
     y = np.full((stop - start, longest), -1, np.int64)
-    for place, index in enumerate(range(start, stop)):
-        shard = shards.shard(index)
-        X[place, : len(shard.y)], y[place, : len(shard.y)] = shard.X, shard.y
+    for place in np.flatnonzero(sizes):
+        X[place, : sizes[place]], y[place, : sizes[place]] = _loaded(shards, start + int(place))
     return Batch(X=X, y=y, sizes=sizes, classes=len(shards.classes), learned={})
 
 
