@@ -111,7 +111,7 @@ def _random_maps(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     # Rows (a, b, c; d, e, f): the place in the drawing, from its centre, that each output pixel shows.
     angle = np.deg2rad(rng.uniform(-15, 15, count))
     shear = rng.uniform(-0.2, 0.2, count)
-    scale = SIDE / PIXELS / rng.uniform(0.8, 1.2, (count, 2)) / 1.15
+    scale = SIDE / PIXELS / rng.uniform(0.8, 1.2, (count, 2)) / 1.08
     moved = rng.uniform(-2, 2, (count, 2))
     cos, sin = np.cos(angle), np.sin(angle)
     turn = np.stack([cos, -sin, sin, cos], axis=1).reshape(-1, 2, 2)

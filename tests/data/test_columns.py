@@ -1,0 +1,72 @@
+"""Columns are read as the public table says, cell by cell."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quorate.checks import InvalidInput
+from quorate.data.columns import Columns
+
+N = 600
+PUBLIC = pd.DataFrame(
+    {
+        "age": [str(20 + place % 50) for place in range(N)],
+        "income": [None if place % 7 == 0 else 1.5 * place for place in range(N)],
+        "city": [["Ulm", "Bonn", None][place % 3] for place in range(N)],
+        "born": [f"19{50 + place % 50}-03-01" for place in range(N)],
+        "seen": pd.date_range("2020-01-01", periods=N),
+        "smokes": [place % 2 == 0 for place in range(N)],
+        "name": [f"person {place}" for place in range(N)],
+        "country": ["here"] * N,
+        "nothing": [None] * N,
+    }
+)
+
+
+def test_kinds() -> None:
+    columns = Columns.of(PUBLIC)
+    assert columns.kinds == {
+        "age": "number",
+        "income": "number",
+        "city": "category",
+        "born": "date",
+        "seen": "date",
+        "smokes": "category",
+        "name": "left out",
+        "country": "left out",
+        "nothing": "left out",
+    }
+    assert columns.left_out == ("name", "country", "nothing")
+
+
+def test_cells() -> None:
+    private = PUBLIC.iloc[:4].copy()
+    private["age"] = ["30", "x", "inf", None]
+    private["born"] = ["2000-01-02", "never", None, "2000-01-03T12:00:00"]
+    private["city"] = ["Ulm", None, "Rom", 5]
+    typed = Columns.of(PUBLIC).apply(private)
+    np.testing.assert_array_equal(typed["age"], [30, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(typed["born"], [1, np.nan, np.nan, 2.5])
+    assert typed["city"].tolist() == ["Ulm", None, "Rom", "5"] or typed["city"].isna().tolist() == [
+        False,
+        True,
+        *[False] * 2,
+    ]
+    assert typed["seen"].tolist() == [7305.0, 7306.0, 7307.0, 7308.0]
+    assert list(typed) == ["age", "income", "city", "born", "seen", "smokes"]
+
+
+def test_a_row_is_read_the_same_whoever_stands_beside_it() -> None:
+    columns = Columns.of(PUBLIC)
+    odd = PUBLIC.iloc[:1].assign(age="abc", income="12,5", born="yesterday", smokes="perhaps")
+    together = columns.apply(pd.concat([PUBLIC, odd]))
+    pd.testing.assert_frame_equal(together.iloc[:N], columns.apply(PUBLIC), check_dtype=False)
+
+
+def test_tables_that_cannot_be_read() -> None:
+    with pytest.raises(InvalidInput, match="'city' is missing"):
+        Columns.of(PUBLIC).apply(PUBLIC.drop(columns="city"))
+    with pytest.raises(InvalidInput, match="No column of the public table varies"):
+        Columns.of(PUBLIC[["country", "nothing"]])

@@ -1,0 +1,161 @@
+"""The tables of a run are checked together, before anything is trained."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quorate.checks import InvalidInput
+from quorate.data.task import label_indices, open_task
+
+
+def write(path, frame: pd.DataFrame, **options) -> str:
+    frame.to_csv(path, index=False, **options)
+    return str(path)
+
+
+def people(n: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "user": rng.integers(0, 9, n),
+            "age": rng.integers(18, 90, n),
+            "city": rng.choice(["Ulm", "Bonn"], n),
+            "sick": np.where(np.arange(n) % 3 == 0, "yes", "no"),
+        }
+    )
+
+
+@pytest.fixture
+def tables(tmp_path):
+    private = write(tmp_path / "private.csv", people(60))
+    public = write(tmp_path / "public.csv", people(40, seed=1).drop(columns=["user", "sick"]))
+    test = write(tmp_path / "test.csv", people(20, seed=2))
+    return private, public, test
+
+
+def test_a_task_that_fits(tables) -> None:
+    private, public, test = tables
+    task = open_task(private, public, target="sick", by="user", test=test)
+    assert (task.features, task.classes, task.classes_from) == (("age", "city"), ("no", "yes"), "private")
+    assert (task.unit, open_task(private, public, target="sick", by="user").by) == ("user", "user")
+    X, y, users = task.private_rows()
+    assert list(X.columns) == ["age", "city"]
+    assert X["age"].dtype == np.float64
+    assert y.tolist() == [1 if place % 3 == 0 else 0 for place in range(60)]
+    assert users.astype(int).tolist() == people(60)["user"].tolist()
+    assert task.public_rows().shape == (40, 2)
+    X_test, y_test = task.test_rows()
+    assert (X_test.shape, y_test.sum()) == ((20, 2), 7)
+
+
+def test_the_whole_record_is_the_identity_without_users(tables) -> None:
+    private, public, _ = tables
+    with pytest.raises(InvalidInput, match="does not fit"):
+        open_task(private, public, target="sick")
+    public_with = write(public, people(40, seed=1).drop(columns="sick"))
+    task = open_task(private, public_with, target="sick")
+    assert task.unit == "record"
+    assert task.private_rows()[2].shape == (60, 4)
+
+
+def test_classes_from_the_public_table_or_the_user(tables) -> None:
+    private, public, _ = tables
+    write(public, people(40, seed=1))
+    assert open_task(private, public, target="sick").classes_from == "public"
+    task = open_task(private, public, target="sick", classes=["yes", "no", "dead"])
+    assert (task.classes, task.classes_from) == (("yes", "no", "dead"), "user")
+
+
+def test_tables_without_header_take_the_private_names(tmp_path) -> None:
+    rows = people(30).drop(columns="user")
+    private = write(tmp_path / "private.csv", rows)
+    bare = write(tmp_path / "public.csv", people(20, seed=1).drop(columns="user"), header=False)
+    short = write(tmp_path / "short.csv", people(20, seed=1)[["age", "city"]], header=False)
+    for public in (bare, short):
+        assert list(open_task(private, public, target="sick").public_rows()) == ["age", "city"]
+    bare_private = write(tmp_path / "bare.csv", rows, header=False)
+    task = open_task(bare_private, bare, target=-1, names=None)
+    assert (task.target, task.classes) == ("column2", ("no", "yes"))
+    named = open_task(bare_private, bare, target="sick", names="age,city,sick")
+    assert named.features == ("age", "city")
+
+
+def test_a_final_full_stop_makes_no_other_class(tmp_path) -> None:
+    private = write(tmp_path / "private.csv", people(30).drop(columns="user"))
+    dotted = people(30, seed=1).drop(columns="user")
+    dotted["sick"] += "."
+    public = write(tmp_path / "public.csv", dotted)
+    task = open_task(private, public, target="sick", test=write(tmp_path / "test.csv", dotted.iloc[:9]))
+    assert task.classes == ("no", "yes")
+    assert task.test_rows()[1].tolist() == [1, 0, 0] * 3
+
+
+def refused(sentence: str, *arguments, **options) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        open_task(*arguments, **options)
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_tables_are_refused(tables, tmp_path) -> None:
+    private, public, _ = tables
+    frame = people(60)
+    refused("target column 'ill' is not in", private, public, target="ill", by="user")
+    refused("column of users 'id' is not in", private, public, target="sick", by="id")
+    refused("another column than the target", private, public, target="sick", by="sick")
+    refused("There is no file", private, str(tmp_path / "none.csv"), target="sick")
+    refused("does not fit.*'city'", private, write(tmp_path / "p.csv", frame[["age"]]), target="sick", by="user")
+    refused("test table.*no column 'sick'", private, public, target="sick", by="user", test=public)
+    alone = write(tmp_path / "alone.csv", frame[["user", "sick"]])
+    refused("no column to learn from", alone, public, target="sick", by="user")
+
+
+def test_a_bad_target_is_refused(tables, tmp_path) -> None:
+    _, public, _ = tables
+    frame = people(60)
+    constant = write(tmp_path / "constant.csv", frame.assign(sick="no"))
+    refused("same value in every private row", constant, public, target="sick", by="user")
+    gaps = write(tmp_path / "gaps.csv", frame.assign(sick=frame["sick"].where(frame.index > 4)))
+    refused("missing in 5 of 60 private rows", gaps, public, target="sick", by="user")
+    numbers = write(tmp_path / "numbers.csv", pd.DataFrame({"age": range(3000), "sick": np.arange(3000) / 7}))
+    refused("3000 different values", numbers, write(tmp_path / "p.csv", frame[["age"]]), target="sick")
+
+
+def test_a_class_the_public_table_does_not_know_is_refused(tables, tmp_path) -> None:
+    private, public, _ = tables
+    known = write(tmp_path / "known.csv", people(40, seed=1).assign(sick=["no", "maybe"] * 20))
+    refused("class 'yes' .*does not occur in the public table", private, known, target="sick", by="user")
+    refused("does not occur in the classes given", private, public, target="sick", by="user", classes=["no", "x"])
+    refused("at least 2 different labels", private, public, target="sick", by="user", classes=["no", "no"])
+
+
+def test_the_private_table_given_as_public_is_refused(tables, tmp_path) -> None:
+    private, public, _ = tables
+    refused("is the private one", private, private, target="sick")
+    link, hard, copy = (str(tmp_path / name) for name in ("link.csv", "hard.csv", "copy.csv"))
+    os.symlink(private, link)
+    os.link(private, hard)
+    shutil.copy(private, copy)
+    for other in (link, hard, copy):
+        refused("is the private one", private, other, target="sick")
+        refused("test table.*is the private one", private, public, target="sick", by="user", test=other)
+
+
+def test_rows_without_user_are_refused(tables, tmp_path) -> None:
+    _, public, _ = tables
+    frame = people(60).astype({"user": object})
+    frame.loc[3, "user"] = None
+    gaps = write(tmp_path / "gaps.csv", frame)
+    refused("missing in 1 rows", gaps, public, target="sick", by="user")
+
+
+def test_labels_as_indices() -> None:
+    assert label_indices(["b", "a", "b."], ("a", "b")).tolist() == [1, 0, 1]
+    with pytest.raises(InvalidInput, match="'c' is not among the classes a, b"):
+        label_indices(["a", "c"], ("a", "b"))
+    with pytest.raises(InvalidInput, match="missing in 1 of 2"):
+        label_indices(["a", None], ("a", "b"))
