@@ -1,0 +1,128 @@
+"""The graph students: they learn, use the unlabelled rows, and shrug off a wrong label."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_moons
+from sklearn.neighbors import KNeighborsClassifier
+
+from quorate.checks import InvalidInput
+from quorate.public import learn_representation, representatives
+from quorate.students.graph_model import GraphStudent, KernelOnFeatures, surest
+from quorate.students.label_spreading import LabelSpreadingStudent
+
+
+def moons(seed=1, per_class=2):
+    X, y = make_moons(500, noise=0.08, random_state=seed)
+    labels = np.full(500, -1)
+    for k in (0, 1):
+        labels[np.flatnonzero(y == k)[:per_class]] = k
+    X_new, y_new = make_moons(300, noise=0.08, random_state=seed + 100)
+    return X, labels, y, X_new, y_new
+
+
+def students(X):
+    kernel = GraphStudent(KernelOnFeatures("raw"), representation="raw", keep=0.95, random_state=0)
+    return [LabelSpreadingStudent("raw", strength=0.99), kernel.set_params(strength=0.99)]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_it_learns_from_the_unlabelled_rows_and_speaks_of_new_ones(which):
+    X, labels, _, X_new, y_new = moons()
+    student = students(X)[which].fit(X, labels)
+    known = labels >= 0
+    alone = KNeighborsClassifier(1).fit(X[known], labels[known])
+    assert (student.predict(X_new) == y_new).mean() > 0.97
+    # One that ignored the unlabelled rows could do no better than this.
+    assert (alone.predict(X_new) == y_new).mean() < 0.92
+    probabilities = student.predict_proba(X_new)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-6)
+    assert np.array_equal(student.classes_[probabilities.argmax(axis=1)], student.predict(X_new))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_wrong_answer_is_outvoted(which):
+    X, labels, _, X_new, y_new = moons(per_class=12)
+    wrong = np.flatnonzero(labels == 0)[3]
+    labels[wrong] = 1
+    student = students(X)[which].fit(X, labels)
+    assert (student.predict(X_new) == y_new).mean() > 0.93
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_it_is_deterministic_cloneable_and_picklable(which):
+    X, labels, _, X_new, _ = moons()
+    first = students(X)[which]
+    a, b = clone(first).fit(X, labels), clone(first).fit(X, labels)
+    assert np.array_equal(a.predict_proba(X_new), b.predict_proba(X_new))
+    assert np.array_equal(pickle.loads(pickle.dumps(a)).predict(X_new), a.predict(X_new))
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_class_numbers_may_have_gaps_and_one_class_may_be_alone(which):
+    X, labels, _, X_new, y_new = moons()
+    gapped = np.where(labels == 1, 7, np.where(labels == 0, 3, -1))
+    student = students(X)[which].fit(X, gapped)
+    assert student.classes_.tolist() == [3, 7]
+    assert (student.predict(X_new) == np.where(y_new, 7, 3)).mean() > 0.97
+    alone = students(X)[which].fit(X, np.where(labels == 1, 4, -1))
+    assert (alone.predict(X_new) == 4).all()
+    assert alone.predict_proba(X_new).shape == (300, 1)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_wrong_labels_are_refused(which):
+    X, labels, *_ = moons()
+    for wrong in (np.full(500, -1), labels[:-1], labels.astype(float), labels - 1):
+        with pytest.raises(InvalidInput):
+            students(X)[which].fit(X, wrong)
+
+
+def test_wrong_parameters_are_refused():
+    X, labels, *_ = moons()
+    for wrong in ({"keep": 0}, {"keep": 1.1}, {"rounds": 0}, {"strength": 1.0}, {"neighbours": 0}, {"keep": True}):
+        with pytest.raises(InvalidInput):
+            GraphStudent(KernelOnFeatures("raw"), representation="raw").set_params(**wrong).fit(X, labels)
+
+
+def test_the_model_corrects_the_graph_on_digits_from_thirty_representatives():
+    X, y = load_digits(return_X_y=True)
+    X = X / 16
+    public, test = np.arange(1200), np.arange(1200, 1797)
+    chosen = representatives(learn_representation("pca", X[public]).transform(X[public]), 30, random_state=0)
+    labels = np.full(1200, -1)
+    labels[chosen] = y[chosen]
+    student = GraphStudent(KernelOnFeatures("raw", C=5.0), representation="raw", random_state=0).fit(X[public], labels)
+    assert (student.graph_.predict(X[test]) == y[test]).mean() > 0.85
+    assert (student.predict(X[test]) == y[test]).mean() > 0.85
+
+
+def test_surest_keeps_the_rows_with_the_greatest_lead():
+    beliefs = np.array([[0.5, 0.5, 0], [0.9, 0.05, 0.05], [0.6, 0.0, 0.4], [0.0, 0.0, 1.0]])
+    assert surest(beliefs, 0.5).tolist() == [1, 3]
+    assert surest(beliefs, 1.0).tolist() == [0, 1, 2, 3]
+
+
+def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monkeypatch):
+    rng = np.random.default_rng(0)
+    bars = np.zeros((60, 12, 12), np.float32)
+    y = np.arange(60) % 2
+    for image, k, at in zip(bars, y, rng.integers(2, 9, 60), strict=True):
+        if k:
+            image[:, at : at + 2] = 1
+        else:
+            image[at : at + 2] = 1
+    labels = np.where(np.arange(60) < 8, y, -1)
+    import quorate.students.graph_model as module
+
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    plain = GraphStudent(neighbours=5, random_state=0).fit(bars, labels)
+    assert isinstance(plain.model_, KernelOnFeatures)
+    assert (plain.predict(bars) == y).mean() > 0.8
+    monkeypatch.undo()
+    pytest.importorskip("torch")
+    student = GraphStudent(neighbours=5, random_state=0)
+    student.graph_ = plain.graph_
+    assert type(student._fresh(bars)).__name__ == "TorchClassifier"
