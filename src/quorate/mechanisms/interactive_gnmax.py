@@ -14,6 +14,7 @@ from scipy.special import log_ndtr
 from quorate.checks import InvalidInput, finite, fraction, positive
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
+from quorate.mechanisms.noisy_argmax import Check, NoisyArgmax
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
 
@@ -49,12 +50,15 @@ class InteractiveGNMax(Mechanism):
 
     def check_scores(self, votes: Votes) -> FloatArray:
         """n_j - N p_j, what the check takes the maximum of; shape (queries, classes)."""
+        self._require_shape(votes)
+        return votes.counts - votes.teachers * self.scores
+
+    def _require_shape(self, votes: Votes) -> None:
         if self.scores.shape != votes.counts.shape:
             raise InvalidInput(
                 f"scores must have one row per query and one column per class, {votes.counts.shape}, "
                 f"got {self.scores.shape}."
             )
-        return votes.counts - votes.teachers * self.scores
 
     def for_queries(self, rows: NDArray[np.intp]) -> InteractiveGNMax:
         """The same mechanism for the chosen queries, in their order; to be used with `votes[rows]`."""
@@ -72,6 +76,13 @@ class InteractiveGNMax(Mechanism):
         labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
         margin = (self.check_scores(votes).max(axis=1) - self.threshold) / self.sigma1
         return np.column_stack([labels + log_ndtr(margin)[:, None], log_ndtr(-margin)])
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        self._require_shape(votes)
+        check = Check(
+            threshold=self.threshold, noise="gaussian", scale=self.sigma1, offsets=votes.teachers * self.scores
+        )
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return orders / (2 * self.sigma1**2) + orders / self.sigma2**2

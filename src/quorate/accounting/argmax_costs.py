@@ -1,0 +1,87 @@
+"""From a mechanism's structure to the compiled accountant: tables, quadrature rules and what it may not be asked."""
+
+from __future__ import annotations
+
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quorate.accounting.argmax_moves import GAUSSIAN, GUMBEL, LAPLACE, NO_CHECK, argmax_costs
+from quorate.accounting.argmax_weights import gaussian_tables
+from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.laplace_nodes import gauss_legendre_table, tail_rules
+from quorate.mechanisms.noisy_argmax import NoisyArgmax
+
+_CODES = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "gumbel": GUMBEL}
+# Quotients of one move are kept as differences from 1; below e^-7 those would lose more than three digits.
+_MOST_LOG_RATIO = 7.0
+_WORTH_THREADS = 64
+
+
+def argmax_costs_of(
+    rows: FloatArray,
+    scores: FloatArray | None,
+    *,
+    abstained: FloatArray,
+    abstentions: bool,
+    law: NoisyArgmax,
+    orders: FloatArray,
+) -> FloatArray:
+    """Local costs (queries, orders) of sorted histograms `rows`; nan where a vote changes a probability too much.
+
+    scores: check scores in the order of `rows`, or None where they are the counts.
+    """
+    table, units = np.zeros((5, 0)), 1
+    gl_x, gl_w, tail_u, tail_w = (np.zeros((1, 1)),) * 4
+    scale = law.scale
+    spread = rows[:, 0] - rows[:, -1]
+    if law.noise == "gaussian":
+        safe = (spread / 2 + 12 * scale + 0.5) / scale**2 <= _MOST_LOG_RATIO
+        if safe.any():
+            units, table = gaussian_tables(scale, float(spread[safe].max()))
+    else:
+        safe = np.full(len(rows), 2 / scale <= _MOST_LOG_RATIO)
+        if law.noise == "laplace":
+            gl_x, gl_w = gauss_legendre_table()
+            tail_u, tail_w = tail_rules(rows.shape[1])
+    costs = np.full((len(rows), len(orders)), math.nan)
+    if not safe.any():
+        return costs
+    check = law.check
+    rest = (
+        abstentions,
+        _CODES[law.noise],
+        scale,
+        NO_CHECK if check is None else _CODES[check.noise],
+        0.0 if check is None else check.threshold,
+        1.0 if check is None else check.scale,
+        units,
+        table,
+        gl_x,
+        gl_w,
+        tail_u,
+        tail_w,
+        np.array(orders),
+    )
+    chosen = np.flatnonzero(safe)
+    none = np.zeros((len(rows), 0))
+
+    def fill(part: NDArray[np.intp]) -> None:
+        at = np.ascontiguousarray
+        filled = np.empty((len(part), len(orders)))
+        argmax_costs(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled)
+        costs[part] = filled
+
+    # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and
+    # dealt out in turn.
+    threads = os.cpu_count() or 1
+    parts = [chosen[start :: 4 * threads] for start in range(4 * threads)]
+    if len(chosen) < _WORTH_THREADS:
+        fill(chosen)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, parts))
+    return costs
