@@ -1,0 +1,66 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditResult:
+    """A certified lower bound on epsilon beside a claim.
+
+    mechanism: its name. claimed: the epsilon claimed at `delta` for `queries` queries together. lower_bound: the true
+    epsilon is at least this, with probability `confidence` over the audit's own samples.
+    neighbours: the first query's votes on the two datasets, synthetic. samples: runs on each of them.
+    seen: how often the chosen event was seen on the one and on the other.
+    """
+
+    mechanism: str
+    claimed: float
+    lower_bound: float
+    confidence: float
+    delta: float
+    queries: int
+    samples: int
+    neighbours: tuple[tuple[int, ...], tuple[int, ...]]
+    seen: tuple[int, int]
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is below what was certified. A sound claim is refuted with probability 1 - confidence."""
+        return not self.claimed >= self.lower_bound
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        asked = "one query" if self.queries == 1 else f"{self.queries} queries"
+        setting = f"{asked} at delta {self.delta:g}"
+        claim = "no finite epsilon" if math.isinf(self.claimed) else f"epsilon {self.claimed:.4g}"
+        sure = f"{100 * self.confidence:g}% confidence"
+        if self.refuted:
+            return (
+                f"The claim is refuted: {self.mechanism} claims {claim} for {setting}, and {self.samples} samples "
+                f"certify at least {self.lower_bound:.4g} with {sure}."
+            )
+        return (
+            f"No contradiction was found: {self.mechanism} claims {claim} for {setting}, and {self.samples} samples "
+            f"certify at least {self.lower_bound:.4g} with {sure}; an audit can refute a claim, never prove it."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""
+        return {
+            "mechanism": self.mechanism,
+            "claimed": self.claimed if math.isfinite(self.claimed) else None,
+            "lower_bound": self.lower_bound,
+            "confidence": self.confidence,
+            "delta": self.delta,
+            "queries": self.queries,
+            "samples": self.samples,
+            "neighbours": [list(side) for side in self.neighbours],
+            "seen": list(self.seen),
+            "refuted": self.refuted,
+            "verdict": self.verdict,
+        }

@@ -1,0 +1,111 @@
+"""`quorate audit`: does a mechanism's own behaviour contradict the epsilon it claims?"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from quorate.checks import InvalidInput
+from quorate.cli.app import app, console
+from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
+
+
+@app.command()
+def audit(
+    context: typer.Context,
+    mechanism: Annotated[
+        str | None, typer.Option(help="The mechanism to audit, or whose law --sampler claims.")
+    ] = None,
+    threshold: Parameters.threshold = None,
+    sigma1: Parameters.sigma1 = None,
+    sigma2: Parameters.sigma2 = None,
+    gamma: Parameters.gamma = None,
+    epsilon_per_query: Parameters.epsilon_per_query = None,
+    constant: Parameters.constant = None,
+    refusals: Parameters.refusals = None,
+    epsilon1: Parameters.epsilon1 = None,
+    epsilon2: Parameters.epsilon2 = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(help="Your own mechanism, MODULE:FUNCTION of (votes, rng), one answer per query, -1 for none."),
+    ] = None,
+    claimed: Annotated[
+        float | None, typer.Option(help="The epsilon claimed for all queries. [default: the mechanism's worst case]")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    queries: Annotated[int, typer.Option(help="Queries answered together; more of them show small costs better.")] = 1,
+    samples: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 100_000,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
+    teachers: Annotated[int, typer.Option(help="Teachers of the neighbouring votes that are tried.")] = 100,
+    classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Certify a lower bound on a mechanism's epsilon from its samples on neighbouring votes, beside its claim.
+
+    Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
+    """
+    from quorate.audit import audit as run_audit
+    from quorate.mechanisms import Immutable
+    from quorate.noise import secure_rng
+    from quorate.run.defaults import build_mechanism
+
+    law = None
+    if mechanism is not None:
+        law = build_mechanism(mechanism, {name: context.params[name] for name in MECHANISM_PARAMETERS})
+    subject: Any = law if sampler is None else _function(sampler)
+    if subject is None:
+        raise InvalidInput("--mechanism or --sampler must be given, got neither.")
+    with console.status("Sampling on neighbouring votes"):
+        found = run_audit(
+            subject,
+            like=law,
+            claimed=claimed,
+            delta=delta,
+            queries=queries,
+            samples=samples,
+            confidence=confidence,
+            teachers=teachers,
+            classes=classes,
+            rng=secure_rng(),
+        )
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+    else:
+        table = Table(title=f"{found.mechanism}: votes {found.neighbours[0]} against {found.neighbours[1]}")
+        table.title_justify = "left"
+        for name in ("claimed epsilon", "certified lower bound", "confidence", "delta", "queries", "seen"):
+            table.add_column(name, justify="right")
+        seen = f"{found.seen[0]:,} : {found.seen[1]:,} of {found.samples:,}"
+        table.add_row(
+            f"{found.claimed:.4g}",
+            f"{found.lower_bound:.4g}",
+            f"{found.confidence:g}",
+            f"{found.delta:g}",
+            f"{found.queries:,}",
+            seen,
+        )
+        console.print(table)
+        console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
+        if isinstance(subject, Immutable):
+            console.print(subject.warning, highlight=False)
+    if found.refuted:
+        raise typer.Exit(1)
+
+
+def _function(name: str) -> Any:
+    """The function named MODULE:FUNCTION; modules of the working directory count."""
+    module, _, attribute = name.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(f"--sampler must be an importable MODULE:FUNCTION, got {name!r} ({error}).") from None
+    if not callable(found):
+        raise InvalidInput(f"--sampler must name a function, got {name!r}.")
+    return found

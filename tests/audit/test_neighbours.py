@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from quorate.audit.neighbours import candidate_neighbours, require_neighbours, worst_neighbours
+from quorate.checks import InvalidInput
+from quorate.mechanisms import ConfidentGNMax, LNMax, SparseVector
+from quorate.votes import Votes
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_candidates_are_neighbours(classes: int):
+    pairs = candidate_neighbours(teachers=50, classes=classes, queries=3, threshold=40)
+    assert len(pairs) >= 5
+    for pair in pairs:
+        require_neighbours(pair)
+        assert pair[0].counts.shape == (3, classes)
+        assert (pair[0].counts.sum(axis=1) == 50).all()
+    assert {40, 39} <= {int(votes.top[0]) for pair in pairs for votes in pair}
+
+
+def test_what_is_no_neighbour_is_refused():
+    votes = Votes([[8, 2], [5, 5]])
+    with pytest.raises(InvalidInput, match="one vote moved on every query"):
+        require_neighbours((votes, Votes([[8, 2], [3, 7]])))
+    with pytest.raises(InvalidInput, match="equal shape"):
+        require_neighbours((votes, Votes([[8, 2]])))
+    abstaining = [Votes(rows, teachers=10, abstentions=True) for rows in ([[8, 2]], [[8, 1]], [[7, 1]])]
+    require_neighbours((abstaining[0], abstaining[1]))
+    with pytest.raises(InvalidInput, match="one vote moved"):
+        require_neighbours((abstaining[0], abstaining[2]))
+
+
+def test_the_law_points_to_where_it_shows():
+    """One query of LNMax: the certified ratio is largest off the tie, as an exhaustive search says."""
+    mechanism = LNMax(gamma=0.5)
+    settings = {"queries": 1, "delta": 1e-6, "samples": 10**7, "confidence": 0.95}
+    first, second = worst_neighbours(mechanism, teachers=40, classes=2, **settings)[0]
+    law = mechanism.log_probabilities(Votes([[a, 40 - a] for a in range(41)]))
+    ratio = np.abs(law[1:, :2] - law[:-1, :2]).max(axis=1)
+    chosen = min(int(first.counts[0].max()), int(second.counts[0].max()))
+    assert ratio[chosen] > 0.8 * ratio.max()
+    assert chosen > 22
+
+
+def test_checks_and_tied_mechanisms_have_candidates():
+    settings = {"queries": 2, "delta": 1e-5, "samples": 1000, "confidence": 0.95}
+    for mechanism in (
+        ConfidentGNMax(threshold=33, sigma1=5, sigma2=5),
+        SparseVector(threshold=5, refusals=1, epsilon1=1.0, epsilon2=1.0),
+    ):
+        for pair in worst_neighbours(mechanism, teachers=40, classes=3, **settings):
+            require_neighbours(pair)
