@@ -28,6 +28,8 @@ from quorate.votes import IntArray, Votes
 # Below this share the union bound is as good as the quadrature, whose error is absolute.
 _UNION_IS_ENOUGH = 1e-5
 
+_BIGGEST_LOG = 600.0
+
 
 def envelope(
     votes: Votes, mechanism: Mechanism, *, orders: ArrayLike, distances: ArrayLike | None = None
@@ -66,15 +68,21 @@ def query_envelopes(
     sorted_, back = np.unique(-np.sort(-votes.counts, axis=1), axis=0, return_inverse=True)
     worst = costs_by_top_count(law, a)
     lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=votes.abstentions)
-    alpha, beta = joint_step(law, a)
+    log_alpha, log_beta = joint_step(law, a)
     tables = _noise_tables(law)
     error = quadrature_error(law.classes)
     stride = max(1, round(law.form.scale / 8))
     result = np.empty((len(a), len(back), len(steps)))
     for row, order in enumerate(a):
-        grown = label_cost_table(law, float(order)).grown
         # The same worst label costs as inside `costs_by_top_count`: every label cost is clipped there.
-        cap = np.exp((order - 1) * law.label_cost(law.worst_q(), np.array([order]))[0])
+        log_cap = (order - 1) * law.label_cost(law.worst_q(), np.array([order]))[0]
+        table = label_cost_table(law, float(order))
+        biggest = max(log_alpha[row].max(), log_beta[row].max() + max(log_cap.max(), table.log_grown[-1]))
+        if not biggest < _BIGGEST_LOG:
+            result[row] = np.inf  # an order far too high for this noise: no bound, rather than an overflow
+            continue
+        grown, cap = np.exp(table.log_grown), np.exp(log_cap)
+        alpha, beta = np.exp(log_alpha[row]), np.exp(log_beta[row])
         peak = np.maximum(np.exp((order - 1) * worst[row]), 1.0)
         logs = _query_envelopes(
             sorted_,

@@ -18,14 +18,14 @@ _INTERPOLATION = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class LabelCostTable:
-    """grown[i] = e^{(a-1) cost} at `ln q = LOWEST + i STEP`, shape (I,), non-decreasing; the last entry is q = 1.
+    """log_grown[i] = (a-1) cost at `ln q = LOWEST + i STEP`, shape (I,), non-decreasing; the last entry is q = 1.
 
-    Guarantee: the cost at q is at most `grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The true cost grows
+    Guarantee: (a-1) times the cost at q is at most `log_grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The true cost grows
     by far more over one step than the interpolation error, and where it is flat that error is added.
     """
 
     order: float
-    grown: FloatArray
+    log_grown: FloatArray
 
 
 def label_cost_table(law: AnswerLaw, order: float) -> LabelCostTable:
@@ -41,4 +41,4 @@ def label_cost_table(law: AnswerLaw, order: float) -> LabelCostTable:
         coarse = np.append(fine[:-1:_COARSE], 0.0)
         known = law.label_cost(np.exp(coarse), orders)[0]
         cost = np.exp(PchipInterpolator(coarse, np.log(known))(fine)) * (1 + _INTERPOLATION)
-    return LabelCostTable(order=order, grown=np.exp((order - 1) * np.maximum.accumulate(cost)))
+    return LabelCostTable(order=order, log_grown=(order - 1) * np.maximum.accumulate(cost))
