@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
-from quorate.accounting.curve import require_orders
 from quorate.accounting.epsilons import Local, Sanitized
+from quorate.accounting.published_gaussian import require_order
 from quorate.accounting.smooth import theorem_24
 from quorate.checks import InvalidInput, fraction, non_negative, positive
 from quorate.mechanisms.base import FloatArray
@@ -48,7 +48,7 @@ class _Theorem23:
     theorem = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", float(require_orders([self.order])[0]))
+        object.__setattr__(self, "order", require_order(self.order))
         object.__setattr__(self, "beta", positive("beta", self.beta))
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
 
@@ -162,7 +162,7 @@ def optimal_gnss(totals: ArrayLike, *, order: float, deviations: float = 2.0) ->
     the private votes, the parameters would leak. deviations: the paper minimises the cost plus two.
     Source: pate-2018, Appendix B.6, with the corrected theorem.
     """
-    order = float(require_orders([order])[0])
+    order = require_order(order)
     deviations = positive("deviations", deviations)
     limit = -0.5 * math.log1p(-1 / order)
     sensitivities = np.asarray(totals, dtype=np.float64)

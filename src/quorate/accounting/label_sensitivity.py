@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr as log_ndtr_of_array
 from scipy.special import ndtri_exp
 
-from quorate.accounting.curve import require_orders
 from quorate.accounting.normal_tail import compiled, log_ndtr
-from quorate.accounting.published_gaussian import beta, log_q0
+from quorate.accounting.published_gaussian import beta, log_q0, require_order
 from quorate.checks import InvalidInput, positive, whole
 from quorate.mechanisms.base import FloatArray
 from quorate.votes import IntArray, Votes
@@ -39,7 +38,7 @@ class LabelSensitivity:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
-        object.__setattr__(self, "order", float(require_orders([self.order])[0]))
+        object.__setattr__(self, "order", require_order(self.order))
         others = math.log(whole("classes", self.classes, at_least=2) - 1)
         # B_L maps q to (m-1) Phi(x - sqrt(2)/sigma), x = Phi^-1(q / (m-1)); its inverse B_U adds sqrt(2)/sigma.
         q0 = log_q0(sigma=self.sigma, order=self.order)
@@ -83,11 +82,11 @@ class LabelSensitivity:
         independent = self.order / self.sigma**2
         # At q0 itself the data-independent cost takes over.
         costs[-1] = independent
-        noise = 1e-12 * costs[1:]
+        noise = 1e-12 * costs[1:] + 1e-300
         if not (np.diff(costs) >= -noise).all() or not (costs[:-1] < independent).all():
             raise InvalidInput(refused.format(where, "condition C5 fails, the cost does not grow with q up to q0"))
         growth = costs[per_vote:] - costs[:-per_vote]
-        if not (np.diff(growth) >= -1e-12 * costs[per_vote + 1 :]).all():
+        if not (np.diff(growth) >= -noise[per_vote:]).all():
             raise InvalidInput(refused.format(where, "condition C6 fails, the cost's growth with q slows below q0"))
 
 

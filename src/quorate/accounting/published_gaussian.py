@@ -72,7 +72,7 @@ def log_q0(*, sigma: float, order: float) -> float:
     -inf where it never does. Found by bisection to the last bit; that the region is one interval is condition C5,
     which `quorate.accounting.smooth.check_conditions` checks. Source: pate-2018, Appendix A, after Proposition 10.
     """
-    sigma, order = positive("sigma", sigma), float(require_orders([order])[0])
+    sigma, order = positive("sigma", sigma), require_order(order)
     low = -max(4.0, 4 * (order / sigma) ** 2)
     while not _improves(low, sigma, order):
         low *= 2
@@ -162,6 +162,11 @@ def require_histograms(counts: ArrayLike) -> FloatArray:
     if not np.isfinite(array).all():
         raise InvalidInput(f"counts must be finite, got {array[~np.isfinite(array)][0]}.")
     return array
+
+
+def require_order(order: float) -> float:
+    """`order` as a float, refused unless a finite number above 1."""
+    return float(require_orders([finite("order", order)])[0])
 
 
 def require_log_q(log_q: ArrayLike) -> FloatArray:

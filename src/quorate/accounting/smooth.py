@@ -10,7 +10,6 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quorate.accounting.curve import require_orders
 from quorate.accounting.label_sensitivity import (
     LabelSensitivity,
     at_distances,
@@ -18,7 +17,7 @@ from quorate.accounting.label_sensitivity import (
     label_sensitivities,
     sorted_histograms,
 )
-from quorate.accounting.published_gaussian import log_pr_answered, rdp_threshold
+from quorate.accounting.published_gaussian import log_pr_answered, rdp_threshold, require_order
 from quorate.checks import InvalidInput, finite, positive, whole
 from quorate.mechanisms import ConfidentGNMax, GNMax
 from quorate.mechanisms.base import FloatArray, Mechanism
@@ -88,7 +87,7 @@ def smooth_sensitivity(
     """
     smoothness = positive("smoothness", smoothness)
     weights = None if answered is None else _booleans(answered, votes)
-    return _smooth(_parts(mechanism, votes, float(require_orders([order])[0]), weights), votes.teachers, smoothness)
+    return _smooth(_parts(mechanism, votes, require_order(order), weights), votes.teachers, smoothness)
 
 
 class _Summed:
