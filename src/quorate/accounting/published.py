@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from quorate.accounting.curve import Curve, require_orders
+from quorate.accounting.published_exponential import log_q_exponential, rdp_exponential
 from quorate.accounting.published_gaussian import (
     log_pr_answered,
     log_q0,
@@ -20,17 +21,26 @@ from quorate.accounting.published_gaussian import (
     rdp_threshold,
 )
 from quorate.accounting.published_laplace import log_q_laplace, rdp_pure_eps, rdp_pure_q_only
-from quorate.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
+from quorate.mechanisms import (
+    ConfidentGNMax,
+    ExponentialMechanism,
+    GNMax,
+    InteractiveGNMax,
+    LNMax,
+    ScreenedExponential,
+)
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.votes import Votes
 
 __all__ = [
     "log_pr_answered",
     "log_q0",
+    "log_q_exponential",
     "log_q_gaussian",
     "log_q_laplace",
     "published_costs",
     "published_curve",
+    "rdp_exponential",
     "rdp_gaussian",
     "rdp_pure_eps",
     "rdp_pure_q_only",
@@ -84,6 +94,20 @@ def _(mechanism: ConfidentGNMax, votes: Votes, orders: FloatArray) -> FloatArray
 @published_costs.register
 def _(mechanism: InteractiveGNMax, votes: Votes, orders: FloatArray) -> FloatArray | None:
     return _checked_then_labelled(mechanism.check_scores(votes), votes, mechanism, orders)
+
+
+@published_costs.register
+def _(mechanism: ExponentialMechanism, votes: Votes, orders: FloatArray) -> FloatArray | None:
+    return rdp_exponential(votes.counts, epsilon=mechanism.epsilon_per_query, orders=orders)
+
+
+@published_costs.register
+def _(mechanism: ScreenedExponential, votes: Votes, orders: FloatArray) -> FloatArray | None:
+    # The paper's figures charge the labels alone and call the check post-processing, which it is not; with its own
+    # 2/sigma1 for every check, screening would cost more than no screening.
+    label = rdp_exponential(votes.counts, epsilon=mechanism.epsilon_per_query, orders=orders)
+    refused = np.exp(mechanism.log_probabilities(votes)[:, -1])
+    return (1 - refused)[:, None] * label
 
 
 def _checked_then_labelled(

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quorate.checks import InvalidInput
-from quorate.report.reproduce import pate_2017, pate_2018
+from quorate.report.reproduce import exponential_2024, near_zero_cost, pate_2017, pate_2018
 from quorate.report.reproduce.table import Table
 
 PAPERS: dict[str, Callable[[Path | None], list[Table]]] = {
     "pate-2017": pate_2017.tables,
     "pate-2018": pate_2018.tables,
+    "near-zero-cost": near_zero_cost.tables,
+    "exponential-2024": exponential_2024.tables,
 }
 """Paper by name → function of the data folder (None: where `QUORATE_DATA` says) that returns its tables."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -53,3 +54,14 @@ def adult(data: Path | None) -> PublicVotes:
 def mnist_student_indices(data: Path | None) -> IntArray:
     """The 100 MNIST queries whose labels the 2017 student was trained on."""
     return _load(data, "mnist_250_teachers_100_indices_used_by_student.npy").astype(np.int64)
+
+
+def mnist_labels(data: Path | None) -> IntArray:
+    """The true labels of the 9,000 MNIST queries: the first of the test set (mnist/t10k-labels-idx1-ubyte.gz)."""
+    path = folder(data) / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except OSError:
+        raise InvalidInput(f"The labels of MNIST's test set are needed at {path}, and cannot be read there.") from None
+    return np.frombuffer(content, np.uint8, offset=8)[:9000].astype(np.int64)
