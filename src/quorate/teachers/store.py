@@ -45,8 +45,11 @@ class TeacherStore:
         if not file.exists():
             write_atomically(file, text)
             return
-        held = json.loads(file.read_text())
         asked = json.loads(text)
+        try:
+            held = json.loads(file.read_text())
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"The specification {file} cannot be read; choose another folder.") from error
         if held != asked:
             different = ", ".join(sorted(key for key in {*held, *asked} if held.get(key) != asked.get(key)))
             raise InvalidInput(
