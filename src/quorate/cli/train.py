@@ -74,7 +74,7 @@ def train(
     ] = None,
     queries_strategy: Annotated[
         str | None,
-        _OPTION(help="Which public rows to ask about: random, representatives.", rich_help_panel=_LEARNING),
+        _OPTION(help="Which public rows to ask about: representatives or random.", rich_help_panel=_LEARNING),
     ] = None,
     smooth: Annotated[
         bool, _OPTION("--smooth", help="Smooth teachers over the public neighbour graph.", rich_help_panel=_LEARNING)
@@ -132,7 +132,7 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
     # Learning libraries take seconds to import: not before the options are known to be sound.
     from quorate.report.release import publish
     from quorate.report.table import run_table
-    from quorate.run.choices import DEFAULT_STUDENT, DEFAULT_TEACHER
+    from quorate.run.choices import AUTO
     from quorate.run.folder import RunFolder
     from quorate.run.from_files import task_from_files
     from quorate.run.pipeline import Recipe, run
@@ -150,10 +150,10 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
     )
     recipe = Recipe(
         request=request,
-        teacher=asked.get("teacher", DEFAULT_TEACHER),
-        student=asked.get("student", DEFAULT_STUDENT),
-        representation=asked.get("representation", "auto"),
-        queries=asked.get("queries_strategy", "random"),
+        teacher=asked.get("teacher", AUTO),
+        student=asked.get("student", AUTO),
+        representation=asked.get("representation", AUTO),
+        queries=asked.get("queries_strategy", "representatives"),
         smooth=bool(asked.get("smooth")),
         seed=asked.get("seed", 0),
         n_jobs=jobs,

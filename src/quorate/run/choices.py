@@ -6,37 +6,69 @@ import ast
 from typing import Any
 
 from quorate.checks import InvalidInput
+from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.students.self_training import SelfTrainingStudent
 from quorate.students.sklearn_student import SklearnStudent
+from quorate.teachers.heads import HeadEnsemble
 from quorate.teachers.registry import check_estimator_like, make_estimator
 
-DEFAULT_TEACHER = "logistic"
-DEFAULT_STUDENT = "self-training"
+AUTO = "auto"
 _SELF_TRAINING = "self-training"
+_HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
+_HEAD = "head:"
 
 
-def make_teacher(choice: Any) -> Any:
-    """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is."""
+def default_teacher(representation: str) -> str:
+    """What "auto" stands for: kernel ridge on features of images, logistic regression on all else."""
+    return "kernel-ridge" if representation == "hog" else "logistic"
+
+
+def default_student(representation: str) -> str:
+    """What "auto" stands for: a support vector machine on features of images, logistic regression on all else."""
+    return "svm-rbf(C=1.0, class_weight='balanced')" if representation == "hog" else "logistic"
+
+
+def make_teacher(choice: Any, *, public: Any = None) -> Any:
+    """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is.
+
+    `kernel-ridge` and `head:KIND` (ridge, logistic, nearest-neighbours, nearest-centroid) solve all teachers at once
+    as small heads on the features; public: features of public rows, which fix the kernel's width.
+    """
     if not isinstance(choice, str):
-        return check_estimator_like(choice, name="The teacher")
-    return _named(choice)
+        return choice if hasattr(choice, "train_teachers") else check_estimator_like(choice, name="The teacher")
+    name, parameters = parse_call(choice)
+    kind = name.removeprefix(_HEAD)
+    if kind in _HEADS and (name.startswith(_HEAD) or kind == _HEADS[0]):
+        try:
+            return HeadEnsemble(kind=kind, public=public, **parameters)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise InvalidInput(f"{name} cannot be made from the parameters {parameters!r}: {error}") from error
+    return make_estimator(name, **parameters)
 
 
 def make_student(choice: Any, *, seed: int | None = None) -> Any:
     """A student that takes -1 as unlabelled.
 
-    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), any NAME that
-    `make_teacher` takes (learns from the answers alone), or an estimator; one of quorate.students is taken as it is.
+    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too),
+    `label-spreading`, any estimator's NAME (learns from the answers alone), or an estimator; one of quorate.students
+    or quorate.networks is taken as it is.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
-            return SelfTrainingStudent(_named(name or DEFAULT_TEACHER), random_state=seed)
+            return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
+        if kind == "label-spreading":
+            return LabelSpreadingStudent("raw", random_state=seed)
         return SklearnStudent(_named(choice), random_state=seed)
     check_estimator_like(choice, name="The student")
     if type(choice).__module__.startswith(("quorate.students", "quorate.networks")):
         return choice
     return SklearnStudent(choice, random_state=seed)
+
+
+def takes_rows(student: Any) -> bool:
+    """Whether a student learns from the public rows themselves (networks do), not from their features."""
+    return bool(getattr(student, "takes_rows", hasattr(student, "exported_network")))
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:

@@ -53,9 +53,9 @@ def require_delta(delta: Any, units: int, unit: str = "record") -> float:
 
 
 def default_mechanism(name: str, teachers: int, given: dict[str, float | None]) -> Mechanism:
-    """The mechanism of that name with what is `given`, and for the rest the proportions of the 2018 paper.
+    """The mechanism of that name with what is `given`, and for the rest proportions of the number of teachers.
 
-    Threshold 0.8 N, sigma1 0.6 N, sigma2 0.16 N for N teachers: T=200, sigma1=150, sigma2=40 at its 250 teachers.
+    Threshold 0.7 N, sigma1 0.8 N, sigma2 0.2 N for N teachers: noise that leaves a lead of half the votes legible.
     Laplace and exponential noise have the same standard deviation as that sigma2. The interactive mechanism comes
     as its first round, which is Confident-GNMax.
 
@@ -106,20 +106,30 @@ def option(parameter: str) -> str:
     return "--" + parameter.replace("_", "-")
 
 
-def default_queries(mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int) -> int:
-    """How many public rows to ask about: at most 1,000 and the pool, at least ten per class where the pool has them.
+def default_size(
+    mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None
+) -> tuple[int, int | None]:
+    """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class where the pool has them.
 
-    With an epsilon to keep: as many as `mechanism` (at the default proportions of noise) answers within it.
+    With an epsilon to keep: as many as `mechanism`, at the default proportions of noise, answers within it. Where
+    queries may be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
     """
     most = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not has_noise(mechanism):
-        return most
+        return most, max_answers
+    checks = mechanism.gaussian_dp()
+    spare = 2 if checks is not None and checks[0] > 0 and max_answers is None else 1
+
+    def size(answers: int) -> tuple[int, int | None]:
+        return min(pool, spare * answers), (answers if spare > 1 else max_answers)
+
     least, beyond = min(pool, 10 * classes), most + 1
     while beyond - least > 1:
         middle = (least + beyond) // 2
-        fits = worst_case(mechanism, queries=middle, delta=delta).epsilon <= epsilon
+        queries, cap = size(middle)
+        fits = worst_case(mechanism, queries=queries, delta=delta, max_answers=cap).epsilon <= epsilon
         least, beyond = (middle, beyond) if fits else (least, middle)
-    return least
+    return size(least)
 
 
 def has_noise(mechanism: Mechanism) -> bool:
@@ -132,10 +142,10 @@ def _is_required(field: Any) -> bool:
 
 
 def _defaults(name: str, teachers: int, given: dict[str, float]) -> dict[str, float]:
-    sigma2 = 0.16 * teachers
+    sigma2 = 0.2 * teachers
     laplace = {"gamma": math.sqrt(2) / sigma2}
     gumbel = {"epsilon_per_query": 2 * math.pi / (math.sqrt(6) * sigma2)}
-    confident = {"threshold": 0.8 * teachers, "sigma1": 0.6 * teachers, "sigma2": sigma2}
+    confident = {"threshold": 0.7 * teachers, "sigma1": 0.8 * teachers, "sigma2": sigma2}
     by_name: dict[str, dict[str, float]] = {
         "lnmax": laplace,
         "gnmax": {"sigma2": sigma2},

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from quorate.accounting.statement import Statement, round_up
 from quorate.checks import InvalidInput
-from quorate.data.partition import adjacency, assign_teachers, key_from_seed
+from quorate.data.partition import adjacency, assign_teachers, key_from_seed, random_partition
 from quorate.mechanisms import NO_ANSWER
 from quorate.mechanisms.base import FloatArray
 from quorate.public import build_graph, choose_queries
@@ -21,7 +21,7 @@ from quorate.run.plan import Plan
 from quorate.run.represent import View
 from quorate.run.rounds import Answers, ask
 from quorate.run.task import Task
-from quorate.students.labelled import UNLABELLED
+from quorate.students.labelled import UNLABELLED, row_count
 from quorate.votes import IntArray, Votes
 
 TUNED_ALWAYS = {
@@ -35,6 +35,8 @@ def split(task: Task, *, teachers: int, seed: int) -> IntArray:
 
     Errors: `InvalidInput` where a teacher would have no rows.
     """
+    if task.fixed:
+        return random_partition(row_count(task.X), teachers, seed=seed)
     assignment = assign_teachers(task.X if task.identity is None else task.identity, teachers, key=key_from_seed(seed))
     empty = int((np.bincount(assignment, minlength=teachers) == 0).sum())
     if empty:
@@ -110,7 +112,7 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
         classes=tuple(str(label) for label in task.classes),
         unit=task.unit,
         unit_column=task.unit_column,
-        adjacency=adjacency(by=task.unit_column or ("user" if task.unit == "user" else None)),
+        adjacency=adjacency(by=task.unit_column or ("user" if task.unit == "user" else None), fixed=task.fixed),
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
         versions=versions(),
     )

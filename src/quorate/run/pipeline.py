@@ -19,7 +19,7 @@ from quorate.checks import InvalidInput, whole
 from quorate.data.files import private_folder, write_atomically
 from quorate.mechanisms.base import TiedMechanism
 from quorate.noise import secure_rng
-from quorate.run.choices import DEFAULT_STUDENT, DEFAULT_TEACHER, make_student, make_teacher
+from quorate.run.choices import AUTO, default_student, default_teacher, make_student, make_teacher, takes_rows
 from quorate.run.folder import RunFolder
 from quorate.run.meeting import meet, queries_of, split, state, student_labels, versions, votes_on
 from quorate.run.noise_log import NoiseLog
@@ -43,10 +43,10 @@ class Recipe:
     """
 
     request: Request = field(default_factory=Request)
-    teacher: Any = DEFAULT_TEACHER
-    student: Any = DEFAULT_STUDENT
-    representation: Any = "auto"
-    queries: str = "random"
+    teacher: Any = AUTO
+    student: Any = AUTO
+    representation: Any = AUTO
+    queries: str = "representatives"
     smooth: bool = False
     seed: int = 0
     n_jobs: int | None = -1
@@ -112,12 +112,15 @@ def run(
                 f"{home.release} exists, but the noise log in {noise.folder} is gone: drawing again would cost privacy "
                 "twice; restore the log or start a new run in a new folder."
             )
-        unfitted = make_student(recipe.student, seed=recipe.seed)
+        chosen = default_student(view.name) if recipe.student == AUTO else recipe.student
+        unfitted = make_student(chosen, seed=recipe.seed)
+        raw = takes_rows(unfitted)
+        X_student = task.X_public if raw else view.public
         answers = meet(
             plan,
             votes,
             queries=queries,
-            X_student=view.public,
+            X_student=X_student,
             fresh_student=unfitted,
             log=noise,
             rng=secure_rng() if rng is None else rng,
@@ -125,9 +128,11 @@ def run(
         statement = state(plan, answers, task)
         _write_local_cost(home.private / "local_cost.json", plan, answers, votes)
         say("Training the student")
-        student = unfitted.fit(view.public, student_labels(answers, queries, task.pool))
-        released = ReleasedStudent(view.fitted, student, [str(label) for label in task.classes])
-        accuracy = _evaluate(home.private / "evaluation.json", student, view, task)
+        student = unfitted.fit(X_student, student_labels(answers, queries, task.pool))
+        labels = [str(label) for label in task.classes]
+        released = ReleasedStudent(None if raw else view.fitted, student, labels)
+        X_test = task.X_test if raw or task.X_test is None else view.transform(task.X_test)
+        accuracy = _evaluate(home.private / "evaluation.json", student, X_test, task.y_test)
         return Outcome(
             folder=home.path,
             plan=plan,
@@ -139,7 +144,7 @@ def run(
             accuracy=accuracy,
             test_rows=0 if task.y_test is None else len(task.y_test),
             representation=view.name,
-            student_name=recipe.student if isinstance(recipe.student, str) else type(recipe.student).__name__,
+            student_name=chosen if isinstance(chosen, str) else type(chosen).__name__,
         )
 
 
@@ -195,7 +200,7 @@ def _votes(
     if not path.exists():
         assignment = split(task, teachers=plan.teachers, seed=recipe.seed)
         teachers = train_teachers(
-            make_teacher(recipe.teacher),
+            make_teacher(default_teacher(view.name) if recipe.teacher == AUTO else recipe.teacher, public=view.public),
             view.transform(task.X),
             task.y,
             assignment,
@@ -229,9 +234,9 @@ def _write_local_cost(path: Path, plan: Plan, answers: Answers, votes: Votes) ->
     write_atomically(path, json.dumps(content, indent=2) + "\n")
 
 
-def _evaluate(path: Path, student: Any, view: View, task: Task) -> float | None:
-    if task.y_test is None:
+def _evaluate(path: Path, student: Any, X_test: Any, y_test: Any) -> float | None:
+    if y_test is None:
         return None
-    accuracy = float(np.mean(student.predict(view.transform(task.X_test)) == task.y_test))
-    write_atomically(path, json.dumps({"accuracy": accuracy, "test_rows": len(task.y_test)}, indent=2) + "\n")
+    accuracy = float(np.mean(student.predict(X_test) == y_test))
+    write_atomically(path, json.dumps({"accuracy": accuracy, "test_rows": len(y_test)}, indent=2) + "\n")
     return accuracy

@@ -17,7 +17,7 @@ from quorate.run.defaults import (
     build_mechanism,
     default_delta,
     default_mechanism,
-    default_queries,
+    default_size,
     default_teachers,
     has_noise,
     require_delta,
@@ -95,10 +95,17 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
     epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
     if epsilon is None and not any(value is not None for value in request.parameters.values()):
         epsilon = DEFAULT_EPSILON if mechanism.releasable and has_noise(mechanism) else None
-    queries = _queries(request, mechanism, pool=pool, epsilon=epsilon, delta=delta, classes=classes, tuned=tuned)
-    max_answers = None
-    if request.max_answers is not None:
-        max_answers = whole("max_answers", request.max_answers, at_least=1)
+    max_answers = None if request.max_answers is None else whole("max_answers", request.max_answers, at_least=1)
+    if request.queries is None:
+        tuned["number of queries"] = "a default from the size of the public data and the epsilon"
+        queries, max_answers = default_size(
+            mechanism, pool=pool, epsilon=epsilon, delta=delta, classes=classes, max_answers=max_answers
+        )
+    else:
+        tuned["number of queries"] = "given by the operator"
+        queries = whole("queries", request.queries, at_least=1)
+        if queries > pool:
+            raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
     interactive = request.mechanism == INTERACTIVE
     sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": max_answers}
     if not interactive:
@@ -152,17 +159,6 @@ def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) ->
         raise InvalidInput(f"teachers must be at most {units}, the number of private {unit}s, got {teachers}.")
     tuned["number of teachers"] = "given by the operator"
     return teachers
-
-
-def _queries(request: Request, mechanism: Mechanism, *, pool: int, tuned: dict[str, str], **sizes: Any) -> int:
-    if request.queries is None:
-        tuned["number of queries"] = "a default from the size of the public data and the epsilon"
-        return default_queries(mechanism, pool=pool, **sizes)
-    queries = whole("queries", request.queries, at_least=1)
-    if queries > pool:
-        raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
-    tuned["number of queries"] = "given by the operator"
-    return queries
 
 
 def _noise_told(request: Request, epsilon: float | None) -> str:

@@ -35,7 +35,7 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
     if name == "auto":
         name = default_representation(X_public)
     learned = learn_representation(choice, X_public, random_state=seed)
-    owner = getattr(learned._transform, "__self__", None)
+    owner = getattr(learned, "_transformer", None)
     return View(
         representation=learned,
         fitted=owner if hasattr(owner, "get_params") else None,
