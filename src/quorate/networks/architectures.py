@@ -69,6 +69,30 @@ def cnn(shape: tuple[int, ...], classes: int) -> Any:
     )
 
 
+def quick_cnn(shape: tuple[int, ...], classes: int) -> Any:
+    """Three convolutions with batch norm, the first with stride 2: a seventh of `cnn`'s work, for two cores."""
+    channels, height, width = _image(shape, "quick-cnn", 8)
+    flat = 64 * (-(-height // 2) // 2 // 2) * (-(-width // 2) // 2 // 2)
+    return nn.Sequential(
+        nn.Conv2d(channels, 16, 5, stride=2, padding=2, bias=False),
+        nn.BatchNorm2d(16),
+        nn.LeakyReLU(0.1),
+        nn.Conv2d(16, 32, 3, padding=1, bias=False),
+        nn.BatchNorm2d(32),
+        nn.LeakyReLU(0.1),
+        nn.MaxPool2d(2),
+        nn.Conv2d(32, 64, 3, padding=1, bias=False),
+        nn.BatchNorm2d(64),
+        nn.LeakyReLU(0.1),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(flat, 128, bias=False),
+        nn.BatchNorm1d(128),
+        nn.LeakyReLU(0.1),
+        nn.Linear(128, classes),
+    )
+
+
 class Residual(nn.Module):
     """Two 3x3 convolutions around a shortcut, with group norm: no running statistics, so ensembles can stack it."""
 
@@ -100,7 +124,7 @@ def resnet(shape: tuple[int, ...], classes: int) -> Any:
     )
 
 
-ARCHITECTURES: dict[str, Factory] = {"mlp": mlp, "lenet": lenet, "cnn": cnn, "resnet": resnet}
+ARCHITECTURES: dict[str, Factory] = {"mlp": mlp, "lenet": lenet, "cnn": cnn, "quick-cnn": quick_cnn, "resnet": resnet}
 
 
 def build_network(network: str | Factory | None, shape: tuple[int, ...], classes: int) -> Any:
@@ -125,7 +149,7 @@ def build_network(network: str | Factory | None, shape: tuple[int, ...], classes
 
 def wants_images(network: Any) -> bool:
     """Whether the named network reads (channels, height, width)."""
-    return network in ("lenet", "cnn", "resnet")
+    return network in ("lenet", "cnn", "quick-cnn", "resnet")
 
 
 def _image(shape: tuple[int, ...], name: str, smallest: int) -> tuple[int, int, int]:
