@@ -31,7 +31,7 @@ def reproduce(
     for table in tables:
         console.print(rich_table(table))
         if table.note:
-            console.print(table.note, style="dim", highlight=False)
+            console.print(table.note, style="dim", highlight=False, markup=False)
         console.print()
 
 

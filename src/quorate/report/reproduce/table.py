@@ -19,6 +19,8 @@ class Table:
     note: str = ""
 
     def __post_init__(self) -> None:
+        if len(set(self.columns)) < len(self.columns):
+            raise ValueError(f"The columns of {self.title!r} must have different names, got {self.columns}.")
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"A row of {self.title!r} has {len(row)} cells for {len(self.columns)} columns.")

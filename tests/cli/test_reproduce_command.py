@@ -1,0 +1,90 @@
+"""`quorate reproduce`: tables for people, one JSON object for programs, one sentence where the votes are missing."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from quorate.checks import InvalidInput
+from quorate.cli import main
+from quorate.report.reproduce import reproduce
+from quorate.report.reproduce.table import Table
+
+
+@pytest.fixture
+def quorate(monkeypatch, capsys):
+    """Run `quorate reproduce ...` in this process: (exit status, stdout, stderr)."""
+
+    def run(*arguments, data=None):
+        monkeypatch.setattr("sys.argv", ["quorate", "reproduce", *arguments])
+        monkeypatch.setenv("COLUMNS", "200")
+        monkeypatch.delenv("QUORATE_DATA", raising=False)
+        if data is not None:
+            monkeypatch.setenv("QUORATE_DATA", str(data))
+        with pytest.raises(SystemExit) as done:
+            main()
+        return done.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+def test_unknown_paper_and_missing_votes_are_one_sentence(quorate, tmp_path):
+    (tmp_path / "mnist_250_teachers.npy").write_bytes(b"not an array")
+    for arguments, named in (
+        (("pate-1999",), "pate-2017, pate-2018"),
+        (("pate-2018",), "QUORATE_DATA"),
+        (("pate-2017", "--data", str(tmp_path / "nowhere")), "mnist_250_teachers.npy"),
+        (("pate-2018", "--data", str(tmp_path)), "cannot be read"),
+    ):
+        status, out, err = quorate(*arguments)
+        assert (status, out) == (2, "")
+        assert err.startswith("Error: ")
+        assert err.count("\n") == 1
+        assert named in err
+
+
+def test_pate_2018_as_json(quorate, data_dir):
+    status, out, err = quorate("pate-2018", "--json", "--data", str(data_dir))
+    assert status == 0, err
+    found = json.loads(out)
+    assert found["paper"] == "pate-2018"
+    mnist, adult = found["tables"][0]["rows"]
+    assert (mnist["printed ε"], round(mnist["published bound"], 3), mnist["bound at order"]) == (2.0, 1.999, 14)
+    assert (adult["printed ε"], round(adult["published bound"], 3), adult["bound at order"]) == (1.68, 1.678, 15.5)
+    assert (mnist["exact"], adult["exact"]) == pytest.approx((0.923, 0.958), abs=1e-3)
+    assert (mnist["exact, Mironov"], adult["exact, Mironov"]) == pytest.approx((1.144, 1.182), abs=1e-3)
+    assert round(mnist["expected answers"], 2) == 282.72
+    for row in (mnist, adult):
+        assert row["exact"] < row["published bound"] < row["worst case, answers capped"] <= row["worst case"]
+    table_2 = {(row["run"][:5], row["row"]): row for row in found["tables"][1]["rows"]}
+    printed = table_2["MNIST", "recomputed, theorem as printed"]
+    assert (round(printed["mean ε"], 2), round(printed["± sd"], 3)) == (2.52, 0.385)
+    assert round(table_2["MNIST", "theorem corrected"]["mean ε"], 2) == 3.61
+    best, at_any_order = (
+        table_2["MNIST", name] for name in ("corrected, beta and sigma re-optimised", "corrected, order too")
+    )
+    cost = [row["mean ε"] + 2 * row["± sd"] for row in (at_any_order, best, table_2["MNIST", "theorem corrected"])]
+    assert cost == sorted(cost)
+
+
+def test_pate_2017_as_a_table(quorate, data_dir):
+    status, out, err = quorate("pate-2017", data=data_dir)
+    assert status == 0, err
+    for figure in ("2.04", "1.959", "2.049", "7.399", "8.257", "0.5294", "1.896"):
+        assert figure in out
+
+
+def test_votes_lie_in_the_folder_or_in_its_votes(tmp_path, data_dir):
+    votes = np.load(data_dir / "votes" / "mnist_250_teachers.npy")
+    np.save(tmp_path / "mnist_250_teachers.npy", votes)
+    with pytest.raises(InvalidInput, match=r"adult_250_teachers\.npy"):
+        reproduce("pate-2018", data=tmp_path)
+
+
+def test_a_table_refuses_ragged_rows_and_equal_columns():
+    with pytest.raises(ValueError, match="2 cells for 1"):
+        Table(title="t", columns=("a",), rows=((1, 2),))
+    with pytest.raises(ValueError, match="different names"):
+        Table(title="t", columns=("a", "a"), rows=((1, 2),))
