@@ -94,8 +94,8 @@ def query_envelopes(
             *tables,
             grown,
             cap,
-            alpha[row],
-            beta[row],
+            alpha,
+            beta,
             peak,
         )
         result[row] = (logs / (order - 1) + SLACK)[back.ravel()]

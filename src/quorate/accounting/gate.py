@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from scipy.special import ndtr
 
-from quorate.accounting.envelope import highest_cost
+from quorate.accounting.envelope import envelope, highest_cost
 from quorate.accounting.epsilons import Gated
 from quorate.accounting.gate_certificate import gate_delta, gate_epsilon
-from quorate.accounting.gate_search import search_curve
+from quorate.accounting.gate_search import GateSearch, curve_scale
 from quorate.accounting.score import CostCurve, score
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.checks import InvalidInput, fraction, non_negative, positive, whole
 from quorate.mechanisms.base import NO_ANSWER, Mechanism
 from quorate.noise import require_rng
 from quorate.votes import IntArray, PublicVotes, Votes
@@ -88,15 +87,15 @@ class Gate:
         delta: float,
         epsilon: float | None = None,
         pass_probability: float = 0.99,
-        prefix_epsilon: float | None = None,
+        prefix_price: float = 0.0,
     ) -> Self:
         """The gate for votes like these: the smallest epsilon, or the most queries, that passes with this probability.
 
         public_votes: votes that depend on no private record (`PublicVotes`): simulated (`simulate_votes`), published,
         or of teachers of public data. Plain `Votes` are refused: a gate fitted to the votes it guards leaks them.
         epsilon: None: the smallest epsilon for all queries. A number: the longest run of the first queries that stays
-        within it. prefix_epsilon: after a refusal, as many first answers as cost this much by themselves; default:
-        none.
+        within it. prefix_price: the share of epsilon that may be spent on answers after a refusal; the gate answers as
+        many first queries then as that pays for (0: none).
 
         Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon.
         """
@@ -106,56 +105,71 @@ class Gate:
                 f"the private votes would leak them, got {type(public_votes).__name__}."
             )
         delta, probability = fraction("delta", delta), fraction("pass_probability", pass_probability)
+        price = non_negative("prefix_price", prefix_price)
+        if not public_votes.queries:
+            raise InvalidInput("public_votes must hold at least one query, got 0.")
+        search = GateSearch.of(public_votes, mechanism)
         if epsilon is None:
-            return cls._smallest(public_votes, mechanism, delta, probability, prefix_epsilon)
-        epsilon = positive("epsilon", epsilon)
-        gate = cls._smallest(public_votes, mechanism, delta, probability, prefix_epsilon)
-        few, many, found = 0, public_votes.queries + 1, None
-        if gate.certificate().epsilon <= epsilon:
-            return gate
-        many = public_votes.queries
+            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(price)
+        allowed = positive("epsilon", epsilon) / (1 + price)
+
+        def fitted(queries: int) -> Self:
+            return cls._fitted(search, public_votes[slice(0, queries)], mechanism, delta, probability)
+
+        few, many = 0, public_votes.queries + 1
         while many - few > 1:
             middle = (few + many) // 2
-            gate = cls._smallest(public_votes[slice(0, middle)], mechanism, delta, probability, prefix_epsilon)
-            if gate.certificate().epsilon <= epsilon:
-                few, found = middle, gate
-            else:
-                many = middle
-        if found is None:
-            raise InvalidInput(
-                f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
-                f"one query needs {gate.certificate().epsilon:.3g}."
-            )
-        return found
+            estimate = search.best(queries=middle, delta=delta, probability=probability).epsilon
+            few, many = (middle, many) if estimate <= allowed else (few, middle)
+        # The search estimates; the certificate decides, and is at most slightly off.
+        gate = fitted(max(few, 1))
+        while gate.queries < public_votes.queries:
+            longer = fitted(gate.queries + 1)
+            if longer.certificate().epsilon > allowed:
+                break
+            gate = longer
+        while gate.certificate().epsilon > allowed:
+            if gate.queries == 1:
+                raise InvalidInput(
+                    f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
+                    f"one query needs {gate.certificate().epsilon:.3g}."
+                )
+            gate = fitted(gate.queries - 1)
+        return gate._with_prefix(price)
 
     @classmethod
-    def _smallest(
-        cls,
-        votes: PublicVotes,
-        mechanism: Mechanism,
-        delta: float,
-        probability: float,
-        prefix_epsilon: float | None,
+    def _fitted(
+        cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float
     ) -> Self:
-        prefix = 0
-        if prefix_epsilon is not None:
-            prefix = _affordable(mechanism, votes.queries, positive("prefix_epsilon", prefix_epsilon), delta)
-        order, b, kappa, s = search_curve(
-            votes, mechanism, delta=delta, probability=probability, prefix_mu=_prefix_mu(mechanism, prefix)
-        )
+        shape = search.best(queries=votes.queries, delta=delta, probability=probability)
+        kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
+        cost = envelope(votes, mechanism, orders=[shape.order])[0]
+        b = curve_scale(cost, np.arange(votes.teachers + 1), kappa=kappa, s=s, probability=probability)
+        place = 10.0 ** (3 - math.floor(math.log10(b)))
         return cls(
             mechanism=mechanism,
             queries=votes.queries,
             teachers=votes.teachers,
             classes=votes.classes,
             delta=delta,
-            order=order,
-            B=b,
+            order=shape.order,
+            B=math.ceil(b * place) / place,
             kappa=kappa,
             s=s,
-            prefix=prefix,
             abstentions=votes.abstentions,
         )
+
+    def _with_prefix(self, price: float) -> Self:
+        """The same gate with as many answers after a refusal as raise its epsilon by this share."""
+        if price == 0 or self.mechanism.gaussian_dp() is None:
+            return self
+        allowed = self.certificate().epsilon * (1 + price)
+        few, many = 0, self.queries + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            cost = replace(self, prefix=middle).certificate().epsilon
+            few, many = (middle, many) if cost <= allowed else (few, middle)
+        return replace(self, prefix=few)
 
     def certificate(self) -> Gated:
         """The unconditional guarantee of `release`, rounded upward."""
@@ -219,12 +233,3 @@ def _prefix_mu(mechanism: Mechanism, prefix: int) -> float:
         return 0.0
     check, answer = gaussian
     return math.sqrt(prefix * (check**2 + answer**2))
-
-
-def _affordable(mechanism: Mechanism, queries: int, epsilon: float, delta: float) -> int:
-    few, many = 0, queries + 1
-    while many - few > 1:
-        middle = (few + many) // 2
-        cost = worst_case(mechanism, queries=middle, delta=delta).epsilon
-        few, many = (middle, many) if cost <= epsilon else (few, middle)
-    return few

@@ -15,7 +15,7 @@ from quorate.mechanisms.base import FloatArray
 
 # The score's range in units of s, and the cells into which it is cut: the supremum is bounded cell by cell.
 _REACH = 14.0
-CELLS = 6000
+CELLS = 1500
 
 
 def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
@@ -38,6 +38,16 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
     """
     s, epsilon, mu = positive("s", s), non_negative("epsilon", epsilon), non_negative("prefix_mu", prefix_mu)
     edges = np.linspace(-_REACH, _REACH, cells + 1) * s
+    bound = _cell_bounds(curve, edges, s=s, epsilon=epsilon, mu=mu)
+    # Where the bound is high, finer cells: they bound the same supremum, more tightly.
+    high = np.flatnonzero(bound > 0.8 * bound.max())
+    first, last = int(high[0]), int(high[-1]) + 1
+    fine = np.linspace(edges[first], edges[last], 2 * cells + 1)
+    bound = _cell_bounds(curve, np.concatenate([edges[:first], fine, edges[last + 1 :]]), s=s, epsilon=epsilon, mu=mu)
+    return min(1.0, float(bound.max()) * (1 + LOG_SLACK) + 2 * float(ndtr(-_REACH)))
+
+
+def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: float, mu: float) -> FloatArray:
     left, right = edges[:-1], edges[1:]
     # What the cells leave out on the left only gets better than the first cell; on the right, release is too rare.
     pi = ndtr(-left / s)
@@ -53,9 +63,8 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
     stays = refused * _gaussian_delta(mu, np.array([epsilon]))
     moves = refused * _gaussian_delta(mu, epsilon - closer)
     # Left of all cells the ratio has no bound: there a refusal itself is what is rare.
-    beyond = float(ndtr(-_REACH))
-    moves[0] = max(moves[0], beyond)
-    return min(1.0, float(np.maximum(far + stays, near + moves).max()) * (1 + LOG_SLACK) + 2 * beyond)
+    moves[0] = max(moves[0], float(ndtr(-_REACH)))
+    return np.maximum(far + stays, near + moves)
 
 
 def gate_epsilon(curve: CostCurve, *, s: float, delta: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:

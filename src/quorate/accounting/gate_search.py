@@ -3,93 +3,97 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import ndtri
+from scipy.special import log_ndtr, ndtri
 
-from quorate.accounting.envelope import envelope, highest_cost
-from quorate.accounting.gate_certificate import gate_epsilon
-from quorate.accounting.score import CostCurve
+from quorate.accounting.envelope import highest_cost, query_envelopes
 from quorate.mechanisms.base import FloatArray, Mechanism
-from quorate.votes import PublicVotes
+from quorate.votes import IntArray, PublicVotes
 
-_SEARCHED = np.array([3.0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 19, 23, 28, 35, 45, 60, 85, 120])
+_ORDERS = np.array([2.0, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 21, 25, 30, 38, 50, 70, 100, 150, 250])
 _DISTANCES = 128
-_ROUGH = 400
+_PHI = np.linspace(-8, 8, 321)
 
 
-def search_curve(
-    votes: PublicVotes, mechanism: Mechanism, *, delta: float, probability: float, prefix_mu: float = 0.0
-) -> tuple[float, float, float, float]:
-    """(order, B, kappa, s) of the gate with the smallest epsilon that passes these votes with this probability.
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A gate's curve and noise: order, kappa (per teacher), s (teachers); `epsilon` estimates its certificate."""
 
-    The search is heuristic and free to be: whatever it returns, the certificate is computed from it. Numbers are
-    rounded to four digits, B upward.
+    epsilon: float
+    order: float
+    kappa: float
+    s: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GateSearch:
+    """The envelopes of public votes at several orders, ready to be searched for any number of first queries.
+
+    The search is heuristic and free to be: whatever it finds, the certificate is computed from that.
+    orders: shape (K,). cost: cumulated over queries, shape (K, queries, distances). highest: of one query, shape (K,).
     """
-    n = votes.teachers
-    steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
-    cost = envelope(votes, mechanism, orders=_SEARCHED, distances=steps)
-    best = (math.inf, 0)
-    found: dict[int, tuple[float, float, float]] = {}
-    start = (math.log(0.02 * 250 / n), math.log(6 * n / 250))
 
-    def at(index: int) -> float:
-        """The epsilon at one order; orders beside each other have much the same best curve."""
-        nonlocal start
-        if index not in found:
-            highest = highest_cost(
+    teachers: int
+    orders: FloatArray
+    steps: IntArray
+    cost: FloatArray
+    highest: FloatArray
+
+    @classmethod
+    def of(cls, votes: PublicVotes, mechanism: Mechanism) -> Self:
+        """The envelopes of these votes."""
+        n = votes.teachers
+        steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
+        cost = query_envelopes(votes, mechanism, orders=_ORDERS, distances=steps)
+        highest = [
+            highest_cost(
                 mechanism,
-                queries=votes.queries,
+                queries=1,
                 teachers=n,
                 classes=votes.classes,
-                order=float(_SEARCHED[index]),
+                order=float(order),
                 abstentions=votes.abstentions,
             )
-            epsilon, kappa, s = _best_at(
-                float(_SEARCHED[index]), cost[index], steps, highest, delta, probability, prefix_mu, start
-            )
-            found[index] = (epsilon, kappa, s)
-            start = (math.log(kappa), math.log(s))
-        return found[index][0]
+            for order in _ORDERS
+        ]
+        return cls(teachers=n, orders=_ORDERS, steps=steps, cost=np.cumsum(cost, axis=1), highest=np.array(highest))
 
-    # Epsilon falls and then rises with the order.
-    low, high = 0, len(_SEARCHED) - 1
-    while high - low > 2:
-        middle = (low + high) // 2
-        low, high = (low, middle + 1) if at(middle) <= at(middle + 1) else (middle, high)
-    best = min(((at(i), i) for i in range(low, high + 1)), key=lambda pair: pair[0])
-    index = best[1]
-    _, kappa, s = found[index]
-    kappa, s = float(f"{kappa:.4g}"), float(f"{s:.4g}")
-    exact = envelope(votes, mechanism, orders=[float(_SEARCHED[index])])[0]
-    b = _scale(exact, np.arange(n + 1), kappa, s, probability)
-    place = 10.0 ** (3 - math.floor(math.log10(b)))
-    return float(_SEARCHED[index]), math.ceil(b * place) / place, kappa, s
+    def best(self, *, queries: int, delta: float, probability: float) -> Shape:
+        """The best order, kappa and s for the first `queries` queries."""
+        start = (math.log(5 / self.teachers), math.log(0.025 * self.teachers))
+        best = Shape(epsilon=math.inf, order=float(self.orders[0]), kappa=1.0, s=1.0)
+        for row, order in enumerate(self.orders):
+            cost = self.cost[row, queries - 1]
+            if not np.isfinite(cost).all():
+                continue
+            found = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
+            start = (math.log(found.kappa), math.log(found.s))
+            best = min(best, found, key=lambda shape: shape.epsilon)
+        return best
+
+    def _at(
+        self, a: float, cost: FloatArray, highest: float, delta: float, probability: float, start: tuple[float, float]
+    ) -> Shape:
+        log_factor = a * math.log1p(-1 / a) - math.log(a - 1) - math.log(delta)
+
+        def epsilon(logs: FloatArray) -> float:
+            """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
+            kappa, s = math.exp(logs[0]), math.exp(logs[1])
+            b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
+            log_pi = log_ndtr(-_PHI)
+            apart = log_pi - log_ndtr(-_PHI - 1 / s)
+            r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
+            return float(np.max(r + apart + (log_pi + log_factor) / (a - 1)))
+
+        result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
+        return Shape(epsilon=float(result.fun), order=a, kappa=math.exp(result.x[0]), s=math.exp(result.x[1]))
 
 
-def _scale(cost: FloatArray, steps: np.ndarray, kappa: float, s: float, probability: float) -> float:
-    """The smallest B at which the score leaves the noise room to pass: phi <= -z s."""
-    return float(np.max(cost * np.exp(kappa * (float(ndtri(probability)) * s - steps))))
-
-
-def _best_at(
-    order: float,
-    cost: FloatArray,
-    steps: np.ndarray,
-    highest: float,
-    delta: float,
-    probability: float,
-    prefix_mu: float,
-    start: tuple[float, float],
-) -> tuple[float, float, float]:
-    def epsilon(logs: np.ndarray) -> float:
-        kappa, s = math.exp(logs[0]), math.exp(logs[1])
-        b = _scale(cost, steps, kappa, s, probability)
-        if not b < highest:
-            return 1e3 + b
-        curve = CostCurve(order=order, B=b, kappa=kappa, highest=highest)
-        return gate_epsilon(curve, s=s, delta=delta, prefix_mu=prefix_mu, cells=_ROUGH)
-
-    result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 5e-3, "fatol": 1e-4})
-    return float(result.fun), math.exp(result.x[0]), math.exp(result.x[1])
+def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
+    """The smallest B at which the score leaves the noise room to pass: phi = -z s with Phi(z) = probability."""
+    exponent = kappa * (float(ndtri(probability)) * s - steps)
+    return float(np.max(cost * np.exp(np.minimum(exponent, 500.0))))
