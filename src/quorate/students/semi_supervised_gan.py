@@ -16,7 +16,8 @@ class SemiSupervisedGAN(TorchStudent):
 
     A row is real to the degree sum_k exp(logit_k) / (1 + sum_k exp(logit_k)); labelled rows also have their class. The
     generator makes rows whose mean features (the input of the last layer) match those of the pool.
-    noise: numbers that the generator starts from. ratio: pool rows, and made rows, per labelled one in a step.
+    augmentation: of the labelled rows alone. noise: numbers that the generator starts from. ratio: pool rows, and made
+    rows, per labelled one in a step.
     network: must end in its classifying layer, as a `torch.nn.Sequential`. Others as in `TorchStudent`.
     Source: Salimans 2016, Improved Techniques for Training GANs, sections 3.1 and 5; the student of pate-2017 and of
     pate-2018 for MNIST and SVHN.
@@ -28,7 +29,7 @@ class SemiSupervisedGAN(TorchStudent):
         *,
         noise: int = 64,
         ratio: int = 2,
-        generator_rate: float = 0.001,
+        generator_rate: float = 0.003,
         steps: int = 1000,
         batch_size: int = 64,
         learning_rate: float = 0.002,
@@ -81,7 +82,7 @@ class SemiSupervisedGAN(TorchStudent):
 
         def loss_of(step: int) -> Tensor:
             # The generator first, against the classifier as it stands; its gradients must not reach the classifier.
-            x = self._changed(pool[next(everyone).to(pool.device)], draw, self.augmentation)
+            x = pool[next(everyone).to(pool.device)]
             with torch.no_grad():
                 wanted = body(x).mean(dim=0)
             for value in module.parameters():

@@ -26,10 +26,10 @@ class VirtualAdversarial(TorchStudent):
         self,
         network: str | Factory | None = None,
         *,
-        radius: float = 0.2,
+        radius: float = 0.3,
         power: int = 1,
         smoothness: float = 1.0,
-        certainty: float = 1.0,
+        certainty: float = 0.3,
         ratio: int = 2,
         steps: int = 1000,
         batch_size: int = 64,
@@ -80,15 +80,15 @@ class VirtualAdversarial(TorchStudent):
             rows = next(labelled)
             known = self._changed(pool[rows], draw, self.augmentation)
             x = self._changed(pool[next(everyone).to(pool.device)], draw, self.augmentation)
-            logits = module(torch.cat([known, x]))
-            said = logits[len(rows) :]
-            # Only the labelled and the plain rows shape batch norm's running statistics.
+            # On its own, so that batch norm sees the same rows as after the change: else its shift would be punished.
+            said = module(x)
+            # Changed rows do not shape batch norm's running statistics.
             with _frozen_statistics(module):
                 worst = worst_change(module, x, said.detach(), radius=radius, power=self.power, noise=_like(x, draw))
                 smooth = divergence(said.detach(), module(x + worst))
             share = torch.softmax(said, dim=1)
             entropy = -(share * F.log_softmax(said, dim=1)).sum(dim=1).mean()
-            supervised = F.cross_entropy(logits[: len(rows)], targets[rows])
+            supervised = F.cross_entropy(module(known), targets[rows])
             return supervised + self.smoothness * smooth + self.certainty * entropy
 
         return loss_of
