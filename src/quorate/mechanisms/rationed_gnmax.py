@@ -1,0 +1,134 @@
+"""Rationed GNMax: every teacher may speak on few of the queries, so many queries cost no more than those few."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.mechanisms.base import FloatArray, TiedMechanism
+from quorate.mechanisms.composition import gaussian_checks_epsilon
+from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
+from quorate.noise import require_rng
+from quorate.votes import IntArray, Votes
+
+
+class RationedVotes(Votes):
+    """Votes of teachers each of whom speaks on at most `ration` of the queries and abstains on all others.
+
+    `from_predictions` verifies the ration teacher by teacher. Made from counts alone, the ration is the caller's word:
+    only the total, at most teachers * ration, can be checked.
+    """
+
+    __slots__ = ("ration",)
+
+    ration: int
+
+    def __init__(
+        self, counts: ArrayLike, *, teachers: int | None = None, ration: int, abstentions: bool = True
+    ) -> None:
+        if abstentions is not True:
+            raise InvalidInput(f"abstentions must be True for rationed votes, got {abstentions!r}.")
+        super().__init__(counts, teachers=teachers, abstentions=True)
+        self.ration = whole("ration", ration, at_least=1)
+        total = int(self.counts.sum())
+        if total > self.teachers * self.ration:
+            raise InvalidInput(
+                f"counts must sum to at most {self.teachers * self.ration}, {self.ration} for each of "
+                f"{self.teachers} teachers, got {total}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = -1, ration: int = 1
+    ) -> Self:
+        """Count predictions (queries, teachers); refused where a teacher speaks on more than `ration` queries."""
+        ration = whole("ration", ration, at_least=1)
+        abstain = whole("abstain", abstain, at_least=-(2**31))
+        plain = Votes.from_predictions(predictions, classes=classes, abstain=abstain)
+        spoken = (np.asarray(predictions) != abstain).sum(axis=0)
+        if spoken.max(initial=0) > ration:
+            loud = int(spoken.argmax())
+            raise InvalidInput(f"ration must hold for every teacher: {loud} spoke {spoken[loud]} times, not {ration}.")
+        return cls(plain.counts, teachers=plain.teachers, ration=ration)
+
+    def _like(self, counts: ArrayLike) -> Self:
+        return type(self)(counts, teachers=self.teachers, ration=self.ration)
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.ration == getattr(other, "ration", None)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RationedGNMax(TiedMechanism):
+    """argmax_j (n_j + N(0, sigma2^2)) on votes in which every teacher speaks on at most `ration` queries.
+
+    sigma2: standard deviation of the vote noise, in votes, above 0. ration: queries a teacher may speak on, all
+    batches of a run together, at least 1; which ones may depend on the teacher's own data.
+
+    Guarantee: all queries together are sqrt(2 ration)/sigma2 Gaussian-DP, however many they are, when one teacher's
+    data changes arbitrarily. It covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
+    Proof: a teacher's data decide at most `ration` unit entries of the histograms laid side by side. Changing them
+    takes away at most `ration` entries and adds as many: at most sqrt(2 ration) in L2. All counts get one draw of
+    Gaussian noise, and everything after is post-processing.
+    Errors: `InvalidInput` for a sigma2 that is not finite and above 0, a ration that is not a whole number of at
+    least 1, votes that are not `RationedVotes` of at most this ration.
+    Source: contribution bounding (McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours); Dong, Roth
+    and Su 2022, Theorem 1.
+
+    >>> mechanism = RationedGNMax(sigma2=100, ration=1)
+    >>> mechanism.direct_epsilon(queries=40, delta=1e-5) == mechanism.direct_epsilon(queries=1000, delta=1e-5)
+    True
+    >>> round(mechanism.direct_epsilon(queries=40, delta=1e-5), 3)
+    0.04
+    """
+
+    name: ClassVar[str] = "rationed-gnmax"
+
+    sigma2: float
+    ration: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma2", positive("sigma2", self.sigma2))
+        object.__setattr__(self, "ration", whole("ration", self.ration, at_least=1))
+
+    def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
+        """The histograms with noise, shape (queries, classes): publishable under the guarantee above.
+
+        A student may weigh them. Draw them once: a second draw is a second release.
+        """
+        counts = self._rationed(votes).counts
+        return counts + require_rng(rng).normal(scale=self.sigma2, size=counts.shape)
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return self.noisy_counts(votes, rng).argmax(axis=1)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
+        return np.column_stack([labels, np.full(len(labels), -np.inf)])
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        # There is no cost per query: a run is charged as a whole by `direct_epsilon`.
+        return np.full(np.shape(orders), np.inf)
+
+    def direct_epsilon(self, *, queries: int, delta: float) -> float:
+        delta, queries = fraction("delta", delta), whole("queries", queries)
+        # A teacher cannot speak on more queries than there are.
+        spoken = min(self.ration, queries)
+        if spoken == 0:
+            return 0.0
+        return gaussian_checks_epsilon(math.sqrt(2 * spoken) / self.sigma2, log_delta=math.log(delta))
+
+    def _rationed(self, votes: Any) -> RationedVotes:
+        if not isinstance(votes, RationedVotes) or votes.ration > self.ration:
+            raise InvalidInput(
+                f"votes must be RationedVotes of a ration of at most {self.ration}, got {votes!r}"
+                + (f" of ration {votes.ration}." if isinstance(votes, RationedVotes) else ".")
+            )
+        return votes
