@@ -78,7 +78,7 @@ class PublicGraph:
         return out
 
     def spread(
-        self, labels: ArrayLike, *, classes: int, strength: float = 0.95, steps: int = 200, balance: bool = True
+        self, labels: ArrayLike, *, classes: int, strength: float = 0.9, steps: int = 200, balance: bool = True
     ) -> NDArray[np.float64]:
         """Class probabilities of every public example from few labels, (pool, classes).
 

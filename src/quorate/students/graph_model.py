@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from quorate.checks import InvalidInput, whole
 from quorate.public.representation import default_representation, learn_representation
 from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded, take_rows
+from quorate.students.labelled import require_labels, row_count, seeded, take_rows
 
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
@@ -22,8 +22,9 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     model: a classifier of raw rows (cloned); None: for images a convolutional network where PyTorch is installed,
         otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    keep: share of the public rows that the model learns from, the surest ones, in (0, 1].
-    rounds: how often a model is trained; each after the first learns from the one before instead of the graph.
+    keep: share of the public rows that the first model learns from, the surest ones, in (0, 1].
+    rounds: how often a model is trained at most. Each after the first learns from the one before instead of the graph
+        and leaves out half as many rows; when it changes fewer than 1 in 200 public rows, it is the last.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. Fitted: `classes_`, `graph_`
     (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
@@ -37,9 +38,9 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         *,
         representation: Any = "auto",
         neighbours: int = 10,
-        strength: float = 0.95,
+        strength: float = 0.9,
         keep: float = 0.95,
-        rounds: int = 2,
+        rounds: int = 4,
         random_state: int | None = None,
     ) -> None:
         self.model = model
@@ -63,19 +64,12 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         self.classes_ = self.graph_.classes_
         self.model_ = None
         beliefs = self.graph_.beliefs_
-        for _ in range(rounds if len(self.classes_) > 1 else 0):
-            rows = surest(beliefs, keep)
-            chosen = beliefs[rows].argmax(axis=1)
-            if len(np.unique(chosen)) < len(self.classes_):
-                # Every class that was released stays in the model: its labelled rows join.
-                rows = np.union1d(rows, np.flatnonzero(labels != UNLABELLED))
-                chosen = np.where(
-                    labels[rows] == UNLABELLED,
-                    beliefs[rows].argmax(axis=1),
-                    np.searchsorted(self.classes_, np.maximum(labels[rows], self.classes_[0])),
-                )
+        for number in range(rounds if len(self.classes_) > 1 else 0):
+            rows, chosen = self._lesson(beliefs, labels, 1 - (1 - keep) / 2**number)
             self.model_ = self._fresh(X).fit(take_rows(X, rows), self.classes_[chosen])
-            beliefs = self.model_.predict_proba(X)
+            before, beliefs = beliefs.argmax(axis=1), self.model_.predict_proba(X)
+            if (beliefs.argmax(axis=1) != before).mean() < 0.005:
+                break
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -87,6 +81,16 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
+    def _lesson(self, beliefs: Any, labels: Any, keep: float) -> tuple[Any, Any]:
+        """(rows, positions of their classes) to learn from; the labelled rows of a class that would be lost join."""
+        rows = surest(beliefs, keep)
+        chosen = beliefs[rows].argmax(axis=1)
+        lost = np.setdiff1d(np.arange(len(self.classes_)), chosen)
+        more = np.flatnonzero(np.isin(labels, self.classes_[lost]))
+        own = np.searchsorted(self.classes_, labels[more])
+        kept = ~np.isin(rows, more)
+        return np.concatenate([rows[kept], more]), np.concatenate([chosen[kept], own])
+
     def _fresh(self, X: Any) -> Any:
         if self.model is not None:
             model = clone(self.model)
@@ -97,8 +101,14 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         if (images or self.representation == "hog") and importlib.util.find_spec("torch") is not None:
             from quorate.networks.classifier import TorchClassifier
 
+            # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
             return TorchClassifier(
-                "cnn", batch_size=128, augmentation="moderate", average=0.99, random_state=self.random_state
+                "quick-cnn",
+                steps=max(200, 10 * row_count(X) // 64),
+                learning_rate=0.004,
+                augmentation="moderate",
+                average=0.99,
+                random_state=self.random_state,
             )
         return KernelOnFeatures(self.graph_.representation_, random_state=self.random_state)
 

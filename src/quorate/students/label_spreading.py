@@ -40,7 +40,7 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         representation: Any = "auto",
         *,
         neighbours: int = 10,
-        strength: float = 0.95,
+        strength: float = 0.9,
         random_state: int | None = None,
     ) -> None:
         self.representation = representation
