@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
 from quorate.data.files import cannot_write, private_folder, sync_folder
 from quorate.data.partition import describe_columns, identity_sql, quoted, teacher_sql
-from quorate.data.sources import Table, literal, open_table, unreadable
+from quorate.data.sources import Table, literal, open_table, parquet_relation, unreadable
 
 TEACHER = "teacher"
 _FULL = (
@@ -32,12 +33,13 @@ _FULL = (
 class ShardFolder:
     """Shards on disk: folder/teacher=17/*.parquet holds the rows of teacher 17. Private.
 
-    sizes: rows of every teacher, shape (n_teachers,).
+    sizes: rows of every teacher, shape (n_teachers,). like: one of the shards, whose columns all of them have.
     """
 
     folder: Path
     n_teachers: int
     sizes: NDArray[np.int64]
+    like: Table
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], n_teachers: int) -> Self:
@@ -52,7 +54,10 @@ class ShardFolder:
             if not 0 <= index < n_teachers:
                 raise InvalidInput(f"{place} holds teacher {index}, but there are {n_teachers} teachers.")
             sizes[index] = sum(_rows(file) for file in shard.glob("*.parquet"))
-        return cls(folder=place, n_teachers=n_teachers, sizes=sizes)
+        if not sizes.any():
+            raise InvalidInput(f"There are no shards in {place}.")
+        like = open_table(place / f"{TEACHER}={int(sizes.argmax())}")
+        return cls(folder=place, n_teachers=n_teachers, sizes=sizes, like=like)
 
     def table(self, index: int) -> Table:
         """The rows of teacher `index`, in an order of their own. Raises `InvalidInput` where it has none."""
@@ -60,7 +65,8 @@ class ShardFolder:
         place = self.folder / f"{TEACHER}={index}"
         if not place.is_dir():
             raise InvalidInput(f"Teacher {index} has no rows.")
-        return open_table(place)
+        parts = [part.as_posix() for part in sorted(place.glob("*.parquet"))]
+        return replace(self.like, path=place, relation=parquet_relation(parts))
 
     def read(self, index: int) -> pd.DataFrame:
         """The rows of teacher `index` in memory."""
@@ -143,8 +149,6 @@ def _free_name(table: Table) -> str:
 
 
 def _rows(file: Path) -> int:
-    import pyarrow.parquet as pq
-
     return pq.read_metadata(file).num_rows
 
 

@@ -155,8 +155,13 @@ def open_table(
     return _open_csv(place, names=names, header=header)
 
 
+def parquet_relation(parts: Sequence[str]) -> str:
+    """SQL for the rows of Parquet files, by their own columns alone."""
+    return f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+
+
 def _open_parquet(place: Path, parts: list[str]) -> Table:
-    relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    relation = parquet_relation(parts)
     try:
         columns = describe_columns(duckdb.connect(), relation)
     except duckdb.Error as error:

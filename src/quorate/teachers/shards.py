@@ -95,8 +95,8 @@ class TableShard:
         if not self.folder.sizes[self.index]:
             return np.empty((0, 1)), np.empty(0, np.int64)
         table = self.folder.table(self.index)
-        y = self.task.indices(table.labels(self.task.target))
         X = self.task.columns.apply(table.read(self.task.features))
+        y = self.task.indices(table.labels(self.task.target))
         return (X if self.transform is None else self.transform(X)), y
 
 
