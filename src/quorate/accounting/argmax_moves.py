@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from quorate.accounting.argmax_weights import gaussian_step, gaussian_weights, laplace_weights
 from quorate.accounting.move_cost import both_excesses, label_bound, raise_to_move
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 from quorate.mechanisms.laplace_nodes import laplace_nodes
 from quorate.mechanisms.normal import log_ndtr
 from quorate.votes import IntArray
@@ -35,7 +35,7 @@ _VARIANTS = 24
 _TINY = 1e-300
 
 
-@njit(cache=True)
+@compiled
 def _check_logs(u: float, threshold: float, scale: float, noise: int) -> tuple[float, float]:
     """(ln of the probability to answer, ln of that to refuse) at the check score u."""
     t = (u - threshold) / scale
@@ -47,7 +47,7 @@ def _check_logs(u: float, threshold: float, scale: float, noise: int) -> tuple[f
     return half + t, math.log1p(-0.5 * math.exp(t))
 
 
-@njit(cache=True)
+@compiled
 def _dot(a: FloatArray, b: FloatArray, low: int, high: int) -> float:
     # Four sums at once: the order of additions is fixed, and the loop fills the vector units.
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -64,13 +64,14 @@ def _dot(a: FloatArray, b: FloatArray, low: int, high: int) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@njit(cache=True)
+@compiled
 def _check_range(
     u: FloatArray, group: FloatArray, counts: FloatArray, grouped: bool, d: int, low: FloatArray, high: FloatArray
 ) -> None:
     """The smallest and largest check score after a move between groups (index d: abstain), shape (d + 1, d + 1)."""
-    low[:, :] = np.inf
-    high[:, :] = -np.inf
+    for i in range(d + 1):
+        for j in range(d + 1):
+            low[i, j], high[i, j] = np.inf, -np.inf
     m = len(u)
     # The three largest scores: whatever two classes move, the largest of the others is among them.
     best = np.full(3, -1)
@@ -103,7 +104,7 @@ def _check_range(
             high[ga, gb] = max(high[ga, gb], top)
 
 
-@njit(cache=True)
+@compiled
 def _moving_ratio(direct: float, p: float, flow: float) -> tuple[float, float]:
     """(ln, error bound) of a moving class's ratio: from its mean or, near 1, from the probability that flows.
 
@@ -116,13 +117,13 @@ def _moving_ratio(direct: float, p: float, flow: float) -> tuple[float, float]:
     return x, _RELATIVE * abs(x) + _ABSOLUTE
 
 
-@njit(cache=True)
+@compiled
 def _outward(x: float, error: float) -> float:
     """x made larger by its error bound: the cost grows with |x|."""
     return x + math.copysign(error, x)
 
 
-@njit(cache=True)
+@compiled
 def _check_cost(x1: float, x0: float, log_p1: float, log_p0: float, s: float) -> tuple[float, float, float, float]:
     """(excess, weight of the label's excess) of the check alone, forward then reverse."""
     p1, p0 = math.exp(log_p1), math.exp(log_p0)
@@ -141,7 +142,7 @@ def _check_cost(x1: float, x0: float, log_p1: float, log_p0: float, s: float) ->
     return f, p1 * math.exp(-s * x1), r, p1 * math.exp((s + 1) * x1)
 
 
-@njit(cache=True)
+@compiled
 def _gumbel_ratios(
     shift: float, pa: float, pb: float, from_class: bool, to_class: bool, others_a: float, others_b: float
 ) -> tuple[float, float, float, float]:
@@ -162,7 +163,7 @@ def _gumbel_ratios(
     return rest, error, xa, xb
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def argmax_costs(
     rows: FloatArray,
     scores: FloatArray,
@@ -196,13 +197,13 @@ def argmax_costs(
             gl_x, gl_w, tail_u, tail_w, orders, costs[q],
         )  # fmt: skip
         if not done:
-            costs[q, :] = np.nan
+            for k in range(len(orders)):
+                costs[q, k] = np.nan
 
 
-@njit(cache=True)
-def _by_size(sizes: FloatArray) -> IntArray:
-    """Indices of `sizes`, largest first (Shell's sort: numba takes seconds to compile NumPy's)."""
-    n = len(sizes)
+@compiled
+def _by_size(bound: FloatArray, n: int) -> IntArray:
+    """The first n rows of `bound`, largest first column first (Shell's sort; NumPy's takes seconds to compile)."""
     order = np.arange(n)
     gap = 1
     while gap < n // 3:
@@ -211,7 +212,7 @@ def _by_size(sizes: FloatArray) -> IntArray:
         for i in range(gap, n):
             index = order[i]
             j = i
-            while j >= gap and sizes[order[j - gap]] < sizes[index]:
+            while j >= gap and bound[order[j - gap], 0] < bound[index, 0]:
                 order[j] = order[j - gap]
                 j -= gap
             order[j] = index
@@ -219,7 +220,7 @@ def _by_size(sizes: FloatArray) -> IntArray:
     return order
 
 
-@njit(cache=True)
+@compiled
 def _one_query(
     row: FloatArray,
     u: FloatArray,
@@ -263,11 +264,14 @@ def _one_query(
         arrays = np.empty((5, d, int(span[1])))
         gaussian_weights(values, counts, scale, units, table, step, span, windows, arrays)
     elif noise == LAPLACE:
-        scaled = (values - values[0]) / scale
+        scaled = np.empty(d)
+        for i in range(d):
+            scaled[i] = (values[i] - values[0]) / scale
         z, up, down = laplace_nodes(scaled, counts, 1 / scale, gl_x, gl_w, tail_u, tail_w)
         arrays = np.empty((5, d, len(z)))
         laplace_weights(scaled, counts, 1 / scale, z, up, down, arrays, log_p)
-        windows[:, 1] = len(z)
+        for i in range(d):
+            windows[i, 1] = len(z)
     else:
         total = 0.0
         for i in range(d):
@@ -290,7 +294,10 @@ def _one_query(
     variant_cost = np.empty((_VARIANTS, 4, len(orders)))
     low, high = np.zeros((d + 1, d + 1)), np.zeros((d + 1, d + 1))
     if check != NO_CHECK:
-        log_p1, log_p0 = _check_logs(float(u.max()), threshold, check_scale, check)
+        top = -math.inf
+        for j in range(m):
+            top = max(top, u[j])
+        log_p1, log_p0 = _check_logs(top, threshold, check_scale, check)
         _check_range(u, group, counts, grouped, d, low, high)
 
     # One-sided changes: mean(up_a) and mean(down_b) under every g_i.
@@ -301,14 +308,19 @@ def _one_query(
         for i in range(d):
             lo, hi = int(windows[i, 0]), int(windows[i, 1])
             g = arrays[0, i]
-            own_down[i] = arrays[3, i, lo:hi].sum()
-            own_up[i] = arrays[4, i, lo:hi].sum()
+            own_down[i], own_up[i] = 0.0, 0.0
+            for k in range(lo, hi):
+                own_down[i] += arrays[3, i, k]
+                own_up[i] += arrays[4, i, k]
             for a in range(d):
                 ups[a, i] = _dot(g, arrays[1, a], lo, hi)
                 downs[a, i] = _dot(g, arrays[2, a], lo, hi)
                 self_down[i, a] = _dot(arrays[3, i], arrays[2, a], lo, hi)
                 self_up[i, a] = _dot(arrays[4, i], arrays[1, a], lo, hi)
-    log_ups, log_downs = np.log1p(ups), -np.log1p(downs)
+    log_ups, log_downs = np.empty((d, d)), np.empty((d, d))
+    for a in range(d):
+        for i in range(d):
+            log_ups[a, i], log_downs[a, i] = math.log1p(ups[a, i]), -math.log1p(downs[a, i])
     lost, gained, rest = np.zeros(d), np.zeros(d), np.zeros(d)
     for a in range(d):
         for i in range(d):
@@ -381,7 +393,7 @@ def _one_query(
     skipped = np.full(_VARIANTS, -1.0)
     outcome_log, outcome_p, outcome_x = np.empty(d + 3), np.empty(d + 3), np.empty(d + 3)
     scratch = np.empty((3, d + 3))
-    for index in _by_size(bound[:n, 0]):
+    for index in _by_size(bound, n):
         a, b = move[index, 0], move[index, 1]
         x1, x0, e1, e0 = 0.0, 0.0, 0.0, 0.0
         v = 0

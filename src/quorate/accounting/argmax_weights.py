@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from scipy.special import erfcx, log_ndtr
 
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 
 # Integrands are cut where they fall to e^-(9^2/2) of their largest value; see gaussian_law.
 _DROP = 40.5
@@ -66,7 +66,7 @@ def _mills(t: FloatArray) -> FloatArray:
     return np.where(t < 30, math.sqrt(2 / math.pi) / erfcx(-low / math.sqrt(2)), np.exp(-0.5 * t * t - _HALF_LOG_2PI))
 
 
-@njit(cache=True)
+@compiled
 def gaussian_step(
     values: FloatArray,
     counts: FloatArray,
@@ -84,7 +84,9 @@ def gaussian_step(
     density where differences are taken (2 nats).
     """
     d = len(values)
-    m = counts.sum()
+    m = 0.0
+    for j in range(d):
+        m += counts[j]
     lowest = int(units * (values[-1] - values[0]))
     zero = _zero(sigma, units)
     last = table.shape[1] - 1
@@ -147,12 +149,12 @@ def gaussian_step(
     return 0
 
 
-@njit(cache=True)
+@compiled
 def _zero(sigma: float, units: int) -> int:
     return math.ceil((_CLAMP * sigma + 4) * units)
 
 
-@njit(cache=True)
+@compiled
 def _log_mills(t: int, last: int, zero: int, units: int, sigma: float, table: FloatArray) -> float:
     if t <= last:
         return table[4, t]
@@ -160,7 +162,7 @@ def _log_mills(t: int, last: int, zero: int, units: int, sigma: float, table: Fl
     return -0.5 * z * z - _HALF_LOG_2PI
 
 
-@njit(cache=True)
+@compiled
 def gaussian_weights(
     values: FloatArray,
     counts: FloatArray,
@@ -206,7 +208,7 @@ def gaussian_weights(
             arrays[4, i, k] = g * math.exp(one * z - 0.5 * one * one)
 
 
-@njit(cache=True)
+@compiled
 def laplace_weights(
     values: FloatArray,
     counts: FloatArray,

@@ -45,13 +45,12 @@ def local_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_
     if not votes.queries:
         return np.zeros((0, len(a)))
     structure = mechanism.noisy_argmax(votes)
-    if structure is None:
-        return _generic(votes, mechanism, a)
-    costs = _structured(votes, structure, a)
+    costs = np.full((votes.queries, len(a)), np.nan) if structure is None else _structured(votes, structure, a)
     left = np.flatnonzero(np.isnan(costs).any(axis=1))
     if len(left):
         costs[left] = _generic(votes[left], mechanism.for_queries(left), a)
-    return costs
+    # Whatever could not be computed has no bound.
+    return np.where(costs >= 0, costs, np.inf)
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 
 # Beyond this exponent a term is handled through its logarithm.
 _LARGE = 500.0
@@ -25,7 +25,7 @@ _FLOOR = 1e-80
 _LAW_ERROR = 1e-12
 
 
-@njit(cache=True)
+@compiled
 def excess(y: float) -> float:
     """h(y) = e^y - 1 - y to about 2e-14 relative: its Taylor series (error below 1e-15) near 0."""
     if abs(y) < 0.4:
@@ -36,7 +36,7 @@ def excess(y: float) -> float:
     return math.exp(y) - 1 - y
 
 
-@njit(cache=True)
+@compiled
 def both_excesses(y: float) -> tuple[float, float]:
     """(h(y), h(-y)) for the price of one exponential."""
     if abs(y) < 0.4:
@@ -48,7 +48,7 @@ def both_excesses(y: float) -> tuple[float, float]:
     return e - 1 - y, 1 / e - 1 + y
 
 
-@njit(cache=True)
+@compiled
 def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
     """max(D_a(P||Q), D_a(Q||P)) row by row from log probabilities (rows, outcomes); shape (rows, orders).
 
@@ -72,9 +72,10 @@ def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -
             if not abs(x[n]) < math.inf:
                 impossible = True
             n += 1
-        best[:, :] = 0.0
+        for k in range(len(orders)):
+            best[0, k], best[1, k] = 0.0, 0.0
+            costs[r, k] = math.inf
         if impossible:
-            costs[r, :] = math.inf
             continue
         raise_to_move(kept, p, x, n, orders, best, scratch)
         for k in range(len(orders)):
@@ -82,7 +83,7 @@ def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -
     return costs
 
 
-@njit(cache=True)
+@compiled
 def raise_to_move(
     log_p: FloatArray,
     p: FloatArray,
@@ -107,7 +108,7 @@ def raise_to_move(
     floor = _FLOOR if smallest < -700 else 0.0
     for k in range(len(orders)):
         s = orders[k] - 1
-        if s * largest <= _LARGE:
+        if max(s, 1.0) * largest <= _LARGE:
             forward, reverse = floor, floor
             for i in range(n):
                 up, down = both_excesses(s * x[i])
@@ -125,7 +126,7 @@ def raise_to_move(
                 best[0, k] = math.exp(log_e) if log_e < 600 else math.inf
 
 
-@njit(cache=True)
+@compiled
 def _log_excess(log_p: FloatArray, x: FloatArray, n: int, s: float, direction: float) -> float:
     """ln(e^{s D} - 1), forward (direction 1) or reverse (-1), where exponentials may overflow."""
     peak, total = -math.inf, 0.0
@@ -137,18 +138,24 @@ def _log_excess(log_p: FloatArray, x: FloatArray, n: int, s: float, direction: f
         if -s * y > 50:
             # h(-s y) + s h(y) <= e^{-s y} + s h(y)
             log_term = -s * y + math.log1p(s * excess(y) * math.exp(s * y))
+        elif y > _LARGE:
+            # h(-s y) <= s y is nothing beside s h(y) <= s e^y.
+            log_term = math.log(s) + y + 1e-12
         else:
             log_term = math.log(excess(-s * y) + s * excess(y))
         e = weight + log_term
+        if e == -math.inf:
+            continue
         if e > peak:
             total = total * math.exp(peak - e) + 1.0
             peak = e
         else:
             total += math.exp(e - peak)
-    return peak + math.log(total) if total > 0 else -1e300
+    # A NaN must not become "no cost": it stays one, and the caller turns it into infinity.
+    return -1e300 if total == 0 else peak + math.log(total)
 
 
-@njit(cache=True)
+@compiled
 def label_bound(second: float, largest: float, s: float) -> float:
     """A bound on both directions of `e^{s D} - 1` from `second` >= sum P_i x_i^2 and `largest` >= |x_i|.
 
@@ -163,6 +170,6 @@ def label_bound(second: float, largest: float, s: float) -> float:
     return second * math.exp(largest) * (s * near + s * s * far)
 
 
-@njit(cache=True)
+@compiled
 def _curvature(y: float) -> float:
     return 0.5 if y == 0 else excess(y) / (y * y)

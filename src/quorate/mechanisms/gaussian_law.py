@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from quorate.checks import InvalidInput, positive
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 from quorate.mechanisms.normal import inverse_mills, log_ndtr
 
 _REACH = 9.0
@@ -69,7 +69,7 @@ def by_sorted_rows(x: FloatArray, law: Callable[..., Any], *tables: FloatArray) 
     return out
 
 
-@njit(cache=True)
+@compiled
 def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
     """The distinct values of a sorted row and how often each occurs; returns how many there are."""
     d = 0
@@ -82,7 +82,7 @@ def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
     return d
 
 
-@njit(cache=True)
+@compiled
 def likely_top(log_p: FloatArray, counts: FloatArray, d: int) -> None:
     """A winner's log probability from the others', which keeps its relative accuracy where it is close to 0."""
     if counts[0] == 1.0 and log_p[0] > -0.5:
@@ -92,7 +92,7 @@ def likely_top(log_p: FloatArray, counts: FloatArray, d: int) -> None:
         log_p[0] = math.log1p(-others)
 
 
-@njit(cache=True)
+@compiled
 def _law(x: FloatArray) -> FloatArray:
     queries, m = x.shape
     out = np.empty((queries, m))
@@ -117,7 +117,7 @@ def _law(x: FloatArray) -> FloatArray:
     return out
 
 
-@njit(cache=True)
+@compiled
 def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, m: int, log_p: FloatArray) -> bool:
     """Fill `log_p` by the rule of step h; whether its error is proven below e^-34."""
     d = len(values)
@@ -170,7 +170,7 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
     return proven
 
 
-@njit(cache=True)
+@compiled
 def _mode(values: FloatArray, counts: FloatArray, i: int, start: float) -> float:
     """Where phi(z - x_i) prod_{j != i} Phi(z - x_j) is largest, to 1e-3: Newton on a convex, decreasing slope."""
     z = start

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 from quorate.mechanisms.gaussian_law import by_sorted_rows, distinct, likely_top, require_finite
 from quorate.mechanisms.laplace_nodes import gauss_legendre_table, laplace_nodes, tail_rules
 
@@ -34,7 +34,7 @@ def laplace_argmax_log_probabilities(scores: ArrayLike, scale: float) -> FloatAr
     return by_sorted_rows(x, _law, *gauss_legendre_table(), *tail_rules(x.shape[1]))
 
 
-@njit(cache=True)
+@compiled
 def _law(x: FloatArray, gl_x: FloatArray, gl_w: FloatArray, tail_u: FloatArray, tail_w: FloatArray) -> FloatArray:
     queries, m = x.shape
     out = np.empty((queries, m))
@@ -51,7 +51,7 @@ def _law(x: FloatArray, gl_x: FloatArray, gl_w: FloatArray, tail_u: FloatArray, 
     return out
 
 
-@njit(cache=True)
+@compiled
 def _distinct_law(
     values: FloatArray, counts: FloatArray, gl_x: FloatArray, gl_w: FloatArray, tail_u: FloatArray, tail_w: FloatArray
 ) -> FloatArray:

@@ -4,10 +4,12 @@ In units of the noise scale, between neighbouring kinks the integrand of an outc
 `e^{k z} prod_below (1 - e^{-(z - v)}/2)`, k the number of counts above. Four kinds of pieces:
 
 - *left of all counts*: a single exponential, integrated in closed form (one node);
-- *short pieces* (at most 8): Gauss-Legendre. On the Bernstein ellipse that reaches `r` beyond the piece
-  (r = 1.125), each factor grows to at most (1 + e^{r - t}/2), t the distance of its count below the piece, and the
-  exponential to e^{k r}. Hence with n nodes the error relative to the piece's own integral is at most
-  `e^{B} rho^{-2n}`, B the logarithm of these ratios; n is chosen such that this is below e^{-38} < 4e-17;
+- *short pieces* (at most 8): Gauss-Legendre. The Bernstein ellipse that reaches `r` beyond a piece of half-length H
+  has rho = R + sqrt(R^2 - 1), R = 1 + r/H, and half-height v = sqrt(r (2H + r)). On it, with |w| = e^{-Re(z - v_j)},
+  a factor is at most `sqrt(max (1 - |w|/2)^2 + max |w| min(v^2/2, 2))`, and the exponential grows by e^{k r}. So with n
+  nodes the error relative to the piece's own integral is at most `e^B rho^{-2n}`, B the logarithm of these bounds over
+  the values at the right end, plus that of the piece's length times the steepest logarithmic slope m (the integrand
+  falls no faster than that from its largest value). n and r are chosen such that this is below e^{-38} < 4e-17;
 - *plateaus*, farther than 40 above the count below: all factors are 1 to m e^{-40}/2, a single exponential again,
   with rate k for the outcomes above and k - 1 for those below (two weights for one node);
 - *right of all counts*: in u = e^{-(z - max)} a polynomial, for which Gauss-Legendre is exact. Counts more than 45
@@ -22,9 +24,9 @@ import functools
 import math
 
 import numpy as np
-from numba import njit
 
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 
 _MOST = 64
 _REACH = 1.125
@@ -55,7 +57,7 @@ def tail_rules(classes: int) -> tuple[FloatArray, FloatArray]:
     return u, w
 
 
-@njit(cache=True)
+@compiled
 def laplace_nodes(
     values: FloatArray,
     counts: FloatArray,
@@ -71,12 +73,16 @@ def laplace_nodes(
     Returns (z, log weight for outcomes at or above z, log weight for those below), z increasing.
     """
     d = len(values)
-    m = counts.sum()
+    m = 0.0
+    for j in range(d):
+        m += counts[j]
     if shift > 0:
         kinks = np.empty(3 * d)
         _merge(values, shift, kinks)
     else:
-        kinks = values[::-1].copy()
+        kinks = np.empty(d)
+        for j in range(d):
+            kinks[d - 1 - j] = values[j]
     size = 1024
     z, up, down = np.empty(size), np.empty(size), np.empty(size)
     z[0] = kinks[0]
@@ -98,19 +104,10 @@ def laplace_nodes(
         pieces = math.ceil((end - low) / _LONGEST)
         while True:
             half = (end - low) / (2 * pieces)
-            rho = 1 + _REACH / half
-            rho += math.sqrt(rho * rho - 1)
-            bound = 42.0 + (rate + 1) * _REACH + math.log(max(1.0, half * (rate + 1)))
-            for j in range(first, d):
-                t = low - values[j]
-                if t > _NEGLIGIBLE:
-                    break
-                bound += counts[j] * math.log((1 + 0.5 * math.exp(_REACH - t)) / (1 - 0.5 * math.exp(-t)))
-            nodes = math.ceil(bound / (2 * math.log(rho)))
+            nodes = _nodes_needed(values, counts, first, low, half, rate, m)
             if nodes <= _MOST:
                 break
             pieces *= 2
-        nodes = max(nodes, 2)
         need = n + pieces * nodes + 1
         if need > size:
             size = 2 * need
@@ -148,7 +145,32 @@ def laplace_nodes(
     return z[:n], up[:n], down[:n]
 
 
-@njit(cache=True)
+@compiled
+def _nodes_needed(
+    values: FloatArray, counts: FloatArray, first: int, low: float, half: float, rate: float, m: float
+) -> int:
+    """How many Gauss-Legendre nodes prove e^-38 on the leftmost piece, where the factors vary most."""
+    fewest = 1_000_000
+    reach = _REACH
+    for _ in range(6):
+        ratio = 1 + reach / half
+        rho = ratio + math.sqrt(ratio * ratio - 1)
+        height = min(0.5 * reach * (2 * half + reach), 2.0)
+        bound = 42.0 + (rate + 1) * reach + math.log(1 + 2 * half * m)
+        for j in range(first, len(values)):
+            t = low - values[j]
+            if t > _NEGLIGIBLE:
+                break
+            widest, right = math.exp(reach - t), math.exp(-t - 2 * half)
+            narrowest = right * math.exp(-reach)
+            square = max((1 - 0.5 * narrowest) ** 2, (1 - 0.5 * widest) ** 2) + widest * height
+            bound += counts[j] * (0.5 * math.log(square) - math.log(1 - 0.5 * right))
+        fewest = min(fewest, math.ceil(bound / (2 * math.log(rho))))
+        reach /= 4
+    return max(fewest, 2)
+
+
+@compiled
 def _merge(values: FloatArray, shift: float, kinks: FloatArray) -> None:
     """All of values - shift, values, values + shift, increasing; `values` decreases."""
     d = len(values)
@@ -168,7 +190,7 @@ def _merge(values: FloatArray, shift: float, kinks: FloatArray) -> None:
             k -= 1
 
 
-@njit(cache=True)
+@compiled
 def _row_length(weights: FloatArray) -> int:
     n = len(weights)
     while n and weights[n - 1] == 0:
@@ -176,8 +198,9 @@ def _row_length(weights: FloatArray) -> int:
     return n
 
 
-@njit(cache=True)
+@compiled
 def _longer(array: FloatArray, size: int) -> FloatArray:
     longer = np.empty(size)
-    longer[: len(array)] = array
+    for k in range(len(array)):
+        longer[k] = array[k]
     return longer

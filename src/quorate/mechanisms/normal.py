@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from quorate.mechanisms.compiled import compiled
 
 _SQRT_HALF = math.sqrt(0.5)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-@njit(cache=True)
+@compiled
 def log_ndtr(t: float) -> float:
     """ln Phi(t), to about 1e-15 relative for every finite t.
 
@@ -24,7 +24,7 @@ def log_ndtr(t: float) -> float:
     return -0.5 * t * t - _HALF_LOG_2PI - math.log(-t) + math.log(_mills_series(t))
 
 
-@njit(cache=True)
+@compiled
 def inverse_mills(t: float) -> float:
     """phi(t) / Phi(t), to about 1e-15 relative."""
     if t > -12.0:
@@ -32,7 +32,7 @@ def inverse_mills(t: float) -> float:
     return -t / _mills_series(t)
 
 
-@njit(cache=True)
+@compiled
 def _mills_series(t: float) -> float:
     """-t Phi(t) / phi(t) for t <= -12."""
     inverse = 1.0 / (t * t)
