@@ -1,0 +1,54 @@
+"""Teachers of a table on disk, read one shard at a time, are the teachers of the same table in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from quorate.data.partition import assign_teachers
+from quorate.data.sharding import partition_table
+from quorate.data.task import open_task
+from quorate.public.tables import TableFeatures
+from quorate.teachers import TableShards, TeacherStore, train_on_shards, train_teachers
+
+KEY = bytes(32)
+
+
+def people(n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age, city = rng.integers(18, 90, n), rng.choice(["Ulm", "Bonn", "Rom"], n)
+    sick = (age / 90 + (city == "Ulm") + rng.normal(size=n) / 4) > 0.9
+    return pd.DataFrame({"age": age, "city": city, "user": rng.integers(0, 120, n), "sick": np.where(sick, "y", "n")})
+
+
+@pytest.mark.parametrize("by", [None, "user"])
+def test_shards_on_disk_train_the_same_teachers(tmp_path, by) -> None:
+    people(900, 0).to_csv(tmp_path / "private.csv", index=False)
+    people(200, 1).to_csv(tmp_path / "public.csv", index=False)
+    task = open_task(tmp_path / "private.csv", tmp_path / "public.csv", target="sick", by=by)
+    features = TableFeatures().fit(task.public_rows())
+    pool = features.transform(task.public_rows())
+    folder = partition_table(task.private, tmp_path / "shards", 6, key=KEY, by=by)
+    shards = TableShards(folder, task, transform=features.transform)
+    store = TeacherStore(tmp_path / "teachers")
+    on_disk = train_on_shards(LogisticRegression(), shards, store=store, n_jobs=1)
+    X, y, identities = task.private_rows()
+    in_memory = train_teachers(
+        LogisticRegression(),
+        features.transform(X),
+        y,
+        assign_teachers(identities, 6, key=KEY),
+        n_teachers=6,
+        classes=2,
+        n_jobs=1,
+    )
+    one, other = on_disk.predict(pool), in_memory.predict(pool)
+    # Rows stand in another order on disk, and the solver adds them up in that order.
+    assert (one == other).mean() > 0.998
+    assert on_disk.classes.tolist() == ["n", "y"]
+    stamps = {file: file.stat().st_mtime_ns for file in (tmp_path / "teachers").glob("teacher-*.bin")}
+    train_on_shards(LogisticRegression(), shards, store=TeacherStore(tmp_path / "teachers"), n_jobs=1)
+    assert {file: file.stat().st_mtime_ns for file in stamps} == stamps
+    assert len(stamps) == 6
