@@ -1,0 +1,84 @@
+import fcntl
+import os
+
+import pytest
+
+from quorate.checks import InvalidInput
+from quorate.run.folder import RunFolder
+
+
+def test_a_new_folder_is_made_with_a_private_part(tmp_path):
+    with RunFolder(tmp_path / "a" / "run").opened() as home:
+        assert home.private.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a" / "run" / ".lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InvalidInput, match=r"exists and is not a run of quorate \(it has no run.toml\)"):
+        RunFolder(tmp_path).opened().__enter__()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "run").write_text("")
+    with pytest.raises(InvalidInput, match="must be a folder, got the file"):
+        RunFolder(tmp_path / "run").opened().__enter__()
+
+
+def test_a_private_part_without_its_description_is_refused(tmp_path):
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "votes.npy").write_text("")
+    with pytest.raises(InvalidInput, match=r"private/ but no run\.toml"):
+        RunFolder(tmp_path).opened().__enter__()
+
+
+@pytest.mark.parametrize("text", ["", "not = toml = at all", "[quorate]\nformat = 99\n", "[tool]\nname = 'x'\n"])
+def test_a_run_toml_of_somebody_else_is_refused(tmp_path, text):
+    (tmp_path / "run.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=r"run\.toml must be"):
+        RunFolder(tmp_path).read()
+
+
+def test_two_processes_cannot_hold_one_folder(tmp_path):
+    held = pytest.raises(InvalidInput, match="in use by another quorate process")
+    with RunFolder(tmp_path / "run").opened(), held:
+        RunFolder(tmp_path / "run").opened().__enter__()
+    with RunFolder(tmp_path / "run").opened():
+        pass
+
+
+def test_the_lock_of_a_dead_process_does_not_count(tmp_path):
+    (tmp_path / "run").mkdir()
+    child = os.fork()
+    if child == 0:
+        lock = os.open(tmp_path / "run" / ".lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.kill(os.getpid(), 9)
+    os.waitpid(child, 0)
+    with RunFolder(tmp_path / "run").opened():
+        pass
+
+
+def test_other_settings_and_other_data_are_refused_by_name(tmp_path):
+    with RunFolder(tmp_path / "run").opened() as home:
+        home.write({"asked": {"seed": 1, "epsilon": 2.0}, "fingerprints": {"private": "aa", "test": "bb"}})
+        home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "aa", "test": "bb"})
+        with pytest.raises(InvalidInput, match=r"holds another run \(epsilon was 2.0, now not given, queries was not"):
+            home.refuse_other_run({"seed": 1, "queries": 5}, {})
+        with pytest.raises(InvalidInput, match="the private data changed"):
+            home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "cc", "test": "bb"})
+
+
+def test_the_description_can_be_read_by_its_owner_alone(tmp_path):
+    # It holds fingerprints of the private data.
+    with RunFolder(tmp_path / "run").opened() as home:
+        home.write({"asked": {}})
+    assert home.description.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_place_where_one_may_not_write_is_refused(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(InvalidInput, match="could not be written"):
+        RunFolder(tmp_path / "run").opened().__enter__()

@@ -1,0 +1,126 @@
+"""Killed at any moment (SIGKILL, so nothing is cleaned up), a run goes on: nothing is trained or drawn twice."""
+
+import os
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from quorate.report.release import publish
+from quorate.run.pipeline import Recipe, run
+from quorate.run.plan import Request
+
+RECIPE = Recipe(
+    request=Request(teachers=30, epsilon=3.0, mechanism="interactive-gnmax", queries=100),
+    teacher="random-forest(n_estimators=10)",
+    student="self-training",
+    n_jobs=1,
+)
+
+
+def finish(folder, task):
+    outcome = run(folder, task, RECIPE)
+    publish(outcome)
+    return outcome
+
+
+def run_for(folder, task, seconds) -> bool:
+    """Run in a child that is killed after `seconds`; whether it finished before."""
+    child = os.fork()
+    if child == 0:
+        try:
+            finish(folder, task)
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFEXITED(status)
+
+
+def stamps(folder):
+    """What must never be made twice: teachers, their predictions and the noise, by file number and time."""
+    kept = [*folder.glob("private/teachers/**/*.*"), *folder.glob("private/noise/*.np?"), *folder.glob("private/*.npy")]
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept if not path.name.startswith(".")}
+
+
+def released(folder):
+    return {name: (folder / "release" / name).read_text() for name in ("labels.csv", "statement.json", "model_card.md")}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(task, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    # Imports and compilations of a first run would make every later one look fast.
+    finish(folder.with_name("warm"), task)
+    start = time.perf_counter()
+    outcome = finish(folder, task)
+    return folder, outcome, time.perf_counter() - start
+
+
+@pytest.mark.parametrize("trial", range(4))
+def test_a_killed_run_equals_an_undisturbed_one_with_the_same_seed_and_noise_log(task, tmp_path, undisturbed, trial):
+    _, _, took = undisturbed
+    folder, moments = tmp_path / "run", np.random.default_rng(trial)
+    seen, kills = {}, 0
+    # The budget grows, so that even a slow machine gets past the longest stage.
+    while not run_for(folder, task, moments.uniform(0, took * (0.5 + 0.05 * kills))):
+        kills += 1
+        now = stamps(folder)
+        changed = {path for path in seen if now.get(path) != seen[path]}
+        assert not changed, f"made again after kill {kills}: {changed}"
+        seen = now
+        if (folder / "release").exists():
+            assert (folder / "release" / "statement.json").exists()
+            assert (folder / "release" / "model_card.md").exists()
+    assert kills >= 2
+    outcome = finish(folder, task)
+    assert {path: stamp for path, stamp in stamps(folder).items() if path in seen} == seen
+
+    # The same settings and the same noise log, never interrupted.
+    calm = tmp_path / "calm"
+    (calm / "private").mkdir(parents=True)
+    shutil.copy2(folder / "run.toml", calm)
+    shutil.copytree(folder / "private" / "noise", calm / "private" / "noise")
+    again = finish(calm, task)
+    assert released(folder) == released(calm)
+    np.testing.assert_array_equal(np.load(folder / "private" / "votes.npy"), np.load(calm / "private" / "votes.npy"))
+    np.testing.assert_array_equal(outcome.student.predict_proba(task.X_test), again.student.predict_proba(task.X_test))
+
+
+def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_path, monkeypatch):
+    """The one moment that matters: drawn, but not yet under its name. The next start draws, once."""
+    folder = tmp_path / "run"
+    child = os.fork()
+    if child == 0:
+        rename = os.replace
+
+        def die_before_the_noise_log(source, target, **options):
+            if "round-1" in str(target):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return rename(source, target, **options)
+
+        monkeypatch.setattr(os, "replace", die_before_the_noise_log)
+        finish(folder, task)
+        os._exit(0)
+    os.waitpid(child, 0)
+    noise = folder / "private" / "noise"
+    assert [path.suffix for path in noise.iterdir()] == [".part"]
+    assert not (folder / "release").exists()
+    finish(folder, task)
+    assert sorted(path.name for path in noise.iterdir()) == ["round-1.npz", "round-2.npz", "scores-2.npy"]
+    first = stamps(folder)
+    finish(folder, task)
+    assert stamps(folder) == first
+
+
+def test_a_finished_run_is_only_read(task, undisturbed):
+    folder, outcome, _ = undisturbed
+    before = stamps(folder), released(folder)
+    again = finish(folder, task)
+    assert (stamps(folder), released(folder)) == before
+    np.testing.assert_array_equal(again.answers.labels, outcome.answers.labels)

@@ -1,0 +1,153 @@
+import json
+
+import numpy as np
+import pytest
+
+from quorate.accounting.epsilons import WorstCase
+from quorate.checks import InvalidInput
+from quorate.run.meeting import split
+from quorate.run.pipeline import Recipe, run
+from quorate.run.plan import Request
+from quorate.run.task import Task
+
+RECIPE = Recipe(request=Request(teachers=30, epsilon=3.0), n_jobs=1)
+
+
+def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
+    outcome = run(tmp_path / "run", task, RECIPE)
+    assert outcome.accuracy > 0.9
+    assert outcome.student.predict(task.X_test[:5]).tolist() == [task.classes[k] for k in task.y_test[:5]]
+    guarantee = outcome.statement.guarantee
+    assert isinstance(guarantee, WorstCase)
+    assert guarantee == outcome.plan.bound
+    assert guarantee.epsilon <= 3
+    assert outcome.statement.private
+    answered = (outcome.answers.labels >= 0).sum()
+    assert outcome.statement.answered == answered <= outcome.plan.max_answers
+
+
+def test_the_noise_is_not_repeatable_and_all_else_is(task, tmp_path):
+    loud = Recipe(request=Request(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax"), n_jobs=1)
+    first, second = (run(tmp_path / name, task, loud) for name in "ab")
+    np.testing.assert_array_equal(first.queries, second.queries)
+    votes = [np.load(tmp_path / name / "private" / "votes.npy") for name in "ab"]
+    np.testing.assert_array_equal(votes[0], votes[1])
+    assert (first.answers.labels != second.answers.labels).any()
+
+
+def test_the_seed_splits_the_data(task):
+    splits = [split(task, teachers=30, seed=seed) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(splits[0], splits[1])
+    assert (splits[0] != splits[2]).mean() > 0.8
+
+
+def test_an_ordinary_generator_marks_the_run(task, tmp_path):
+    first, second = (run(tmp_path / name, task, RECIPE, rng=np.random.default_rng(7)) for name in "ab")
+    np.testing.assert_array_equal(first.answers.labels, second.answers.labels)
+    assert first.statement.guarantee is None
+    assert "ordinary generator" in first.statement.not_private
+    # The mark is part of the noise log: a later start with the secure source does not wash it off.
+    assert run(tmp_path / "a", task, RECIPE).statement.guarantee is None
+
+
+def test_two_interactive_rounds_share_the_cap_and_the_bound(task, tmp_path):
+    request = Request(teachers=30, epsilon=6.0, mechanism="interactive-gnmax", queries=80, max_answers=30)
+    outcome = run(tmp_path / "run", task, Recipe(request=request, n_jobs=1))
+    first, second = outcome.statement.rounds
+    assert (first.mechanism.name, second.mechanism.name) == ("confident-gnmax", "interactive-gnmax")
+    assert first.queries + second.queries == 80
+    assert first.answered + second.answered <= 30
+    assert second.max_answers == 30 - first.answered
+    assert outcome.statement.guarantee == outcome.plan.bound
+    # Reinforced labels are the student's own, on refused queries only.
+    changed = outcome.answers.taught != outcome.answers.labels
+    assert (outcome.answers.labels[changed] == -1).all()
+    assert changed.any()
+
+
+def test_a_mechanism_without_guarantee_runs_and_claims_nothing(task, tmp_path):
+    outcome = run(tmp_path / "run", task, Recipe(request=Request(teachers=30, mechanism="immutable"), n_jobs=1))
+    assert outcome.statement.guarantee is None
+    assert "not differentially private" in outcome.statement.not_private
+    assert "(1, 0)" in outcome.statement.not_private
+    assert "(0, 1)" in outcome.statement.not_private
+    assert outcome.accuracy > 0.9
+
+
+def test_the_local_cost_stays_in_the_private_folder(task, tmp_path):
+    outcome = run(tmp_path / "run", task, RECIPE)
+    local = json.loads((tmp_path / "run" / "private" / "local_cost.json").read_text())
+    assert 0 < local["epsilon"] < outcome.plan.bound.epsilon
+    assert str(local["epsilon"])[:6] not in json.dumps(outcome.statement.as_dict())
+
+
+def test_a_lost_noise_log_of_a_released_run_is_not_drawn_again(task, tmp_path):
+    run(tmp_path / "run", task, RECIPE)
+    (tmp_path / "run" / "release").mkdir()
+    (tmp_path / "run" / "private" / "noise" / "round-1.npz").unlink()
+    with pytest.raises(InvalidInput, match=r"noise log .* is gone: drawing again would cost privacy twice"):
+        run(tmp_path / "run", task, RECIPE)
+
+
+def test_other_settings_are_refused(task, tmp_path):
+    run(tmp_path / "run", task, RECIPE)
+    with pytest.raises(InvalidInput, match="seed was 0, now 1"):
+        run(tmp_path / "run", task, Recipe(request=RECIPE.request, seed=1, n_jobs=1))
+
+
+def test_no_answer_at_all_is_one_sentence(task, tmp_path):
+    silent = Request(teachers=30, parameters={"threshold": 1e6, "sigma1": 1.0, "sigma2": 5.0}, queries=5)
+    with pytest.raises(InvalidInput, match="no query was answered"):
+        run(tmp_path / "run", task, Recipe(request=silent, n_jobs=1))
+
+
+def test_empty_shards_are_refused(task, tmp_path):
+    with pytest.raises(InvalidInput, match="would have none of the 600 records; ask for fewer"):
+        run(tmp_path / "run", task, Recipe(request=Request(teachers=500, epsilon=1.0), n_jobs=1))
+
+
+def test_users_stay_together_and_are_what_is_counted(task):
+    users = np.arange(600) // 20
+    by_user = Task(
+        X=task.X, y=task.y, classes=task.classes, X_public=task.X_public, identity=users, unit="user", unit_column="id"
+    )
+    assert by_user.units == 30
+    shards = split(by_user, teachers=5, seed=0)
+    assert all(len(np.unique(shards[users == user])) == 1 for user in range(30))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"y": np.zeros(3, np.int64)}, "y must have one label per private row"),
+        ({"X_public": np.empty((0, 2))}, "public data must have at least one row"),
+        ({"classes": ("only",)}, "at least two different labels"),
+        ({"identity": np.arange(4), "unit": "user"}, "identity must have one entry per private row"),
+        ({"unit": "user"}, "unit must be"),
+        ({"unit": "household"}, "unit must be"),
+        ({"unit": "user", "identity": np.zeros(600), "fixed": True}, "cannot protect users"),
+    ],
+)
+def test_a_task_that_does_not_fit_is_refused(task, changes, sentence):
+    parts = {"X": task.X, "y": task.y, "classes": task.classes, "X_public": task.X_public, **changes}
+    with pytest.raises(InvalidInput, match=sentence):
+        Task(**parts)
+
+
+def test_one_record_more_changes_one_column_of_votes_only(task, tmp_path):
+    """The adjacency the statement speaks of, on the real pipeline: all teachers but one vote as before."""
+    from quorate.run.choices import make_teacher
+    from quorate.teachers import train_teachers
+
+    more = Task(
+        X=np.vstack([task.X, [[30.0, 30.0]]]),
+        y=np.append(task.y, 0),
+        classes=task.classes,
+        X_public=task.X_public,
+    )
+    said = []
+    for each in (task, more):
+        shards = split(each, teachers=30, seed=0)
+        teachers = train_teachers(make_teacher("logistic"), each.X, each.y, shards, n_teachers=30, classes=3, n_jobs=1)
+        said.append(teachers.predict(task.X_public))
+    assert (said[0] != said[1]).any(axis=0).sum() == 1

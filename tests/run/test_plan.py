@@ -1,0 +1,72 @@
+import math
+
+import pytest
+
+from quorate.accounting.worst_case import worst_case
+from quorate.checks import InvalidInput
+from quorate.mechanisms import ConfidentGNMax
+from quorate.run.plan import Request, make_plan, plan_from
+
+SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
+
+
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "gnmax", "lnmax", "exponential", "interactive-gnmax"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_bound_stays_within_epsilon_and_close_to_it(mechanism, epsilon):
+    plan = make_plan(Request(mechanism=mechanism, epsilon=epsilon), **SIZES)
+    assert 0.97 * epsilon < plan.bound.epsilon <= epsilon
+    assert plan.bound.delta == plan.delta == 1e-5
+
+
+def test_without_epsilon_and_noise_the_epsilon_is_two():
+    assert 1.95 < make_plan(Request(), **SIZES).bound.epsilon <= 2
+
+
+def test_given_noise_is_kept_where_no_epsilon_is_asked():
+    request = Request(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=640, teachers=250)
+    plan = make_plan(request, **SIZES)
+    assert plan.mechanism == ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
+    bound = worst_case(plan.mechanism, queries=640, delta=1e-5, teachers=250, classes=10)
+    assert plan.bound.epsilon == bound.epsilon
+
+
+def test_an_epsilon_out_of_reach_is_refused_with_what_is_in_reach():
+    with pytest.raises(InvalidInput, match=r"nearest reachable settings are .* or more teachers"):
+        make_plan(Request(epsilon=0.01, queries=1000, teachers=50), **SIZES)
+
+
+def test_both_interactive_rounds_are_paid_for():
+    plan = make_plan(Request(mechanism="interactive-gnmax", epsilon=1.0, queries=400), **SIZES)
+    confident = ConfidentGNMax(**plan.mechanism.parameters())
+    assert plan.interactive
+    assert plan.bound.epsilon >= worst_case(confident, queries=400, delta=1e-5).epsilon - 1e-12
+    half = worst_case(confident, queries=200, delta=1e-5).epsilon
+    assert plan.bound.epsilon > 1.3 * half
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (Request(teachers=40_000), r"^teachers must be at most 30000, the number of private records"),
+        (Request(teachers=0), "teachers must be an integer of at least 1"),
+        (Request(queries=2001), r"^queries must be at most 2000, the number of public rows"),
+        (Request(queries=0), "queries must be"),
+        (Request(max_answers=0), "max_answers must be"),
+        (Request(delta=1e-3), "delta must be below"),
+        (Request(epsilon=0.0), "epsilon must be a finite number above 0"),
+        (Request(epsilon=math.nan), "epsilon must be"),
+        (Request(mechanism="none"), "--mechanism must be one of"),
+        (Request(mechanism="interactive-gnmax", parameters={"gamma": 1.0}), "--gamma is no parameter"),
+        (Request(mechanism="immutable", epsilon=1.0), "gives no guarantee"),
+        (Request(parameters={"sigma2": -1.0}), "--sigma2 must be"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(request_, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        make_plan(request_, **SIZES)
+
+
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "interactive-gnmax", "immutable", "lnmax"])
+def test_a_plan_survives_the_disk(mechanism):
+    plan = make_plan(Request(mechanism=mechanism, max_answers=50), **SIZES)
+    assert plan_from(plan.as_dict(), classes=10) == plan
