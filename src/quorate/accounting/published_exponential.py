@@ -18,7 +18,7 @@ def log_q_exponential(counts: ArrayLike, *, epsilon: float) -> FloatArray:
     counts: finite reals, shape (queries, classes). epsilon: of one query.
     Source: exponential-screening-2024, eq. 13.
 
-    >>> float(np.exp(log_q_exponential([[60, 60]], epsilon=0.1))[0])
+    >>> round(float(np.exp(log_q_exponential([[60, 60]], epsilon=0.1))[0]), 9)
     0.5
     """
     scores = np.sort(require_histograms(counts), axis=1) * (positive("epsilon", epsilon) / 2)

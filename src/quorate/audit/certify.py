@@ -40,7 +40,7 @@ def certified_epsilon(
     by its lower and Q by its upper Clopper-Pearson bound, each at half the error. Never below 0.
 
     >>> round(float(certified_epsilon(900, 100, samples=1000, delta=0.0, confidence=0.95)), 3)
-    1.979
+    1.99
     """
     delta = 0.0 if delta == 0 else fraction("delta", delta)
     error = (1 - fraction("confidence", confidence)) / 2

@@ -140,8 +140,9 @@ def compare(
 ) -> Comparison:
     """Scale the noise of every mechanism until its epsilon of this kind is `epsilon`, and say what each then gives.
 
-    at: which epsilon is equal: "worst-case", "local" (exact, data-dependent), or "gated" (a gate that passes with
-    probability 0.99; only for `PublicVotes`, for a gate may not be planned on private ones). labels: true classes,
+    at: which epsilon is equal: "worst-case", "local" (exact, data-dependent; less where no noise costs so much), or
+    "gated" (a gate that passes with probability 0.99, or no gate where the worst case is smaller; only for
+    `PublicVotes`, for a gate may not be planned on private ones). labels: true classes,
     shape (queries,); without them accuracy is agreement with the plurality. mechanisms: the shapes to compare, whose
     ratios of noise stay as they are; default: all, at the defaults for so many teachers.
 
@@ -200,19 +201,24 @@ def _fit(
         found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
         return None if found is None else (found, None)
     if at == "local":
-        found = _solved(shape, epsilon, lambda m: _local(m, votes, delta) or math.inf)
-        return None if found is None else (found, None)
+        return _solved_from_above(shape, epsilon, lambda m: _local(m, votes, delta) or 0.0), None
     public = cast(PublicVotes, votes)
 
     def gated(mechanism: Mechanism) -> float:
-        plan = Gate.plan(public, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
-        return plan.certificate().epsilon
+        return _gated(mechanism, public, delta)
 
-    try:
-        found = _solved(shape, epsilon, gated, accuracy=0.01)
-    except InvalidInput:
-        return None  # no argmax of counts plus noise: it has no gate
+    found = _solved(shape, epsilon, gated, accuracy=0.01)
     return None if found is None else (found, gated(found))
+
+
+def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
+    """The epsilon of a gate that passes with probability 0.99, or the worst case where that is smaller."""
+    worst = _worst_case(mechanism, votes, delta)
+    try:
+        gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
+    except InvalidInput:
+        return worst  # no argmax of counts plus noise: it has no gate
+    return min(worst, gate.certificate().epsilon)
 
 
 def _solved(
@@ -245,6 +251,27 @@ def _solved(
         if abs(at) > 40:
             return None
     return None if math.isinf(high) else _scaled(shape, math.exp(high))
+
+
+def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism:
+    """`shape` with the noise at which `cost`, coming from much noise, first reaches `epsilon`.
+
+    A local cost is not monotone: where the votes agree it falls again once the noise is small. Where it never reaches
+    `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
+    """
+    steps = np.arange(4.0, -3.01, -0.25)
+    quiet = steps[0]
+    for step in steps:
+        if cost(_scaled(shape, math.exp(step))) > epsilon:
+            break
+        quiet = step
+    else:
+        return _scaled(shape, math.exp(quiet))
+    low, high = step, quiet
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(_scaled(shape, math.exp(middle))) > epsilon else (low, middle)
+    return _scaled(shape, math.exp(high))
 
 
 def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:

@@ -28,7 +28,7 @@ def save_picture(comparison: Comparison, path: Path) -> None:
     given.barh(names, wrong, left=right, color="#c8553d", label="wrong" if comparison.labelled else "another class")
     given.barh(names, refused, left=[r + w for r, w in zip(right, wrong, strict=True)], color="#dddddd", label="none")
     given.set_xlabel("expected answers")
-    given.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=3, frameon=False, fontsize=9)
+    given.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=9)
     for kind, colour, marker in (
         ("worst_case", "#1b3a5c", "o"),
         ("gated", "#7a5195", "s"),
@@ -44,7 +44,7 @@ def save_picture(comparison: Comparison, path: Path) -> None:
     cost.set_xscale("log")
     cost.set_xlabel(f"epsilon at delta {comparison.delta:g}")
     cost.grid(axis="x", alpha=0.3)
-    cost.legend(loc="upper center", bbox_to_anchor=(0.5, 1.16), ncols=4, frameon=False, fontsize=9)
+    cost.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
     try:
         figure.savefig(path, dpi=150)
     except (OSError, ValueError) as error:

@@ -1,0 +1,60 @@
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from quorate.cli import app
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(50, rng.dirichlet([15, 1, 1], size=20))
+    np.save(tmp_path / "votes.npy", counts)
+    np.save(tmp_path / "labels.npy", counts.argmax(axis=1))
+    np.savetxt(tmp_path / "labels.txt", counts.argmax(axis=1), fmt="%d")
+    return tmp_path
+
+
+def run(files, *words: str):
+    return CliRunner().invoke(app, ["compare", str(files / "votes.npy"), *words])
+
+
+def test_a_table_a_picture_and_a_sentence(files):
+    picture = files / "compare.png"
+    done = run(files, "--labels", str(files / "labels.npy"), "--picture", str(picture))
+    assert done.exit_code == 0
+    said = " ".join(done.stdout.split())
+    assert "Use " in said
+    assert "gnmax" in said
+    assert "claimed, not true" in said
+    assert "must not be published" in said
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_json(files):
+    done = run(files, "--labels", str(files / "labels.txt"), "--at", "local", "--queries", "10", "--json")
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert found["queries"] == 10
+    assert found["accuracy_against"] == "labels"
+    assert {row["mechanism"] for row in found["rows"]} >= {"gnmax", "immutable"}
+    assert all(0 < row["local"] <= 2 for row in found["rows"] if row["releasable"])
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--at", "gated"), "--public"),
+        (("--at", "nowhere"), "--at"),
+        (("--epsilon", "-1"), "epsilon"),
+        (("--labels", "nosuch.npy"), "--labels"),
+        (("--queries", "21"), "--queries"),
+        (("--picture", "/nosuch/folder/x.png"), "--picture"),
+    ],
+)
+def test_bad_input_is_named(files, words, named):
+    done = run(files, *words)
+    assert done.exit_code != 0
+    assert named in str(done.exception)
