@@ -39,7 +39,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         representation: Any = "auto",
         neighbours: int = 10,
         strength: float = 0.9,
-        keep: float = 0.95,
+        keep: float = 0.8,
         rounds: int = 4,
         random_state: int | None = None,
     ) -> None:
