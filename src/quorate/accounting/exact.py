@@ -35,7 +35,7 @@ def local_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_
 
     >>> from quorate.mechanisms import GNMax
     >>> local_costs(Votes([[8, 2]]), GNMax(sigma2=40.0), [2.0]).round(8)
-    array([[0.00081068]])
+    array([[0.00079486]])
     """
     if isinstance(mechanism, TiedMechanism):
         raise InvalidInput(

@@ -83,6 +83,17 @@ def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
 
 
 @compiled
+def add(total: float, lost: float, term: float) -> tuple[float, float]:
+    """A sum and what rounding has taken from it (Neumaier): a thousand logarithms would lose three digits."""
+    new = total + term
+    if abs(total) >= abs(term):
+        lost += (total - new) + term
+    else:
+        lost += (term - new) + total
+    return new, lost
+
+
+@compiled
 def likely_top(log_p: FloatArray, counts: FloatArray, d: int) -> None:
     """A winner's log probability from the others', which keeps its relative accuracy where it is close to 0."""
     if counts[0] == 1.0 and log_p[0] > -0.5:
@@ -136,17 +147,17 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
         if z > modes[first] + _REACH + h:
             k = math.ceil((modes[first] + _REACH) / h)
             continue
-        s, g = 0.0, 0.0
+        s, lost, g = 0.0, 0.0, 0.0
         for j in range(d):
             t = z - values[j]
             low[j] = log_ndtr(t)
             growth[j] = 0.0 if t > 9.0 else min(0.5 * _LINE * _LINE, math.log1p(inverse_mills(t) * _INTEGRAL))
-            s += counts[j] * low[j]
+            s, lost = add(s, lost, counts[j] * low[j])
             g += counts[j] * growth[j]
         i = first
         while i < d and z <= modes[i] + _REACH + h:
             t = z - values[i]
-            e = s - low[i] - 0.5 * t * t
+            e = s + lost - low[i] - 0.5 * t * t
             if e > peak[i]:
                 shrink = math.exp(peak[i] - e)
                 total[i] *= shrink

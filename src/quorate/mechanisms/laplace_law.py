@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from quorate.checks import positive
 from quorate.mechanisms.base import FloatArray
 from quorate.mechanisms.compiled import compiled
-from quorate.mechanisms.gaussian_law import by_sorted_rows, distinct, likely_top, require_finite
+from quorate.mechanisms.gaussian_law import add, by_sorted_rows, distinct, likely_top, require_finite
 from quorate.mechanisms.laplace_nodes import gauss_legendre_table, laplace_nodes, tail_rules
 
 _LOG_2 = math.log(2)
@@ -59,13 +59,13 @@ def _distinct_law(
     z, up, down = laplace_nodes(values, counts, 0.0, gl_x, gl_w, tail_u, tail_w)
     total, peak, low = np.zeros(d), np.full(d, -np.inf), np.empty(d)
     for k in range(len(z)):
-        s = 0.0
+        s, lost = 0.0, 0.0
         for j in range(d):
             t = z[k] - values[j]
             low[j] = t - _LOG_2 if t < 0 else math.log1p(-0.5 * math.exp(-t))
-            s += counts[j] * low[j]
+            s, lost = add(s, lost, counts[j] * low[j])
         for i in range(d):
-            e = s - low[i] - abs(z[k] - values[i]) + (up[k] if values[i] >= z[k] else down[k])
+            e = s + lost - low[i] - abs(z[k] - values[i]) + (up[k] if values[i] >= z[k] else down[k])
             if e > peak[i]:
                 total[i] = total[i] * math.exp(peak[i] - e) + 1.0
                 peak[i] = e

@@ -1,7 +1,7 @@
 """Quadrature for products of Laplace distribution functions: nodes at which every integral is exact to rounding.
 
 In units of the noise scale, between neighbouring kinks the integrand of an outcome is
-`e^{k z} prod_below (1 - e^{-(z - v)}/2)`, k the number of counts above. Four kinds of pieces:
+`e^{k z} prod_below (1 - e^{-(z - v)}/2)`, k the number of counts above. Five kinds of pieces:
 
 - *left of all counts*: a single exponential, integrated in closed form (one node);
 - *short pieces* (at most 8): Gauss-Legendre. The Bernstein ellipse that reaches `r` beyond a piece of half-length H
@@ -10,6 +10,8 @@ In units of the noise scale, between neighbouring kinks the integrand of an outc
   nodes the error relative to the piece's own integral is at most `e^B rho^{-2n}`, B the logarithm of these bounds over
   the values at the right end, plus that of the piece's length times the steepest logarithmic slope m (the integrand
   falls no faster than that from its largest value). n and r are chosen such that this is below e^{-38} < 4e-17;
+- *left out*: with k >= 3 counts above, whatever lies 45 / (k - 2) left of the next kink is less than e^{-45} of what
+  follows, also in differences of neighbouring laws, where one factor decays;
 - *plateaus*, farther than 40 above the count below: all factors are 1 to m e^{-40}/2, a single exponential again,
   with rate k for the outcomes above and k - 1 for those below (two weights for one node);
 - *right of all counts*: in u = e^{-(z - max)} a polynomial, for which Gauss-Legendre is exact. Counts more than 45
@@ -40,8 +42,21 @@ def gauss_legendre_table() -> tuple[FloatArray, FloatArray]:
     """Nodes and weights on [-1, 1] of the rules with 0 to 64 nodes, row n the n-node rule; shape (65, 64)."""
     x, w = np.zeros((_MOST + 1, _MOST)), np.zeros((_MOST + 1, _MOST))
     for n in range(1, _MOST + 1):
-        x[n, :n], w[n, :n] = np.polynomial.legendre.leggauss(n)
+        x[n, :n], w[n, :n] = _gauss_legendre(n)
     return x, w
+
+
+def _gauss_legendre(n: int) -> tuple[FloatArray, FloatArray]:
+    """NumPy's rule, polished by Newton's method in extended precision: its small weights are good to 1e-12 only."""
+    x = np.polynomial.legendre.leggauss(n)[0].astype(np.longdouble)
+    slope = np.ones_like(x)
+    for _ in range(3):
+        before, value = np.ones_like(x), x.copy()
+        for k in range(2, n + 1):
+            before, value = value, ((2 * k - 1) * x * value - (k - 1) * before) / k
+        slope = n * (before - x * value) / (1 - x * x)
+        x = x - value / slope
+    return x.astype(np.float64), (2 / ((1 - x * x) * slope * slope)).astype(np.float64)
 
 
 @functools.cache
@@ -52,7 +67,7 @@ def tail_rules(classes: int) -> tuple[FloatArray, FloatArray]:
         sizes.append(2 * sizes[-1])
     u, w = np.zeros((len(sizes), sizes[-1])), np.zeros((len(sizes), sizes[-1]))
     for row, n in enumerate(sizes):
-        x, v = np.polynomial.legendre.leggauss(n)
+        x, v = _gauss_legendre(n)
         u[row, :n], w[row, :n] = (x + 1) / 2, v / 2
     return u, w
 
@@ -98,28 +113,31 @@ def laplace_nodes(
             first -= 1
             below += counts[first]
         rate = m - below
+        begin = low if rate < 3 else max(low, high - _NEGLIGIBLE / (rate - 2))
         end = high
         if high - low > _PLATEAU + 2:
             end = low + _PLATEAU
-        pieces = math.ceil((end - low) / _LONGEST)
-        while True:
-            half = (end - low) / (2 * pieces)
-            nodes = _nodes_needed(values, counts, first, low, half, rate, m)
-            if nodes <= _MOST:
-                break
-            pieces *= 2
+        pieces, nodes, half = 0, 0, 0.0
+        if end > begin:
+            pieces = math.ceil((end - begin) / _LONGEST)
+            while True:
+                half = (end - begin) / (2 * pieces)
+                nodes = _nodes_needed(values, counts, first, begin, half, rate, m)
+                if nodes <= _MOST:
+                    break
+                pieces *= 2
         need = n + pieces * nodes + 1
         if need > size:
             size = 2 * need
             z, up, down = _longer(z, size), _longer(up, size), _longer(down, size)
         for piece in range(pieces):
-            start = low + 2 * half * piece
+            start = begin + 2 * half * piece
             for j in range(nodes):
                 z[n] = start + half * (1 + gl_x[nodes, j])
                 up[n] = down[n] = math.log(half * gl_w[nodes, j])
                 n += 1
         if end < high:
-            length = high - end
+            length = high - max(begin, end)
             z[n] = high
             up[n] = math.log(-math.expm1(-rate * length) / rate)
             down[n] = math.log(-math.expm1(-(rate - 1) * length) / (rate - 1)) if rate > 1 else math.log(length)
