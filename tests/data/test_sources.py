@@ -92,6 +92,16 @@ def test_parquet_files_and_folders(tmp_path) -> None:
     assert open_table(tmp_path / "one.parquet").read()["a"].tolist() == [1, 2]
 
 
+def test_spaces_around_names_do_not_count(tmp_path) -> None:
+    assert open_table(write(tmp_path / "t.csv", "a, b ,c\n1, 2,x\n")).columns == ("a", "b", "c")
+
+
+def test_a_line_before_the_rows_is_left_out(tmp_path) -> None:
+    rows = "".join(ADULT_ROWS.splitlines(keepends=True)[:2]) * 30
+    table = open_table(write(tmp_path / "adult.test", "|1x3 Cross validator\n" + rows))
+    assert (table.rows(), table.columns[0]) == (60, "age")
+
+
 def test_labels_are_one_text_for_one_value(tmp_path) -> None:
     table = open_table(write(tmp_path / "t.csv", "a,b\n1,7\n2,7.0\n3, 7 \n4,-3.00\n5,x.0\n6,\n"))
     assert table.labels("b").tolist() == ["7", "7", "7", "-3", "x.0", None]

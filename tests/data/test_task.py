@@ -85,6 +85,21 @@ def test_tables_without_header_take_the_private_names(tmp_path) -> None:
     assert named.features == ("age", "city")
 
 
+def test_text_without_header_is_not_taken_for_names(tmp_path) -> None:
+    rows = [["Ulm", "old", "y"], ["Bonn", "young", "n"], ["Rom", "old", "n"]] * 4
+    private = write(tmp_path / "private.csv", pd.DataFrame(rows), header=False)
+    public = write(tmp_path / "public.csv", pd.DataFrame(rows[:8]), header=False)
+    short = write(tmp_path / "short.csv", pd.DataFrame(rows[:8])[[0, 1]], header=False)
+    for shown in (public, short):
+        task = open_task(private, shown, target="sick", names="city,age,sick")
+        assert (task.private.rows(), len(task.public_rows())) == (12, 8)
+    headed = write(tmp_path / "headed.csv", pd.DataFrame(rows[:8], columns=["city", "age", "sick"]))
+    task = open_task(private, headed, target="sick", names="city,age,sick")
+    assert len(task.public_rows()) == 8
+    both = write(tmp_path / "both.csv", pd.DataFrame(rows, columns=["city", "age", "sick"]))
+    assert open_task(both, headed, target="sick", names="city,age,sick").private.rows() == 12
+
+
 def test_a_final_full_stop_makes_no_other_class(tmp_path) -> None:
     private = write(tmp_path / "private.csv", people(30).drop(columns="user"))
     dotted = people(30, seed=1).drop(columns="user")

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -189,14 +189,19 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
         "comment": "" if found["Comment"] == "(empty)" else found["Comment"],
     }
     settings = ", ".join(f"{key} = {literal(value)}" for key, value in options.items())
-    base = f"{source}, {settings}, skip = {found['SkipRows']}, header = {str(has_header).lower()}, auto_detect = false"
-    own = [str(column["name"]) for column in found["Columns"]]
-    given = resolve_names(names, place=place, columns=len(own)) if names is not None or not has_header else None
-    if given is None:
-        given = own if has_header else [f"column{number}" for number in range(len(own))]
+    own = [str(column["name"]).strip() for column in found["Columns"]]
+    told = None if names is None else resolve_names(names, place=place, columns=len(own))
+    if told and has_header and header is None:
+        # Rows of text alone look like a header; it is one only where it names columns as the user does.
+        has_header = bool({name.lower() for name in told} & {name.lower() for name in own})
+        told = None if has_header else told
+    if told is None and not has_header:
+        told = resolve_names(None, place=place, columns=len(own)) or [f"column{number}" for number in range(len(own))]
+    given = told or own
     if len(given) != len(own):
         raise InvalidInput(f"{place} has {len(own)} columns, but {len(given)} names were given.")
     cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
+    base = f"{source}, {settings}, skip = {found['SkipRows']}, header = {str(has_header).lower()}, auto_detect = false"
     relation = f"read_csv({base}, columns = {{{cells}}})"
     named = has_header or given[0] != "column0"
     typed = [(name, "VARCHAR") for name in given]
@@ -281,15 +286,6 @@ def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32, key=key))
     return digest.hexdigest()
-
-
-def with_names(table: Table, names: Sequence[str]) -> Table:
-    """The same Parquet or CSV table under other column names."""
-    if table.kind != "csv":
-        raise InvalidInput(f"{table.path} is Parquet and has names of its own.")
-    old = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in table.columns)
-    new = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    return replace(table, columns=tuple(names), relation=table.relation.replace(old, new), named=True)
 
 
 def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from quorate.checks import InvalidInput
 from quorate.data.columns import Columns
 from quorate.data.partition import adjacency, quoted
-from quorate.data.sources import Table, open_table, same_content, with_names
+from quorate.data.sources import Table, open_table, same_content
 
 MOST_CLASSES = 1000
 
@@ -83,8 +83,8 @@ def open_task(
     """Open the tables of a run and check that they fit.
 
     target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
-    names, header: see `open_table`; they hold for every table without a header. classes: the labels, where the
-        public table does not hold them and the private one shall not decide them.
+    names, header: see `open_table`; the private table's names hold for the others where those have no header.
+    classes: the labels, where the public table does not hold them and the private one shall not decide them.
 
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
@@ -96,7 +96,7 @@ def open_task(
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
-    shown = _like(open_table(public, names=names, header=header), hidden, target_name)
+    shown = _open_like(public, hidden, target_name, header)
     if same_content(hidden, shown):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
@@ -105,7 +105,7 @@ def open_task(
     _needs(shown, features, hidden, "public")
     tested = None
     if test is not None:
-        tested = _like(open_table(test, names=names, header=header), hidden, target_name)
+        tested = _open_like(test, hidden, target_name, header)
         _needs(tested, (*features, target_name), hidden, "test")
         if same_content(hidden, tested):
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
@@ -148,15 +148,19 @@ def _place(label: str, places: dict[str, int]) -> int | None:
     return found
 
 
-def _like(table: Table, private: Table, target: str) -> Table:
-    """A header-less table under the private table's names, where the number of columns allows it."""
-    if set(table.columns) == set(private.columns) or table.kind != "csv" or table.header:
+def _open_like(path: str | os.PathLike[str], private: Table, target: str, header: bool | None) -> Table:
+    """A table; where it and the private one have no header, the private one's names are also its own."""
+    table = open_table(path, header=header)
+    known = {name.lower() for name in private.columns}
+    # A table of text alone looks as if its first row were a header; names that mean nothing are data.
+    bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
+    if table.kind != "csv" or not bare or header is True:
         return table
     names = list(private.columns)
     if len(table.columns) == len(names):
-        return with_names(table, names)
+        return open_table(path, names=names, header=False)
     if len(table.columns) == len(names) - 1 and names[-1] == target:
-        return with_names(table, names[:-1])
+        return open_table(path, names=names[:-1], header=False)
     return table
 
 
