@@ -17,7 +17,7 @@ from quorate.accounting.statement import round_up
 from quorate.checks import InvalidInput, whole
 from quorate.cli.app import app, console
 from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
-from quorate.mechanisms import Mechanism
+from quorate.mechanisms import Immutable, Mechanism
 from quorate.run.defaults import build_mechanism
 from quorate.votes import Votes
 
@@ -54,9 +54,14 @@ def account(
     kind: Conversion = "cks" if conversion == "cks" else "mironov"
     cost = price(loaded, law, delta=delta, conversion=kind, max_answers=max_answers)
     if as_json:
-        typer.echo(json.dumps(as_object(loaded, cost), allow_nan=False))
+        found = as_object(loaded, cost)
+        if isinstance(law, Immutable):
+            found |= {"claimed": law.claimed_epsilon(queries=loaded.queries, delta=delta), "warning": law.warning}
+        typer.echo(json.dumps(found, allow_nan=False))
     else:
         console.print(as_table(loaded, law, cost))
+        if isinstance(law, Immutable):
+            console.print(law.warning, style="bold red", highlight=False)
         console.print(cost.notice, style="dim")
 
 
@@ -106,8 +111,12 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
         table.add_column(name, justify="left" if name == "by" else "right")
     worst = cost.worst_case
     basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
-    table.add_row("worst case (publishable)", _shown(worst.epsilon), f"{worst.delta:g}", "", basis)
+    kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
+    table.add_row(kind, _shown(worst.epsilon), f"{worst.delta:g}", "", basis)
     delta = f"{worst.delta:g}"
+    if isinstance(mechanism, Immutable):
+        claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
+        table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")
     if cost.local is not None and cost.forecast is not None:
         known, expected = cost.local.reveal(), cost.forecast.reveal()["expected_answers"]
         by = f"exact; {expected:,.2f} answers expected"
