@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.special import logsumexp
 
 from quorate.mechanisms.base import Mechanism
 from quorate.votes import Votes
@@ -51,7 +52,7 @@ def laws(mechanism: Mechanism, all_: list[Histogram], teachers: int, *, abstenti
 def divergence(log_p: np.ndarray, log_q: np.ndarray, a: float) -> float:
     """D_a(P||Q) of one pair of laws."""
     keep = log_p > -np.inf
-    return float(np.log(np.exp(a * log_p[keep] + (1 - a) * log_q[keep]).sum()) / (a - 1))
+    return float(logsumexp(a * log_p[keep] + (1 - a) * log_q[keep]) / (a - 1))
 
 
 def local_cost(

@@ -12,9 +12,10 @@ from quorate.checks import InvalidInput
 from quorate.mechanisms import ConfidentGNMax, GNMax
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.7, 20.0])
-@pytest.mark.parametrize("queries", [1, 40, 640])
-@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+@pytest.mark.parametrize(
+    ("epsilon", "queries", "delta"),
+    [(0.1, 1, 1e-5), (0.1, 640, 1e-9), (0.5, 40, 1e-5), (1.0, 640, 1e-5), (3.7, 1, 1e-5), (20.0, 40, 1e-9)],
+)
 def test_within_the_target_and_tight(epsilon: float, queries: int, delta: float) -> None:
     mechanism = calibrate(
         ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), epsilon=epsilon, delta=delta, queries=queries

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from quorate.accounting.label_cost import gaussian_label_cost, pure_label_cost
+from quorate.accounting.label_only import label_only_cost
 from quorate.checks import InvalidInput, whole
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
@@ -73,7 +74,9 @@ class AnswerLaw:
     def label_cost(self, q: ArrayLike, orders: ArrayLike) -> FloatArray:
         """The most a label can cost where some class wins with probability at least 1 - q, shape (K, Q)."""
         if self.form.noise == "gaussian":
-            return gaussian_label_cost(q, mu=math.sqrt(2) / self.form.scale, orders=orders)
+            mu = math.sqrt(2) / self.form.scale
+            whatever = label_only_cost(mu, orders, classes=self.classes)
+            return np.minimum(gaussian_label_cost(q, mu=mu, orders=orders), whatever[:, None])
         if self.form.noise == "laplace":
             return pure_label_cost(q, epsilon=2 / self.form.scale, orders=orders)
         epsilon = 2 / self.form.scale

@@ -15,6 +15,8 @@ NOISE_FIELDS = {"sigma1": 1, "sigma2": 1, "gamma": -1, "epsilon_per_query": -1}
 
 _DIGITS = 5
 
+_TIGHT = 4e-4
+
 
 def calibrate(
     mechanism: Mechanism,
@@ -57,22 +59,35 @@ def calibrate(
         ).epsilon
 
     low = high = 1.0
-    while cost(_scaled(mechanism, high)) > epsilon:
-        low, high = high, high * 2
+    under = over = cost(_scaled(mechanism, 1.0))
+    while under > epsilon:
+        low, over, high = high, under, high * 4
+        under = cost(_scaled(mechanism, high))
         if high > 1e9:
             raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
-    while low == high or cost(_scaled(mechanism, low)) <= epsilon:
-        low, high = low / 2, low
+    while over <= epsilon:
+        low, high, under = low / 4, low, over
+        over = cost(_scaled(mechanism, low))
         if low < 1e-9:
             raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
-    while high / low > 1 + 1e-5:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if cost(_scaled(mechanism, middle)) > epsilon else (low, middle)
+    # Epsilon is nearly a power of the noise: false position in logarithms, with a bisection where it stalls.
+    stalled = False
+    while high / low > 1 + _TIGHT:
+        share = (
+            math.log(over / epsilon) / math.log(over / under) if 0 < under < over < math.inf and not stalled else 0.5
+        )
+        aim = low * (high / low) ** min(max(share, 0.0), 1.0)
+        middle = min(max(aim * (1 + _TIGHT / 2), low * (1 + _TIGHT / 2)), high / (1 + _TIGHT / 2))
+        before = high / low
+        found = cost(_scaled(mechanism, middle))
+        low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
+        if high / low > 1 + _TIGHT and found <= epsilon and not stalled:
+            # One step below the last success usually closes the bracket.
+            middle = max(middle / (1 + 0.9 * _TIGHT), low * (1 + _TIGHT / 4))
+            found = cost(_scaled(mechanism, middle))
+            low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
+        stalled = not stalled and high / low > math.sqrt(before)
     result = _scaled(mechanism, high)
-    # Only a computed worst case is a guarantee: rounding, or a bound that is not monotone, must not slip past it.
-    while cost(result) > epsilon:
-        high *= 1 + 1e-5
-        result = _scaled(mechanism, high)
     if teachers is not None and _vote_noise(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
