@@ -57,24 +57,24 @@ def few_labels(y, seed, each=3):
 
 def accuracy(kind, digits):
     X, y = digits
-    fitted = kind("cnn", steps=250, batch_size=32, random_state=1).fit(X[:POOL], few_labels(y, 1))
+    fitted = kind("cnn", steps=200, batch_size=32, random_state=0).fit(X[:POOL], few_labels(y, 0, each=2))
     return (fitted.predict(X[POOL:]) == y[POOL:]).mean()
 
 
 @pytest.fixture(scope="module")
 def baseline(digits):
-    """What three labels of each class are worth without the unlabelled rows."""
+    """What two labels of each class are worth without the unlabelled rows."""
     return accuracy(SupervisedNetwork, digits)
 
 
 def test_the_supervised_student_learns(baseline):
-    assert baseline > 0.75
+    assert baseline > 0.7
 
 
 @pytest.mark.parametrize("kind", SEMI_SUPERVISED, ids=lambda kind: kind.__name__)
 def test_unlabelled_rows_are_worth_something(digits, baseline, kind):
     # A student that ignored its unlabelled rows would be the baseline.
-    assert accuracy(kind, digits) > baseline + 0.03
+    assert accuracy(kind, digits) > baseline + 0.04
 
 
 @pytest.mark.parametrize("kind", STUDENTS, ids=lambda kind: kind.__name__)
