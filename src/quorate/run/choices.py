@@ -50,8 +50,8 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too),
-    `label-spreading`, any estimator's NAME (learns from the answers alone), or an estimator; one of quorate.students
-    or quorate.networks is taken as it is.
+    `label-spreading`, a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME (learns
+    from the answers alone), or an estimator; one of quorate.students is taken as it is.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
@@ -59,11 +59,17 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
             return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
         if kind == "label-spreading":
             return LabelSpreadingStudent("raw", random_state=seed)
-        return SklearnStudent(_named(choice), random_state=seed)
+        made = _named(choice)
+        if _is_student(made):
+            return made if made.random_state is not None else made.set_params(random_state=seed)
+        return SklearnStudent(made, random_state=seed)
     check_estimator_like(choice, name="The student")
-    if type(choice).__module__.startswith(("quorate.students", "quorate.networks")):
-        return choice
-    return SklearnStudent(choice, random_state=seed)
+    return choice if _is_student(choice) else SklearnStudent(choice, random_state=seed)
+
+
+def _is_student(estimator: Any) -> bool:
+    # A plain network of quorate.networks would take -1 for a class.
+    return type(estimator).__module__.startswith("quorate.students")
 
 
 def takes_rows(student: Any) -> bool:

@@ -108,11 +108,10 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
             raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
     interactive = request.mechanism == INTERACTIVE
     sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": max_answers}
-    if not interactive:
-        # Bounds that use the shape of the votes hold for the Confident law alone.
-        sizes |= {"teachers": teachers, "classes": classes}
+    sizes |= _shape(interactive, teachers=teachers, classes=classes)
     if epsilon is not None:
-        mechanism = calibrate(mechanism, epsilon=epsilon, **{**sizes, "teachers": teachers})
+        mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
+        _require_audible(mechanism, teachers, epsilon=epsilon, queries=queries)
     named = ", ".join(name for name, value in mechanism.parameters().items() if value is not None)
     tuned[named] = _noise_told(request, epsilon)
     return Plan(
@@ -138,7 +137,7 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         "delta": content["delta"],
         "max_answers": content.get("max_answers"),
     }
-    shape = {} if interactive else {"teachers": content["teachers"], "classes": classes}
+    shape = _shape(interactive, teachers=content["teachers"], classes=classes)
     return Plan(
         teachers=content["teachers"],
         classes=classes,
@@ -148,6 +147,22 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         tuned=dict(content["tuned"]),
         **sizes,
     )
+
+
+def _require_audible(mechanism: Mechanism, teachers: int, *, epsilon: float, queries: int) -> None:
+    # `calibrate` refuses this itself, with the nearest settings, wherever it may be told the number of teachers.
+    noise = mechanism.parameters().get("sigma2")
+    if noise is not None and noise > teachers:
+        raise InvalidInput(
+            f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs noise of standard "
+            f"deviation {noise:.4g} for {teachers} teachers; ask fewer queries, allow a larger epsilon or use more "
+            "teachers."
+        )
+
+
+def _shape(interactive: bool, *, teachers: int, classes: int) -> dict[str, int]:
+    # Bounds that join check and label through the number of teachers hold for the Confident check alone.
+    return {"classes": classes} if interactive else {"teachers": teachers, "classes": classes}
 
 
 def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) -> int:

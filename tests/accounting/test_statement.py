@@ -1,0 +1,106 @@
+import json
+
+import numpy as np
+import pytest
+
+from quorate.accounting.epsilons import Gated, Local, Sanitized, WorstCase
+from quorate.accounting.statement import SCHEMA, Round, Statement, round_up
+from quorate.checks import InvalidInput
+from quorate.mechanisms import GNMax, Immutable, InteractiveGNMax
+
+WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")
+ROUND = Round(mechanism=GNMax(sigma2=40), queries=100, answered=100)
+BASE = {
+    "rounds": (ROUND,),
+    "teachers": 250,
+    "classes": ("a", "b"),
+    "unit": "record",
+    "adjacency": "One record more.",
+    "noise_is_secure": True,
+}
+
+
+def test_a_worst_case_is_claimed_rounded_upward():
+    told = Statement(guarantee=WORST, **BASE).as_dict()
+    assert told["schema"] == SCHEMA
+    assert told["private"] is True
+    assert told["guarantee"] == {"kind": "worst-case", "epsilon": 1.2346, "delta": 1e-5, "basis": "a theorem"}
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_a_gated_guarantee_and_sanitized_estimates_are_accepted():
+    gated = Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6)
+    estimate = Sanitized(mean=1.3, sd=0.1, upper=1.7)
+    told = Statement(guarantee=gated, estimates=(estimate,), **BASE).as_dict()
+    assert told["guarantee"]["kind"] == "gated"
+    assert told["estimates"] == [{"kind": "sanitized", "mean": 1.3, "sd": 0.1, "upper": 1.7}]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Local(epsilon=0.9, delta=1e-5, order=18),
+        Sanitized(mean=1, sd=0.1, upper=1.5),
+        0.9,
+        {"epsilon": 0.9, "delta": 1e-5},
+        type("LooksLikeWorstCase", (WorstCase,), {})(epsilon=1, delta=1e-5, basis="none"),
+    ],
+)
+def test_nothing_else_can_be_the_guarantee(other):
+    with pytest.raises(InvalidInput, match="accepts a worst-case or a gated epsilon") as refused:
+        Statement(guarantee=other, **BASE)
+    # Not even the refusal tells the private number.
+    assert "0.9" not in str(refused.value)
+
+
+@pytest.mark.parametrize("other", [Local(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
+def test_nothing_else_can_be_an_estimate(other):
+    with pytest.raises(InvalidInput, match="sanitized numbers alone"):
+        Statement(guarantee=WORST, estimates=(other,), **BASE)
+
+
+@pytest.mark.parametrize("epsilon", [float("inf"), float("nan"), -0.1])
+def test_an_epsilon_that_is_no_guarantee_is_refused(epsilon):
+    with pytest.raises(InvalidInput, match="finite epsilon"):
+        Statement(guarantee=WorstCase(epsilon=epsilon, delta=1e-5, basis=""), **BASE)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, float("nan")])
+def test_a_delta_that_is_no_guarantee_is_refused(delta):
+    with pytest.raises(InvalidInput, match="delta strictly between 0 and 1"):
+        Statement(guarantee=WorstCase(epsilon=1.0, delta=delta, basis=""), **BASE)
+
+
+def test_ordinary_noise_claims_nothing():
+    insecure = {**BASE, "noise_is_secure": False}
+    with pytest.raises(InvalidInput, match="cannot claim a guarantee beside this"):
+        Statement(guarantee=WORST, **insecure)
+    told = Statement(guarantee=None, **insecure).as_dict()
+    assert told["private"] is False
+    assert told["guarantee"] is None
+    assert "not differentially private" in told["not_private"]
+    assert "epsilon" not in json.dumps({key: told[key] for key in ("guarantee", "not_private", "estimates")})
+
+
+def test_a_mechanism_without_guarantee_claims_nothing():
+    rounds = (Round(mechanism=Immutable(constant=10, gamma=0.1), queries=5, answered=5),)
+    with pytest.raises(InvalidInput, match="immutable cannot be the guarantee"):
+        Statement(guarantee=WORST, **{**BASE, "rounds": rounds})
+    with pytest.raises(InvalidInput, match="must say in `not_private` why"):
+        Statement(guarantee=None, **BASE)
+
+
+def test_a_round_counts_what_it_can():
+    with pytest.raises(InvalidInput, match="answered must be"):
+        Round(mechanism=GNMax(sigma2=40), queries=5, answered=6)
+
+
+def test_scores_are_told_by_their_shape_not_their_values():
+    mechanism = InteractiveGNMax(threshold=1, sigma1=2, sigma2=3, scores=np.tile([0.25, 0.75], (4, 1)))
+    told = Round(mechanism=mechanism, queries=4, answered=0).as_dict()
+    assert "0.75" not in json.dumps(told)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1 + 0.2, 1.0001, 12345.67891, 2.0])
+def test_rounding_never_goes_down(epsilon):
+    assert epsilon <= round_up(epsilon) < epsilon + 2e-4

@@ -1,0 +1,99 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from quorate.accounting.account import account
+from quorate.cli.app import main
+from quorate.mechanisms import ConfidentGNMax
+from quorate.votes import Votes
+
+COUNTS = np.array([[200, 30, 20], [90, 80, 80], [250, 0, 0], [126, 124, 0]])
+NOISE = ["--threshold", "150", "--sigma1", "100", "--sigma2", "40"]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    np.save(tmp_path / "votes.npy", COUNTS)
+
+    def run(*arguments, votes=tmp_path / "votes.npy"):
+        monkeypatch.setattr(sys, "argv", ["quorate", "account", str(votes), *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        seen = capsys.readouterr()
+        return int(stopped.value.code or 0), seen.out, " ".join(seen.err.split())
+
+    return run
+
+
+@pytest.mark.parametrize("conversion", ["cks", "mironov"])
+def test_json_is_the_account(command, conversion):
+    code, out, _ = command(*NOISE, "--delta", "1e-6", "--conversion", conversion, "--json")
+    assert code == 0
+    told = json.loads(out)
+    law = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
+    cost = account(Votes(COUNTS), law, delta=1e-6, conversion=conversion)
+    assert [told[key] for key in ("queries", "teachers", "classes")] == [4, 250, 3]
+    assert told["worst_case"] == {"epsilon": cost.worst_case.epsilon, "delta": 1e-6}
+    local, published = cost.local.reveal(), cost.published.reveal()
+    assert told["local"]["epsilon"] == local["epsilon"]
+    assert told["local"]["order"] == local["order"]
+    assert told["local"]["expected_answers"] == pytest.approx(
+        np.exp(law.log_probabilities(Votes(COUNTS)))[:, :-1].sum()
+    )
+    assert told["published"] == {"epsilon": published["epsilon"], "order": published["order"]}
+    assert "must not be published" in told["notice"]
+
+
+def test_the_first_queries_alone(command):
+    _, out, _ = command(*NOISE, "--queries", "2", "--json")
+    assert json.loads(out)["queries"] == 2
+
+
+def test_the_table_names_what_may_leave(command):
+    code, out, _ = command(*NOISE)
+    assert code == 0
+    assert "worst case (publishable)" in out
+    assert "local (private)" in out
+
+
+def test_a_mechanism_without_guarantee_is_marked(command):
+    _, out, _ = command("--mechanism", "immutable", "--constant", "10", "--gamma", "0.1")
+    assert "no release may rest on it" in " ".join(out.replace("│", " ").split())
+
+
+def test_what_has_no_bound_is_infinity_never_zero(command):
+    arguments = ["--mechanism", "propose-test-release", "--threshold", "1", "--epsilon-per-query", "1", "--json"]
+    code, out, _ = command(*arguments)
+    assert code == 0
+    assert json.loads(out)["worst_case"]["epsilon"] == "infinity"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--sigma1", "100", "--sigma2", "40"], "confident-gnmax needs --threshold"),
+        ([*NOISE, "--gamma", "1"], "--gamma is no parameter of confident-gnmax"),
+        (["--mechanism", "lnmax", "--gamma", "0"], "--gamma must be a finite number above 0"),
+        (["--mechanism", "nobody"], "--mechanism must be one of"),
+        ([*NOISE, "--queries", "0"], "--queries must be"),
+        ([*NOISE, "--queries", "5"], "--queries must be an integer of at least 1 and at most 4"),
+        ([*NOISE, "--delta", "0"], "delta must be"),
+        ([*NOISE, "--delta", "nan"], "delta must be"),
+        ([*NOISE, "--max-answers", "-1"], "max_answers must be"),
+        ([*NOISE, "--conversion", "magic"], "--conversion must be cks or mironov"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_option(command, arguments, sentence):
+    code, _, err = command(*arguments)
+    assert code == 2
+    assert sentence in err
+
+
+def test_an_unreadable_file_is_one_sentence(command, tmp_path):
+    (tmp_path / "bad.npy").write_text("not numpy")
+    code, _, err = command(*NOISE, votes=tmp_path / "bad.npy")
+    assert code == 2
+    assert "bad.npy" in err
+    assert "Traceback" not in err

@@ -1,0 +1,253 @@
+"""`quorate train` as a user meets it: a command, files, a table, one sentence where something is wrong."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quorate.cli.app import main
+
+FAST = ["--teachers", "20", "--threshold", "12", "--sigma1", "8", "--sigma2", "3", "--queries", "60", "--jobs", "1"]
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 900), "town": rng.choice(["Ulm", "Bonn", "Kiel"], 900)})
+    frame["patient"] = np.arange(900) // 4
+    frame["ill"] = np.where(frame["age"] + rng.normal(0, 6, 900) > 55, "yes", "no")
+    frame[:600].to_csv(folder / "private.csv", index=False)
+    frame[600:800].drop(columns=["ill"]).to_csv(folder / "public.csv", index=False)
+    frame[800:].to_csv(folder / "test.csv", index=False)
+    frame[:600].to_parquet(folder / "private.parquet")
+    return folder
+
+
+def quorate(monkeypatch, capsys, *arguments) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    seen = capsys.readouterr()
+    return int(stopped.value.code or 0), seen.out, seen.err
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tables, tmp_path):
+    def train(*arguments, out=tmp_path / "run", fast=True, **options):
+        given = {"private": tables / "private.csv", "public": tables / "public.csv", "target": "ill", **options}
+        pairs = [part for key, value in given.items() if value is not None for part in (f"--{key}", value)]
+        return quorate(monkeypatch, capsys, "train", *pairs, "--out", out, *(FAST if fast else []), *arguments)
+
+    return train
+
+
+def test_the_main_job(command, tables, tmp_path):
+    code, out, _ = command(test=tables / "test.csv")
+    assert code == 0
+    for word in ("Teachers", "20", "Queries", "60", "Answers", "Worst-case privacy", "Student accuracy", "release"):
+        assert word in out
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert statement["unit_of_privacy"] == "record"
+    assert statement["guarantee"]["kind"] == "worst-case"
+    assert (tmp_path / "run" / "private").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_same_command_again_only_reads(command, tmp_path):
+    command()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert command()[0] == 0
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert before == after
+
+
+def test_users_by_a_column(command, tmp_path):
+    assert command(by="patient")[0] == 0
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert (statement["unit_of_privacy"], statement["unit_column"]) == ("user", "patient")
+    assert "'patient'" in statement["adjacency"]
+
+
+def test_an_epsilon_is_kept(command, tmp_path):
+    arguments = ["--teachers", "30", "--epsilon", "3", "--queries", "40", "--jobs", "1", "--mechanism", "gnmax"]
+    assert command(*arguments, fast=False)[0] == 0
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert 2.9 < statement["guarantee"]["epsilon"] <= 3
+
+
+def test_an_epsilon_out_of_reach_is_refused_before_anything_is_trained(command, tmp_path):
+    code, _, err = command("--teachers", "20", "--epsilon", "0.05", "--queries", "150", fast=False)
+    assert code == 2
+    assert "nearest reachable settings" in err
+    assert not (tmp_path / "run" / "private" / "teachers").exists()
+
+
+def test_parquet_and_a_config_file(command, tables, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(
+        'teachers = 20\nthreshold = 12\nsigma1 = 8.0\nsigma2 = 3.0\nqueries = 50\nteacher = "naive-bayes"\n'
+    )
+    code, _, _ = command("--config", config, "--queries", "40", fast=False, private=tables / "private.parquet")
+    assert code == 0
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert statement["queries"] == 40  # the command line wins
+    # A run's own description is such a file.
+    again = command("--config", tmp_path / "run" / "run.toml", fast=False, out=tmp_path / "again")
+    assert again[0] == 0
+
+
+def test_immutable_runs_and_says_that_it_is_not_private(command, tmp_path):
+    code, out, _ = command("--mechanism", "immutable", "--teachers", "20", "--queries", "40", fast=False)
+    assert code == 0
+    assert "NONE" in out
+    assert "not differentially private" in " ".join(out.split())
+    assert json.loads((tmp_path / "run" / "release" / "statement.json").read_text())["private"] is False
+
+
+@pytest.mark.parametrize("mechanism", ["lnmax", "gnmax", "interactive-gnmax", "exponential", "screened-exponential"])
+def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
+    arguments = ["--teachers", "30", "--queries", "30", "--epsilon", "4", "--jobs", "1", "--mechanism", mechanism]
+    assert command(*arguments, fast=False)[0] == 0
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert statement["rounds"][-1]["mechanism"] == mechanism
+    assert statement["guarantee"]["epsilon"] <= 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "sentence"),
+    [
+        ([], {"private": None}, "--private must be given"),
+        ([], {"target": None}, "--target must be given"),
+        ([], {"private": "missing.csv"}, "There is no file missing.csv"),
+        ([], {"target": "income"}, "target column 'income' is not in"),
+        ([], {"by": "user"}, "column of users 'user' is not in"),
+        (["--delta", "0.1"], {}, "delta must be below 1 divided by the number of records"),
+        (["--teachers", "1000"], {}, "teachers must be at most 600"),
+        (["--teachers", "599"], {}, "would have none of the 600 records"),
+        (["--queries", "201"], {}, "queries must be at most 200"),
+        (["--sigma2", "-1"], {}, "--sigma2 must be a finite number above 0, got -1.0"),
+        (["--sigma1", "nan"], {}, "--sigma1 must be a finite number above 0, got nan"),
+        (["--gamma", "0.1"], {}, "--gamma is no parameter of confident-gnmax"),
+        (["--mechanism", "best"], {}, "--mechanism must be one of"),
+        (["--teacher", "oracle"], {}, "no estimator 'oracle'"),
+        (["--student", "logistic(C=)"], {}, "NAME(option=value, ...)"),
+        (["--seed", "-1"], {}, "seed must be"),
+        (["--representation", "crystal"], {}, "representation must be"),
+        (["--queries-strategy", "clever"], {}, "queries must be one of"),
+        (["--classes", "yes"], {}, "at least 2 different labels"),
+        (["--classes", "yes,maybe"], {}, "'no' of the private target"),
+        (["--config", "nothing.toml"], {}, "--config must be a readable TOML file"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(command, arguments, options, sentence):
+    code, _, err = command(*arguments, **options)
+    assert code == 2
+    assert sentence in " ".join(err.split())
+    assert err.count("\n") <= 2
+    assert "Traceback" not in err
+
+
+def test_the_private_file_is_never_public(command, tables, tmp_path):
+    (tmp_path / "link.csv").symlink_to(tables / "private.csv")
+    (tmp_path / "copy.csv").write_bytes((tables / "private.csv").read_bytes())
+    for path in (tables / "private.csv", tmp_path / "link.csv", tmp_path / "copy.csv"):
+        code, _, err = command(public=path)
+        assert code == 2
+        assert "is the private one" in " ".join(err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_in_a_private_folder_is_never_public(command, tables, tmp_path):
+    command()
+    hidden = tmp_path / "run" / "private" / "rows.csv"
+    hidden.write_bytes((tables / "public.csv").read_bytes())
+    code, _, err = command(public=hidden, out=tmp_path / "other")
+    assert code == 2
+    assert "lies in the private folder of the run" in " ".join(err.split())
+
+
+def test_another_run_in_the_folder_is_refused(command, tmp_path):
+    command()
+    code, _, err = command("--seed", "5")
+    assert code == 2
+    assert "seed was not given, now 5" in " ".join(err.split())
+
+
+def test_a_folder_of_something_else_is_refused(command, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("")
+    code, _, err = command(out=tmp_path / "photos")
+    assert code == 2
+    assert "is not a run of quorate" in " ".join(err.split())
+
+
+def test_changed_private_data_is_refused(command, tables, tmp_path):
+    mine = tmp_path / "mine.csv"
+    mine.write_bytes((tables / "private.csv").read_bytes())
+    command(private=mine)
+    mine.write_text(mine.read_text() + "33,Ulm,9999,no\n")
+    code, _, err = command(private=mine)
+    assert code == 2
+    assert "the private data changed" in " ".join(err.split())
+
+
+def test_an_unknown_option_in_a_config_is_refused(command, tmp_path):
+    (tmp_path / "c.toml").write_text("epsilom = 2\n")
+    code, _, err = command("--config", tmp_path / "c.toml")
+    assert code == 2
+    assert "'epsilom', which quorate train does not know" in " ".join(err.split())
+
+
+def test_a_full_disk_is_said_and_the_same_command_goes_on(command, tmp_path, monkeypatch):
+    real, written = os.fsync, []
+
+    def fills_up(handle):
+        written.append(handle)
+        if len(written) > 12:
+            raise OSError(28, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fills_up)
+        code, _, err = command()
+    assert code == 2
+    assert "the disk is full" in " ".join(err.split())
+    assert not (tmp_path / "run" / "release").exists()
+    assert command()[0] == 0
+
+
+def test_ctrl_c_keeps_what_is_finished(tables, tmp_path):
+    command = [
+        *(sys.executable, "-c", "from quorate.cli import main; main()", "train", "--out", tmp_path / "run", *FAST),
+        *("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill"),
+        *("--teacher", "random-forest(n_estimators=60)"),
+    ]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    teachers = tmp_path / "run" / "private" / "teachers"
+    deadline = time.monotonic() + 120
+    while len(list(teachers.glob("teacher-*.bin"))) < 2 and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "the same command goes on from there" in " ".join(err.split())
+    assert "Traceback" not in err
+    kept = {path.name: path.stat().st_mtime_ns for path in teachers.glob("teacher-*.bin")}
+    assert 2 <= len(kept) < 20
+    subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=300)
+    assert {name: (teachers / name).stat().st_mtime_ns for name in kept} == kept
+    assert (tmp_path / "run" / "release" / "statement.json").exists()
+
+
+def test_help_is_enough_to_get_going(monkeypatch, capsys):
+    code, out, _ = quorate(monkeypatch, capsys, "train", "--help")
+    assert code == 0
+    for word in ("--private", "--public", "--target", "--epsilon", "--by", "resumes"):
+        assert word in out

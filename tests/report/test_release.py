@@ -1,0 +1,178 @@
+"""What leaves: complete, covered, loadable, and nothing private in it."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import make_blobs
+
+from quorate.accounting.epsilons import WorstCase
+from quorate.checks import InvalidInput
+from quorate.report.plots import budget_shares, picture
+from quorate.report.release import publish
+from quorate.report.statement import read_statement, write_statement
+from quorate.report.table import run_table
+from quorate.run.pipeline import Recipe, run
+from quorate.run.plan import Request
+from quorate.run.task import Task
+
+SECRET = 123456.789
+NOISE = {"threshold": 18.0, "sigma1": 15.0, "sigma2": 5.0}
+
+
+def make_task() -> Task:
+    X, y = make_blobs(920, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+    frame = pd.DataFrame({"age": X[:, 0], "weight": X[:, 1]})
+    frame.loc[3, "age"] = SECRET
+    return Task(
+        X=frame[:600],
+        y=y[:600].astype(np.int64),
+        classes=("left", "right", "top"),
+        X_public=frame[600:720].reset_index(drop=True),
+        X_test=frame[720:].reset_index(drop=True),
+        y_test=y[720:].astype(np.int64),
+        fingerprints={"private": "deadbeefdeadbeef"},
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("release") / "run"
+    request = Request(teachers=30, parameters=dict(NOISE), queries=100, max_answers=60)
+    outcome = run(folder, make_task(), Recipe(request=request, n_jobs=1))
+    return outcome, publish(outcome)
+
+
+def test_the_release_is_complete(finished):
+    _, release = finished
+    assert {path.name for path in release.iterdir()} == {
+        "statement.json",
+        "model_card.md",
+        "labels.csv",
+        "student.json",
+        "student.skops",
+    }
+
+
+def test_the_statement_says_what_the_plan_promised(finished):
+    outcome, release = finished
+    told = read_statement(release)
+    assert told == json.loads(json.dumps(outcome.statement.as_dict()))
+    assert told["guarantee"]["epsilon"] >= outcome.plan.bound.epsilon
+    assert told["guarantee"]["delta"] == outcome.plan.delta
+    (round_,) = told["rounds"]
+    assert round_["mechanism"] == "confident-gnmax"
+    assert round_["parameters"] == NOISE
+    assert (round_["queries"], round_["max_answers"]) == (100, 60)
+    assert told["unit_of_privacy"] == "record"
+
+
+def test_the_labels_are_the_answers(finished):
+    outcome, release = finished
+    with open(release / "labels.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["row"]) for row in rows] == outcome.queries.tolist()
+    names = [*outcome.classes, ""]
+    assert [row["label"] for row in rows] == [names[label] for label in outcome.answers.labels]
+    assert sum(bool(row["label"]) for row in rows) == outcome.statement.answered <= 60
+
+
+def test_nothing_private_is_in_the_release(finished):
+    outcome, release = finished
+    content = b"".join(path.read_bytes() for path in release.iterdir() if path.suffix != ".skops")
+    local = json.loads((outcome.folder / "private" / "local_cost.json").read_text())
+    told = content.decode()
+    assert str(local["epsilon"])[:7] not in told
+    assert str(SECRET) not in told
+    assert "deadbeef" not in told
+    assert "600" not in told  # the number of private rows
+    assert f"{outcome.accuracy:.2%}" not in told  # measured on rows that nobody called public
+    assert not [path for path in release.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib", ".npy")]
+
+
+def test_the_card_answers_the_questions(finished):
+    _, release = finished
+    card = (release / "model_card.md").read_text()
+    told = read_statement(release)
+    assert f"({told['guarantee']['epsilon']:.10g}, 1e-05)-differentially private" in card
+    for question in ("unit of privacy", "neighbours", "trusted", "noise come from", "tuned, and on what", "composed"):
+        assert question in card
+    for item in told["not_covered"]:
+        assert item in card
+    assert "student.skops" in card
+
+
+def test_the_card_loads_the_student_in_a_fresh_process(finished):
+    outcome, release = finished
+    code = re.search(r"```python\n(.*?)```", (release / "model_card.md").read_text(), re.S)[1]
+    rows = outcome.student  # what the run itself would say
+    X = pd.DataFrame({"age": [0.0, 6.0, 0.0], "weight": [0.0, 0.0, 6.0]})
+    script = (
+        "import pandas as pd\nX = pd.DataFrame({'age': [0.0, 6.0, 0.0], 'weight': [0.0, 0.0, 6.0]})\n"
+        f"{code}\nprint(*labels)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=release, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == rows.predict(X).tolist() == ["left", "right", "top"]
+
+
+def test_a_release_is_written_once(finished):
+    outcome, release = finished
+    before = {path.name: path.stat().st_mtime_ns for path in release.iterdir()}
+    assert publish(outcome, publish_accuracy=True) == release
+    assert {path.name: path.stat().st_mtime_ns for path in release.iterdir()} == before
+
+
+def test_an_interrupted_release_is_written_anew(tmp_path):
+    request = Request(teachers=30, parameters=dict(NOISE), queries=40)
+    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    (tmp_path / "run" / "release.partial").mkdir()
+    (tmp_path / "run" / "release.partial" / "student.skops").write_text("half")
+    release = publish(outcome, publish_accuracy=True)
+    assert (release / "student.skops").stat().st_size > 1000
+    assert not (tmp_path / "run" / "release.partial").exists()
+    assert f"{outcome.accuracy:.2%}" in (release / "model_card.md").read_text()
+
+
+def test_a_statement_is_the_only_thing_written_as_one(tmp_path, finished):
+    for other in ({"epsilon": 0.1}, WorstCase(epsilon=0.1, delta=1e-5, basis=""), None):
+        with pytest.raises(InvalidInput, match="states its privacy by a Statement"):
+            write_statement(tmp_path, other)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "quorate-statement/0"}'])
+def test_a_statement_of_another_kind_is_refused(tmp_path, content):
+    (tmp_path / "statement.json").write_text(content)
+    with pytest.raises(InvalidInput, match=r"statement\.json must"):
+        read_statement(tmp_path)
+
+
+def test_without_guarantee_the_card_and_the_table_say_so(tmp_path):
+    request = Request(teachers=30, mechanism="immutable", queries=40)
+    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    release = publish(outcome)
+    card = (release / "model_card.md").read_text()
+    assert "**This is not differentially private, because" in card
+    assert "-differentially private for every" not in card
+    assert "Claimed by the authors of immutable, and not true" in card
+    assert read_statement(release)["guarantee"] is None
+    cells = [cell for column in run_table(outcome, release=release).columns for cell in column.cells]
+    assert any("NONE" in str(cell) for cell in cells)
+
+
+def test_the_picture_adds_up_and_stays_private(finished):
+    outcome, _ = finished
+    shares = budget_shares(outcome)
+    assert sum(share for _, share, _ in shares) == pytest.approx(1)
+    check = 100 / 15.0**2
+    answers = 2 * 60 / 5.0**2
+    assert shares[0][1] == pytest.approx(check / (check + answers))
+    path = picture(outcome)
+    assert path.parent.name == "private"
+    assert path.read_bytes()[:4] == b"\x89PNG"
+    assert path.stat().st_mode & 0o077 == 0

@@ -1,0 +1,141 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import quorate as qr
+from quorate.checks import InvalidInput
+from quorate.mechanisms import GNMax
+
+X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
+PRIVATE, PUBLIC = slice(0, 600), slice(600, 700)
+
+
+NOISE = qr.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
+
+
+def fitted(**options):
+    y = np.array(["left", "right", "top"])[Y]
+    model = qr.PATEClassifier(**{"n_teachers": 30, "mechanism": NOISE, "n_queries": 60, "random_state": 0, **options})
+    return model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC]), y
+
+
+class WithPublicRows(qr.PATEClassifier):
+    """scikit-learn's checks call fit(X, y); the public rows that PATE needs beside them are those rows here."""
+
+    def fit(self, X, y):
+        return super().fit(X, y, X_public=X)
+
+
+# One loud-free teacher: the checks ask for repeatable predictions, and noise is never repeatable.
+@parametrize_with_checks(
+    [WithPublicRows(n_teachers=1, mechanism=GNMax(sigma2=1e-3), partition="random", queries="all", random_state=0)],
+    expected_failed_checks=lambda estimator: {},
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_and_says_what_it_costs():
+    model, y = fitted(mechanism="confident-gnmax", epsilon=4.0, n_queries=None)
+    assert model.score(X[PUBLIC], y[PUBLIC]) > 0.9
+    assert model.statement_.guarantee.epsilon <= 4
+    assert model.statement_.private
+    assert model.classes_.tolist() == ["left", "right", "top"]
+    np.testing.assert_allclose(model.predict_proba(X[PUBLIC]).sum(axis=1), 1, rtol=1e-6)
+    assert model.votes_.queries == len(model.queries_) == len(model.answers_)
+
+
+def test_what_may_leave_holds_nothing_private():
+    model, _ = fitted()
+    import pickle
+
+    told = pickle.dumps(model.released_)
+    assert b"PATEClassifier" not in told
+    assert X[PRIVATE][:1].tobytes() not in told
+    np.testing.assert_array_equal(model.released_.predict(X[PUBLIC]), model.predict(X[PUBLIC]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"teacher": DecisionTreeClassifier(max_depth=3)},
+        {"teacher": "naive-bayes"},
+        {"student": SVC()},
+        {"student": "self-training"},
+        {"student": "label-spreading"},
+        {"mechanism": "gnmax", "epsilon": 4.0},
+        {"mechanism": "interactive-gnmax", "epsilon": 6.0},
+        {"mechanism": qr.LNMax(gamma=0.5)},
+        {"smooth": True},
+        {"queries": "random"},
+        {"classes": ["left", "right", "top", "unseen"]},
+    ],
+)
+def test_its_parts_can_be_chosen(options):
+    model, y = fitted(**options)
+    assert model.score(X[PUBLIC], y[PUBLIC]) > 0.85
+    assert model.predict_proba(X[PUBLIC]).shape == (100, len(model.classes_))
+
+
+def test_a_mechanism_with_its_noise_is_used_as_it_is():
+    model = qr.PATEClassifier(n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
+    model.fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC])
+    assert model.mechanism_ == GNMax(sigma2=7.5)
+
+
+def test_users_are_protected_together():
+    users = np.arange(600) // 5
+    model = qr.PATEClassifier(n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
+        X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC], users=users
+    )
+    assert model.statement_.unit == "user"
+
+
+def test_frames_with_text_work():
+    frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "side": np.where(X[:, 0] > 3, "east", "west")})
+    model = qr.PATEClassifier(n_teachers=30, mechanism=NOISE, random_state=0)
+    model.fit(frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC])
+    assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
+
+
+def test_ordinary_noise_is_repeatable_and_marked():
+    said = [fitted(noise=np.random.default_rng(3))[0] for _ in range(2)]
+    np.testing.assert_array_equal(said[0].answers_, said[1].answers_)
+    assert said[0].statement_.guarantee is None
+
+
+def test_the_random_state_never_seeds_noise():
+    loud = {"mechanism": GNMax(sigma2=60.0), "n_queries": 100}
+    said = [clone(fitted()[0]).set_params(**loud).fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC]) for _ in range(2)]
+    np.testing.assert_array_equal(said[0].votes_.counts, said[1].votes_.counts)
+    assert (said[0].answers_ != said[1].answers_).any()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_teachers": 601}, "teachers must be at most 600"),
+        ({"delta": 0.01}, "delta must be below 1 divided by"),
+        ({"partition": "alphabetical"}, "partition must be"),
+        ({"classes": ["left", "right"]}, "label 'top', which is not among the classes"),
+        ({"mechanism": "best"}, "--mechanism must be one of"),
+        ({"epsilon": -1.0}, "epsilon must be"),
+        ({"n_queries": 101}, "queries must be at most 100"),
+        ({"teacher": "oracle"}, "no estimator 'oracle'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(options, sentence):
+    y = np.array(["left", "right", "top"])[Y]
+    model = qr.PATEClassifier(**{"n_teachers": 30, "epsilon": 4.0, **options})
+    with pytest.raises(InvalidInput, match=sentence):
+        model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
+
+
+def test_without_public_rows_it_says_so():
+    with pytest.raises(InvalidInput, match=r"X_public must be given: .* private rows cannot stand in for them"):
+        qr.PATEClassifier().fit(X, Y)
