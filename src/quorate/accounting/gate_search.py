@@ -82,7 +82,7 @@ class GateSearch:
 
         def epsilon(logs: FloatArray) -> float:
             """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
-            kappa, s = math.exp(logs[0]), math.exp(logs[1])
+            kappa, s = _within_reach(logs)
             b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
             log_pi = log_ndtr(-_PHI)
             apart = log_pi - log_ndtr(-_PHI - 1 / s)
@@ -90,7 +90,14 @@ class GateSearch:
             return float(np.max(r + apart + (log_pi + log_factor) / (a - 1)))
 
         result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
-        return Shape(epsilon=float(result.fun), order=a, kappa=math.exp(result.x[0]), s=math.exp(result.x[1]))
+        kappa, s = _within_reach(result.x)
+        return Shape(epsilon=float(result.fun), order=a, kappa=kappa, s=s)
+
+
+def _within_reach(logs: FloatArray) -> tuple[float, float]:
+    """(kappa, s) of their logarithms: where votes cost next to nothing the search drifts, and must not overflow."""
+    kappa, s = np.exp(np.clip(logs, -20.0, 20.0))
+    return float(kappa), float(s)
 
 
 def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
