@@ -25,7 +25,7 @@ from quorate.public.tables import TableFeatures
 
 DELTA = 1e-5
 TEACHERS = 250
-TEACHER, STUDENT, QUERIES = "logistic(C=10.0)", "logistic", 400
+TEACHER, STUDENT, QUERIES = "head:logistic(penalty=0.1)", "logistic", 400
 
 
 def without_privacy(data, seed: int) -> dict[str, float]:
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=None)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.5, 1.0, 2.0])
+    parser.add_argument("--epsilons", type=float, nargs="*", default=[0.5, 1.0, 2.0])
     parser.add_argument("--paper", action="store_true", help="the setting of the 2018 paper as well")
     options = parser.parse_args()
     ours = {
