@@ -124,7 +124,7 @@ def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
     [
         ([], {"private": None}, "--private must be given"),
         ([], {"target": None}, "--target must be given"),
-        ([], {"private": "missing.csv"}, "There is no file missing.csv"),
+        ([], {"private": "missing.csv"}, "There is no file"),
         ([], {"target": "income"}, "target column 'income' is not in"),
         ([], {"by": "user"}, "column of users 'user' is not in"),
         (["--delta", "0.1"], {}, "delta must be below 1 divided by the number of records"),

@@ -28,7 +28,10 @@ def main() -> None:
     except InvalidInput as error:
         errors.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:
+        # Typer turns Ctrl-C into this exit status, without a word.
+        if isinstance(stop, SystemExit) and stop.code != 130:
+            raise
         errors.print("Interrupted: what was finished is kept; the same command goes on from there.")
         sys.exit(130)
     except BrokenPipeError:
