@@ -16,6 +16,8 @@ from quorate.accounting.normal_tail import compiled, log1mexp, log1p_sum, log_nd
 from quorate.checks import InvalidInput, finite, positive
 from quorate.mechanisms.base import FloatArray
 
+ROOT_2 = math.sqrt(2)
+
 
 def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
     """Natural log of a bound on P[argmax_j (n_j + N(0, sigma^2)) is not the plurality], shape (queries,).
@@ -123,7 +125,7 @@ def _improves(log_q: float, sigma: float, order: float) -> bool:
 @compiled
 def _log_q(counts: FloatArray, sigma: float) -> FloatArray:
     queries, classes = counts.shape
-    scale = 1 / (math.sqrt(2) * sigma)
+    scale = 1 / (2 * sigma)
     most = math.log1p(-1 / classes)
     result = np.empty(queries)
     for i in range(queries):
@@ -133,12 +135,19 @@ def _log_q(counts: FloatArray, sigma: float) -> FloatArray:
         for j in range(classes):
             if j != winner:
                 second = max(second, row[j])
-        # The runner-up's term is the largest: the others are summed relative to it.
-        lead = log_ndtr((second - row[winner]) * scale)
         total = 0.0
         for j in range(classes):
             if j != winner:
-                total += math.exp(log_ndtr((row[j] - row[winner]) * scale) - lead)
+                total += math.erfc((row[winner] - row[j]) * scale)
+        if total > 1e-280:
+            result[i] = min(math.log(0.5 * total), most)
+            continue
+        # The terms underflow: they are summed relative to the runner-up's, the largest.
+        lead = log_ndtr((second - row[winner]) * ROOT_2 * scale)
+        total = 0.0
+        for j in range(classes):
+            if j != winner:
+                total += math.exp(log_ndtr((row[j] - row[winner]) * ROOT_2 * scale) - lead)
         result[i] = min(lead + math.log(total), most)
     return result
 
