@@ -27,6 +27,7 @@ def calibrate(
     max_answers: int | None = None,
     teachers: int | None = None,
     classes: int | None = None,
+    abstentions: bool = False,
 ) -> Mechanism:
     """The mechanism with all its noise scaled by one factor, as little as keeps the worst case within `epsilon`.
 
@@ -55,19 +56,25 @@ def calibrate(
 
     def cost(candidate: Mechanism, count: int = queries) -> float:
         return worst_case(
-            candidate, queries=count, delta=delta, max_answers=max_answers, teachers=teachers, classes=classes
+            candidate,
+            queries=count,
+            delta=delta,
+            max_answers=max_answers,
+            teachers=teachers,
+            classes=classes,
+            abstentions=abstentions,
         ).epsilon
 
     low = high = 1.0
-    under = over = cost(_scaled(mechanism, 1.0))
+    under = over = cost(scaled(mechanism, 1.0))
     while under > epsilon:
         low, over, high = high, under, high * 4
-        under = cost(_scaled(mechanism, high))
+        under = cost(scaled(mechanism, high))
         if high > 1e9:
             raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
     while over <= epsilon:
         low, high, under = low / 4, low, over
-        over = cost(_scaled(mechanism, low))
+        over = cost(scaled(mechanism, low))
         if low < 1e-9:
             raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
     # Epsilon is nearly a power of the noise: false position in logarithms, with a bisection where it stalls.
@@ -79,22 +86,22 @@ def calibrate(
         aim = low * (high / low) ** min(max(share, 0.0), 1.0)
         middle = min(max(aim * (1 + _TIGHT / 2), low * (1 + _TIGHT / 2)), high / (1 + _TIGHT / 2))
         before = high / low
-        found = cost(_scaled(mechanism, middle))
+        found = cost(scaled(mechanism, middle))
         low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
         if high / low > 1 + _TIGHT and found <= epsilon and not stalled:
             # One step below the last success usually closes the bracket.
             middle = max(middle / (1 + 0.9 * _TIGHT), low * (1 + _TIGHT / 4))
-            found = cost(_scaled(mechanism, middle))
+            found = cost(scaled(mechanism, middle))
             low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
         stalled = not stalled and high / low > math.sqrt(before)
-    result = _scaled(mechanism, high)
-    if teachers is not None and _vote_noise(result) > teachers:
+    result = scaled(mechanism, high)
+    if teachers is not None and vote_noise(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
-    loudest = _scaled(mechanism, teachers / _vote_noise(mechanism) / (1 + 1e-4))
+    loudest = scaled(mechanism, teachers / vote_noise(mechanism) / (1 + 1e-4))
     few, many = 0, queries
     while many - few > 1:
         middle = (few + many) // 2
@@ -104,7 +111,7 @@ def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries:
         nearest.append(f"{few} queries at epsilon {epsilon:g}")
     raise InvalidInput(
         f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs vote noise of standard "
-        f"deviation {_vote_noise(result):.4g} for {teachers} teachers; the nearest reachable settings are "
+        f"deviation {vote_noise(result):.4g} for {teachers} teachers; the nearest reachable settings are "
         f"{' or '.join(nearest)}, or more teachers."
     )
 
@@ -115,7 +122,8 @@ def _noise(mechanism: Mechanism) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+    """The mechanism with its noise scaled by `factor`, rounded towards more noise."""
     changes = {
         name: _up(value * factor, _DIGITS) if NOISE_FIELDS[name] > 0 else _down(value / factor, _DIGITS)
         for name, value in _noise(mechanism).items()
@@ -123,7 +131,7 @@ def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
     return dataclasses.replace(cast(Any, mechanism), **changes)
 
 
-def _vote_noise(mechanism: Mechanism) -> float:
+def vote_noise(mechanism: Mechanism) -> float:
     """Standard deviation of the noise on one count, in votes."""
     noise = _noise(mechanism)
     if "sigma2" in noise:

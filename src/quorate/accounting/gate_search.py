@@ -84,6 +84,8 @@ class GateSearch:
             """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
             kappa, s = _within_reach(logs)
             b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
+            if not b < highest:
+                return 1e3 + logs[0] ** 2 + logs[1] ** 2  # a curve that is flat gates nothing: back to where it is not
             log_pi = log_ndtr(-_PHI)
             apart = log_pi - log_ndtr(-_PHI - 1 / s)
             r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
