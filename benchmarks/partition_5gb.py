@@ -94,6 +94,9 @@ def main() -> None:
     parser.add_argument("--folder", default=None, help="where the files go for a while; default: a temporary folder")
     parser.add_argument("--by", nargs="+", default=["record", "person"])
     parser.add_argument("--part", nargs="+", default=["whole", "tenth"], help="the whole file, a tenth of it, or both")
+    parser.add_argument(
+        "--file", default=None, help="a file that `--step make FILE ROWS` wrote, to be used for the whole"
+    )
     parser.add_argument("--step", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if options.step:
@@ -104,7 +107,8 @@ def main() -> None:
         print("| way | unit | rows | file GB | seconds | rows/s | peak GiB |\n|---|---|---|---|---|---|---|")
         for by in options.by:
             if "whole" in options.part:
-                whole = compare(home, options.rows, by, options.memory, ways=("quorate",))["quorate"]
+                ways = ("quorate",)
+                whole = compare(home, options.rows, by, options.memory, ways=ways, file=options.file)["quorate"]
             if "tenth" in options.part:
                 rows = compare(home, options.rows // 10, by, options.memory, ways=("quorate", "pandas"))
                 ours, plain = rows["quorate"], rows["pandas"]
@@ -118,10 +122,12 @@ def main() -> None:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def compare(home: Path, rows: int, by: str, memory: str, *, ways: tuple[str, ...]) -> dict:
-    """Make a file of `rows` rows, partition it each way, print a line for each."""
-    file, shards = str(home / "table.parquet"), home / "shards"
-    made = measured("make", file, str(rows))
+def compare(home: Path, rows: int, by: str, memory: str, *, ways: tuple[str, ...], file: str | None = None) -> dict:
+    """Make a file of `rows` rows unless one is given, partition it each way, print a line for each."""
+    shards = home / "shards"
+    if file is None:
+        file = str(home / "table.parquet")
+        measured("make", file, str(rows))
     results = {}
     for way in ways:
         if way == "pandas":
@@ -130,7 +136,7 @@ def compare(home: Path, rows: int, by: str, memory: str, *, ways: tuple[str, ...
         row = results[way] = measured(*step)
         shutil.rmtree(shards, ignore_errors=True)
         print(
-            f"| {way} | {by} | {row['rows']:,} | {made['bytes'] / 1e9:.2f} | {row['seconds']:.0f} | "
+            f"| {way} | {by} | {row['rows']:,} | {os.path.getsize(file) / 1e9:.2f} | {row['seconds']:.0f} | "
             f"{row['rows'] / row['seconds']:,.0f} | {row['peak'] / 2**30:.2f} |",
             flush=True,
         )
