@@ -9,6 +9,7 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import maximum_filter1d
 
 from quorate.accounting.label_sensitivity import (
     LabelSensitivity,
@@ -108,7 +109,8 @@ class _Summed:
             part = slice(start, start + chunk)
             total += self.weights[part] @ at_distances(self.rows[part], self.law, distances)
         if self.of_counts is not None:
-            total += self.how_many @ _spread(self.of_counts, self.tops, int(distances.max()) + 1)[:, distances]
+            within = [maximum_filter1d(self.of_counts, 2 * int(d) + 1, mode="constant") for d in distances]
+            total += np.array(within)[:, self.tops] @ self.how_many
         return total
 
 
