@@ -126,3 +126,28 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
     student = GraphStudent(neighbours=5, random_state=0)
     student.graph_ = plain.graph_
     assert type(student._fresh(bars)).__name__ == "TorchClassifier"
+
+
+def test_a_graph_student_is_exported_and_read_back(tmp_path):
+    from quorate.students.export import export_student, load_student
+
+    X, labels, _, X_new, _ = moons()
+    for student in students(X):
+        fitted = student.fit(X, labels)
+        export_student(fitted, tmp_path / type(student).__name__)
+        assert np.array_equal(load_student(tmp_path / type(student).__name__).predict(X_new), fitted.predict(X_new))
+        assert not hasattr(fitted, "exported_network")
+
+
+def test_its_network_is_exported_as_a_network(tmp_path):
+    pytest.importorskip("torch")
+    from quorate.networks.classifier import TorchClassifier
+    from quorate.students.export import export_student, load_student
+
+    X, labels, _, X_new, _ = moons()
+    X, X_new = X.astype(np.float32), X_new.astype(np.float32)
+    network = GraphStudent(TorchClassifier("mlp", steps=60), representation="raw", rounds=1, random_state=0)
+    network.fit(X, labels)
+    written = export_student(network, tmp_path)
+    assert written["format"] == "safetensors"
+    assert (load_student(tmp_path).predict(X_new) == network.predict(X_new)).mean() > 0.99

@@ -44,6 +44,12 @@ class Representation:
             raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
         return made
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"transformer": self._transformer, "features": self._features}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._transformer, self._features = state["transformer"], state["features"]
+
     def __repr__(self) -> str:
         return f"Representation(features={self._features})"
 
@@ -57,9 +63,9 @@ def learn_representation(
     """Learn a representation from public rows.
 
     transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
-        gradients, PCA: grey images), "table" (one-hot and standardized columns), "pca", "auto" (by the shape of the
-        data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation mode) or any function from rows to
-        features.
+        gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "table" (one-hot
+        and standardized columns), "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a
+        `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.
 
@@ -123,10 +129,17 @@ def _named(name: str, X_public: Any) -> Any:
         "table": TableFeatures,
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
+        "contrastive": _contrastive,
     }
     if name not in named:
         raise InvalidInput(f"representation must be auto, {', '.join(named)} or a transformer, got {name!r}.")
     return named[name]()
+
+
+def _contrastive() -> Any:
+    from quorate.public.contrastive import ContrastiveEncoder
+
+    return ContrastiveEncoder(verbose=1)
 
 
 def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:

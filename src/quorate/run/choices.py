@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import numpy as np
+
 from quorate.checks import InvalidInput
+from quorate.students.graph_model import GraphStudent
 from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.students.self_training import SelfTrainingStudent
 from quorate.students.sklearn_student import SklearnStudent
@@ -50,13 +53,16 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too),
-    `label-spreading`, a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME (learns
-    from the answers alone), or an estimator; one of quorate.students is taken as it is.
+    `label-spreading`, `graph` (spreads the answers over the public graph, then trains on the surest; for images a
+    network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's
+    NAME (learns from the answers alone), or an estimator; one of quorate.students is taken as it is.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
             return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
+        if kind == "graph":
+            return GraphStudent(random_state=seed)
         if kind == "label-spreading":
             return LabelSpreadingStudent("raw", random_state=seed)
         made = _named(choice)
@@ -72,9 +78,10 @@ def _is_student(estimator: Any) -> bool:
     return type(estimator).__module__.startswith("quorate.students")
 
 
-def takes_rows(student: Any) -> bool:
-    """Whether a student learns from the public rows themselves (networks do), not from their features."""
-    return bool(getattr(student, "takes_rows", hasattr(student, "exported_network")))
+def takes_rows(student: Any, X_public: Any) -> bool:
+    """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
+    images = not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
+    return bool(getattr(student, "takes_rows", images and hasattr(student, "exported_network")))
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from quorate.checks import InvalidInput, whole
@@ -31,6 +32,9 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
     Source: Iscen et al. 2019 (label propagation for pseudo-labels), without training inside the loop.
     """
+
+    takes_rows = True
+    """Learns from the public rows themselves: it makes its own features."""
 
     def __init__(
         self,
@@ -80,6 +84,16 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    @available_if(lambda self: hasattr(getattr(self, "model_", None), "exported_network"))
+    def exported_network(self) -> Any:
+        """The network that was learned, as one module from inputs to probabilities; only where it is one."""
+        return self.model_.exported_network()
+
+    @property
+    def shape_(self) -> Any:
+        """The shape of one input, where a network was learned."""
+        return getattr(self, "model_", None).shape_
 
     def _lesson(self, beliefs: Any, labels: Any, keep: float) -> tuple[Any, Any]:
         """(rows, positions of their classes) to learn from; the labelled rows of a class that would be lost join."""
