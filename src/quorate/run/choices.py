@@ -54,8 +54,8 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too),
     `label-spreading`, `graph` (spreads the answers over the public graph, then trains on the surest; for images a
-    network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's
-    NAME (learns from the answers alone), or an estimator; one of quorate.students is taken as it is.
+    network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any
+    estimator's NAME (learns from the answers alone), or an estimator; one of quorate.students is taken as it is.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")

@@ -65,7 +65,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         labels = np.repeat(said, len(means))
         weight = weights[:, said].T.ravel()
         spoken = weight > 0
-        # A penalty in proportion to the noise keeps the classifier from learning it; the factor did best in simulations.
+        # A penalty in proportion to the noise keeps the classifier from learning it; 0.3 did best in simulations.
         fresh = LogisticRegression(C=0.3 / sigma2, max_iter=1000) if self.estimator is None else clone(self.estimator)
         self.estimator_ = seeded(fresh, self.random_state).fit(
             examples[spoken], labels[spoken], sample_weight=weight[spoken]
