@@ -30,6 +30,12 @@ def test_written_files_are_private_and_complete(tmp_path) -> None:
     ]
 
 
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    assert stat.S_IMODE(private_folder(shared).stat().st_mode) == 0o755
+
+
 def test_a_full_disk_leaves_the_old_file(tmp_path) -> None:
     target = tmp_path / "x"
     write_atomically(target, b"old")

@@ -22,12 +22,14 @@ class CannotWrite(InvalidInput):
 def private_folder(path: str | os.PathLike[str]) -> Path:
     """The folder `path`, created where it is missing, open to its owner alone (mode 0700).
 
+    A folder that is already there keeps its mode: it may be one that others share (files in it are still private).
     Raises `CannotWrite` where it cannot be made, such as on a full or read-only disk.
     """
     folder = Path(path)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
+        if not folder.is_dir():
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
     except OSError as error:
         raise cannot_write(folder, error) from error
     return folder

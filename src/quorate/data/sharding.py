@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
-from quorate.data.files import cannot_write, private_folder, sync_folder
+from quorate.data.files import cannot_write, private_folder, sync_folder, writing
 from quorate.data.partition import describe_columns, identity_sql, quoted, teacher_sql
 from quorate.data.sources import Table, literal, open_table, parquet_relation, unreadable
 
@@ -95,7 +95,8 @@ def partition_table(
     target = Path(folder)
     if target.is_dir():
         return ShardFolder.open(target, n_teachers)
-    private_folder(target.parent)
+    with writing(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f"{target.name}.part")
     spill = target.with_name(f"{target.name}.spill")
     _remove(aside, spill)

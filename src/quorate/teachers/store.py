@@ -30,7 +30,8 @@ class TeacherStore:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = private_folder(path)
-        sweep(self.path)
+        for folder in (self.path, *self.path.glob("predictions-*")):
+            sweep(folder)
 
     def __repr__(self) -> str:
         return f"TeacherStore({str(self.path)!r})"
