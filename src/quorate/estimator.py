@@ -141,7 +141,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             self.teachers_, view, self.queries_, classes=plan.classes, smooth=self.smooth, progress=False
         )
         student = make_student(default_student(view.name) if _is_auto(self.student) else self.student, seed=seed)
-        raw = takes_rows(student)
+        raw = takes_rows(student, task.X_public)
         X_student = task.X_public if raw else view.public
         answers = meet(
             plan,

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 from quorate.checks import InvalidInput
-from quorate.students.export import export_student, load_student
+from quorate.students.export import NamedNetwork, export_student, load_student
 
 # Runs the three lines of the manifest where quorate cannot be imported.
 FRESH = """
@@ -110,6 +110,21 @@ def test_network_student_predicts_the_same(tmp_path, digits, network, format, wr
     if written != "skops":
         # A skops file of a network holds a class of quorate; the other formats need none of it.
         assert in_fresh_process(tmp_path, images) == student.predict(images).tolist()
+
+
+def test_a_network_leaves_under_its_labels(tmp_path, digits):
+    pytest.importorskip("torch")
+    from quorate.networks import TorchClassifier
+
+    X, y = digits
+    network = TorchClassifier("mlp", steps=60, random_state=0).fit(X, y)
+    names = [f"digit {k}" for k in range(10)]
+    named = NamedNetwork(network, names)
+    wanted = [names[k] for k in network.predict(X)]
+    assert named.predict(X).tolist() == wanted
+    assert export_student(named, tmp_path)["classes"] == names
+    assert load_student(tmp_path).predict(X).tolist() == wanted
+    assert in_fresh_process(tmp_path, X) == wanted
 
 
 def test_nothing_in_the_folder_is_a_pickle(tmp_path, digits):

@@ -50,7 +50,10 @@ def _square(array: NDArray[Any], name: str) -> NDArray[Any]:
         side = round((array.shape[1] / channels) ** 0.5)
         if side * side * channels == array.shape[1]:
             return array.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
-    raise InvalidInput(f"{name} must have the shape (rows, height, width), got flat rows of {array.shape[1]}.")
+    raise InvalidInput(
+        f"{name} must hold images for this network, shape (rows, height, width), got flat rows of {array.shape[1]}; "
+        "where they are features, choose another network or the representation 'raw'."
+    )
 
 
 def moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from quorate.data.files import sync_folder, write_atomically, writing
 from quorate.mechanisms import NO_ANSWER
@@ -14,7 +15,7 @@ from quorate.report.model_card import model_card
 from quorate.report.statement import write_statement
 from quorate.run.folder import RunFolder
 from quorate.run.pipeline import Outcome
-from quorate.students.export import export_student
+from quorate.students.export import NamedNetwork, export_student
 
 _PUBLIC = 0o644
 
@@ -63,7 +64,8 @@ def labels_csv(outcome: Outcome) -> str:
     return text.getvalue()
 
 
-def _leaving(student: object) -> object:
-    # A network brings its own format; what it was wrapped in would need pickle.
+def _leaving(student: Any) -> Any:
+    # A network that reads raw rows brings its own format; with features before it, it needs them.
     inner = getattr(student, "student", None)
-    return inner if callable(getattr(inner, "exported_network", None)) else student
+    alone = getattr(student, "transformer", None) is None and callable(getattr(inner, "exported_network", None))
+    return NamedNetwork(inner, student.classes_) if alone else student

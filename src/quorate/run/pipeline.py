@@ -107,14 +107,14 @@ def run(
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
         noise = NoiseLog(home.private / "noise")
-        if home.release.exists() and not noise.has("round-1"):
+        if home.release.exists() and not (noise.has("round-1") or noise.has("gate-1")):
             raise InvalidInput(
                 f"{home.release} exists, but the noise log in {noise.folder} is gone: drawing again would cost privacy "
                 "twice; restore the log or start a new run in a new folder."
             )
         chosen = default_student(view.name) if recipe.student == AUTO else recipe.student
         unfitted = make_student(chosen, seed=recipe.seed)
-        raw = takes_rows(unfitted)
+        raw = takes_rows(unfitted, task.X_public)
         X_student = task.X_public if raw else view.public
         answers = meet(
             plan,
@@ -163,6 +163,8 @@ def _asked(recipe: Recipe) -> dict[str, Any]:
         "max_answers": request.max_answers,
         "epsilon": request.epsilon,
         "delta": request.delta,
+        "guarantee": request.guarantee,
+        "agreement": request.agreement,
         "seed": recipe.seed,
     }
     plain = (str, int, float)

@@ -82,6 +82,23 @@ def load_student(folder: str | os.PathLike[str], *, trusted: Iterable[str] = ())
     return NetworkStudent(source, manifest, classes)
 
 
+class NamedNetwork:
+    """A network student under the labels that its class numbers stand for, to be exported.
+
+    labels: the label of each column of its probabilities, (classes,).
+    """
+
+    def __init__(self, network: Any, labels: Any) -> None:
+        self._network = network
+        self.classes_ = np.asarray(labels)
+        self.shape_ = network.shape_
+        self.exported_network = network.exported_network
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest label of every row."""
+        return self.classes_[self._network.predict_proba(X).argmax(axis=1)]
+
+
 def _replace(path: Path, data: bytes) -> None:
     # A reader sees the whole file or none of it.
     partial = path.with_name(path.name + ".partial")

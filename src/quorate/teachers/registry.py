@@ -29,6 +29,12 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
     "lenet": ("quorate.teachers.torch_ensemble.TorchEnsemble", {"network": "lenet"}),
     "resnet": ("quorate.teachers.torch_ensemble.TorchEnsemble", {"network": "resnet"}),
     "network": ("quorate.teachers.torch_ensemble.TorchEnsemble", {}),
+    # Students: they take -1 as unlabelled.
+    "cnn": ("quorate.students.supervised.SupervisedNetwork", {}),
+    "self-training-cnn": ("quorate.students.self_training_network.SelfTrainingNetwork", {}),
+    "vat": ("quorate.students.virtual_adversarial.VirtualAdversarial", {}),
+    "gan": ("quorate.students.semi_supervised_gan.SemiSupervisedGAN", {}),
+    "fixmatch": ("quorate.students.fixmatch.FixMatch", {}),
 }
 
 
