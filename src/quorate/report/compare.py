@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
+from scipy.optimize import brentq
 
 from quorate.accounting.calibrate import NOISE_FIELDS
 from quorate.accounting.curve import Curve
@@ -201,7 +202,8 @@ def _fit(
         found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
         return None if found is None else (found, None)
     if at == "local":
-        return _solved_from_above(shape, epsilon, lambda m: _local(m, votes, delta) or 0.0), None
+        found = _solved_from_above(shape, epsilon, lambda m: _local(m, votes, delta) or 0.0)
+        return None if found is None else (found, None)
     public = cast(PublicVotes, votes)
 
     def gated(mechanism: Mechanism) -> float:
@@ -253,25 +255,30 @@ def _solved(
     return None if math.isinf(high) else _scaled(shape, math.exp(high))
 
 
-def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism:
+def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
     """`shape` with the noise at which `cost`, coming from much noise, first reaches `epsilon`.
 
     A local cost is not monotone: where the votes agree it falls again once the noise is small. Where it never reaches
     `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
     """
-    steps = np.arange(4.0, -3.01, -0.25)
-    quiet = steps[0]
-    for step in steps:
-        if cost(_scaled(shape, math.exp(step))) > epsilon:
-            break
-        quiet = step
-    else:
-        return _scaled(shape, math.exp(quiet))
-    low, high = step, quiet
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost(_scaled(shape, math.exp(middle))) > epsilon else (low, middle)
-    return _scaled(shape, math.exp(high))
+
+    def over(step: float) -> float:
+        found = cost(_scaled(shape, math.exp(step)))
+        return min(math.log(found / epsilon), 10.0) if found > 0 else -1.0
+
+    quiet = 4.0
+    while over(quiet) > 0:
+        quiet += 2.0
+        if quiet > 30:
+            return None
+    while over(quiet - 0.5) <= 0:
+        quiet -= 0.5
+        if quiet <= -3.0:
+            return _scaled(shape, math.exp(quiet))
+    root = float(brentq(over, quiet - 0.5, quiet, xtol=1e-4))
+    while over(root) > 0:
+        root += 1e-4
+    return _scaled(shape, math.exp(root))
 
 
 def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
