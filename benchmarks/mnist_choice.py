@@ -1,4 +1,4 @@
-"""How the graph student's settings were chosen: on glyphs, whose images are drawn from fonts and whose labels are public.
+"""How the graph student's settings were chosen: on glyphs, images drawn from fonts, whose labels are public.
 
     python benchmarks/mnist_choice.py [--seed 0]
 
