@@ -41,6 +41,16 @@ def train(
     delta: Annotated[
         float | None, _OPTION(help="[default: below 1 / number of records]", rich_help_panel=_PRIVACY)
     ] = None,
+    guarantee: Annotated[
+        str | None,
+        _OPTION(
+            help="worst-case, or gate: less noise, and no release where teachers disagree.", rich_help_panel=_PRIVACY
+        ),
+    ] = None,
+    agreement: Annotated[
+        float | None,
+        _OPTION(help="Share of teachers expected to agree, for the gate. [default: 0.85]", rich_help_panel=_PRIVACY),
+    ] = None,
     teachers: Annotated[
         int | None, _OPTION(help="[default: about a hundred records each]", rich_help_panel=_PRIVACY)
     ] = None,
@@ -123,7 +133,7 @@ def read_config(path: Path) -> dict[str, Any]:
 KNOWN = {
     *("private", "public", "target", "by", "test", "names", "classes", "epsilon", "delta", "teachers", "queries"),
     *("max_answers", "mechanism", *MECHANISM_PARAMETERS, "teacher", "student", "representation", "seed"),
-    *("queries_strategy", "smooth", "publish_accuracy"),
+    *("queries_strategy", "smooth", "publish_accuracy", "guarantee", "agreement"),
 }
 
 
@@ -140,12 +150,9 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
 
     asked = {**asked, **{key: str(Path(asked[key]).resolve()) for key in ("private", "public", "test") if key in asked}}
     RunFolder(out).refuse_other_run(asked, {})
+    settings = ("teachers", "mechanism", "queries", "max_answers", "epsilon", "delta", "guarantee", "agreement")
     request = Request(
-        **{
-            key: asked[key]
-            for key in ("teachers", "mechanism", "queries", "max_answers", "epsilon", "delta")
-            if key in asked
-        },
+        **{key: asked[key] for key in settings if key in asked},
         parameters={key: asked[key] for key in MECHANISM_PARAMETERS if key in asked},
     )
     recipe = Recipe(

@@ -103,9 +103,9 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     return Statement(
-        guarantee=plan.bound if claimed else None,
+        guarantee=plan.guarantee if claimed else None,
         not_private=reason,
-        remarks=remarks,
+        remarks=(*remarks, *_gate_remarks(plan, answers)),
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,
@@ -118,8 +118,16 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
     )
 
 
+def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
+    if plan.gate is None:
+        return ()
+    if answers.passed:
+        return ("The gate passed: all queries were put to the mechanism.",)
+    return (f"The gate refused: the first {plan.gate.prefix} queries alone were put to the mechanism.",)
+
+
 def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
-    if plan.claimable and np.isfinite(plan.bound.epsilon):
+    if plan.claimable and np.isfinite(plan.guarantee.epsilon):
         return None, ()
     if plan.claimable:
         return (

@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from quorate.accounting.calibrate import calibrate
-from quorate.accounting.epsilons import WorstCase
+from quorate.accounting.epsilons import Gated, WorstCase
+from quorate.accounting.gate import Gate
+from quorate.accounting.gate_calibrate import choose_guarantee
+from quorate.accounting.simulate import simulate_votes
 from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput, positive, whole
 from quorate.mechanisms import Mechanism
@@ -24,13 +29,19 @@ from quorate.run.defaults import (
 )
 
 INTERACTIVE = "interactive-gnmax"
+WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
+
+
+_GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What a user asks of the privacy side; None: choose for me.
 
-    mechanism: its name on the command line. parameters: by field name. epsilon: the worst case must stay within it.
+    mechanism: its name on the command line. parameters: by field name. epsilon: the guarantee must stay within it.
+    guarantee: "worst-case", or "gate": all answers are released only where a noisy test finds that the teachers agree,
+    planned on simulated votes of which a share `agreement` goes to the winner; the worst case where no gate helps.
     """
 
     teachers: int | None = None
@@ -40,13 +51,16 @@ class Request:
     max_answers: int | None = None
     epsilon: float | None = None
     delta: float | None = None
+    guarantee: str = WORST_CASE
+    agreement: float = 0.85
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
-    bound: the worst case of all rounds together. tuned: parameter → what it was chosen on.
+    bound: the worst case of all rounds together. gate: what decides whether the answers are released, and then its
+    certificate is the guarantee; None without one. tuned: parameter → what it was chosen on.
     """
 
     teachers: int
@@ -58,6 +72,12 @@ class Plan:
     delta: float
     bound: WorstCase
     tuned: dict[str, str]
+    gate: Gate | None = None
+
+    @property
+    def guarantee(self) -> WorstCase | Gated:
+        """What a release by this plan may claim, where it may claim anything."""
+        return self.bound if self.gate is None else self.gate.certificate()
 
     @property
     def claimable(self) -> bool:
@@ -74,6 +94,7 @@ class Plan:
             "max_answers": self.max_answers,
             "delta": self.delta,
             "tuned": self.tuned,
+            "gate": None if self.gate is None else {name: getattr(self.gate, name) for name in _GATE_FIELDS},
         }
         return {key: value for key, value in values.items() if value is not None}
 
@@ -98,18 +119,29 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
     max_answers = None if request.max_answers is None else whole("max_answers", request.max_answers, at_least=1)
     if request.queries is None:
         tuned["number of queries"] = "a default from the size of the public data and the epsilon"
-        queries, max_answers = default_size(
+        queries, cap = default_size(
             mechanism, pool=pool, epsilon=epsilon, delta=delta, classes=classes, max_answers=max_answers
         )
+        max_answers = cap if request.guarantee == WORST_CASE else max_answers
     else:
         tuned["number of queries"] = "given by the operator"
         queries = whole("queries", request.queries, at_least=1)
         if queries > pool:
             raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
     interactive = request.mechanism == INTERACTIVE
+    if interactive and request.guarantee == GATE:
+        raise InvalidInput("A gate takes one batch of queries: interactive-gnmax, which asks in two rounds, has none.")
     sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": max_answers}
     sizes |= _shape(interactive, teachers=teachers, classes=classes)
-    if epsilon is not None:
+    gate = None
+    if request.guarantee not in GUARANTEES:
+        raise InvalidInput(f"guarantee must be one of {', '.join(GUARANTEES)}, got {request.guarantee!r}.")
+    if request.guarantee == GATE:
+        gate = _gate(request, mechanism, epsilon=epsilon, **sizes)
+    if gate is not None:
+        mechanism = gate.mechanism
+        tuned["gate"] = f"votes simulated with a share of {request.agreement:g} for the winner"
+    elif epsilon is not None:
         mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
         _require_audible(mechanism, teachers, epsilon=epsilon, queries=queries)
     named = ", ".join(name for name, value in mechanism.parameters().items() if value is not None)
@@ -124,6 +156,7 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
         delta=delta,
         bound=worst_case(mechanism, **sizes),
         tuned=tuned,
+        gate=gate,
     )
 
 
@@ -138,6 +171,10 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         "max_answers": content.get("max_answers"),
     }
     shape = _shape(interactive, teachers=content["teachers"], classes=classes)
+    gate = None
+    if "gate" in content:
+        size = {"queries": content["queries"], "delta": content["delta"], **shape}
+        gate = Gate(mechanism=mechanism, **size, **content["gate"])
     return Plan(
         teachers=content["teachers"],
         classes=classes,
@@ -145,8 +182,33 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         interactive=interactive,
         bound=worst_case(mechanism, **sizes, **shape),
         tuned=dict(content["tuned"]),
+        gate=gate,
         **sizes,
     )
+
+
+def _gate(
+    request: Request,
+    mechanism: Mechanism,
+    *,
+    epsilon: float | None,
+    queries: int,
+    delta: float,
+    max_answers: int | None,
+    teachers: int,
+    classes: int,
+) -> Gate | None:
+    """The gate for votes like the simulated ones, None where the worst case needs no more noise."""
+    if max_answers is not None:
+        raise InvalidInput("max_answers cannot be combined with a gate, which answers a whole batch or refuses it.")
+    # Votes of public numbers alone: what is drawn here is no noise.
+    public = simulate_votes(
+        np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=request.agreement
+    )
+    if epsilon is None:
+        return Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
+    chosen = choose_guarantee(public, mechanism, epsilon=epsilon, delta=delta)
+    return chosen if isinstance(chosen, Gate) else None
 
 
 def _require_audible(mechanism: Mechanism, teachers: int, *, epsilon: float, queries: int) -> None:

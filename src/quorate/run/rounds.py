@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.accounting.gate import Gate
 from quorate.accounting.statement import Round
 from quorate.mechanisms import NO_ANSWER
-from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.base import FloatArray, TiedMechanism
 from quorate.mechanisms.interactive_gnmax import reinforce
 from quorate.run.noise_log import Log
 from quorate.run.plan import Plan, second_round
@@ -27,13 +28,14 @@ class Answers:
 
     labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
     queries on which the student of the first round was sure; what the final student learns from.
-    secure: whether all noise came from the cryptographic source.
+    secure: whether all noise came from the cryptographic source. passed: what the gate decided, None without one.
     """
 
     labels: IntArray
     taught: IntArray
     rounds: tuple[Round, ...]
     secure: bool
+    passed: bool | None = None
 
 
 def ask(
@@ -49,8 +51,10 @@ def ask(
     interim_scores(answered query numbers, their labels, query numbers): probabilities over all classes, shape
     (query numbers, classes), of a student trained on public data and these released labels. For the second round.
 
-    Guarantee: as `plan.bound` says, for both rounds together: the cap on answers is shared by them.
+    Guarantee: as `plan.guarantee` says, for both rounds together: the cap on answers is shared by them.
     """
+    if plan.gate is not None:
+        return _ask_behind(plan.gate, votes, log=log, rng=rng)
     if not plan.interactive:
         labels, secure = log.draw("round-1", votes, plan.mechanism, rng, max_answers=plan.max_answers)
         return Answers(
@@ -75,6 +79,43 @@ def ask(
         taught=np.concatenate([first, reinforce(second, p, confidence=CONFIDENCE)]),
         rounds=(_round(plan.mechanism, first, plan.max_answers), _round(mechanism, second, left)),
         secure=secure_first and secure_second,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Decision(TiedMechanism):
+    """A gate's one noisy test as something the log can draw once: 1 for every query where it passed, else -1."""
+
+    name: ClassVar[str] = "gate"
+
+    gate: Gate
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return np.full(votes.queries, 1 if self.gate.decide(votes, rng) else NO_ANSWER)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        raise NotImplementedError("A gate is certified as a whole.")
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return np.full(np.shape(orders), np.inf)
+
+    def parameters(self) -> dict[str, Any]:
+        gate = self.gate
+        return {name: getattr(gate, name) for name in ("order", "B", "kappa", "s", "prefix", "delta")}
+
+
+def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+    """`Gate.release`, with the decision and the answers each drawn once and kept."""
+    decided, secure = log.draw("gate-1", votes, _Decision(gate=gate), rng)
+    passed = bool((decided == 1).all())
+    asked = votes.queries if passed else gate.prefix
+    labels = np.full(votes.queries, NO_ANSWER, np.int64)
+    if asked:
+        mechanism = gate.mechanism.for_queries(np.arange(asked))
+        labels[:asked], secure_answers = log.draw("round-1", votes[:asked], mechanism, rng)
+        secure = secure and secure_answers
+    return Answers(
+        labels=labels, taught=labels, rounds=(_round(gate.mechanism, labels, None),), secure=secure, passed=passed
     )
 
 
