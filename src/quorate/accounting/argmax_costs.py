@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.accounting.argmax_moves import GAUSSIAN, GUMBEL, LAPLACE, NO_CHECK, argmax_costs
+from quorate.accounting.argmax_moves import argmax_costs
 from quorate.accounting.argmax_weights import gaussian_tables
+from quorate.accounting.check_moves import GAUSSIAN, GUMBEL, LAPLACE, NO_CHECK
 from quorate.mechanisms.base import FloatArray
 from quorate.mechanisms.laplace_nodes import gauss_legendre_table, tail_rules
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
@@ -77,7 +78,7 @@ def argmax_costs_of(
 
     # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and
     # dealt out in turn.
-    threads = os.cpu_count() or 1
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parts = [chosen[start :: 4 * threads] for start in range(4 * threads)]
     if len(chosen) < _WORTH_THREADS:
         fill(chosen)

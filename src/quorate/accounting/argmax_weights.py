@@ -13,8 +13,10 @@ import math
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
+from quorate.accounting.check_moves import GAUSSIAN, LAPLACE
 from quorate.mechanisms.base import FloatArray
 from quorate.mechanisms.compiled import compiled
+from quorate.mechanisms.laplace_nodes import laplace_nodes
 
 # Integrands are cut where they fall to e^-(9^2/2) of their largest value; see gaussian_law.
 _DROP = 40.5
@@ -264,3 +266,54 @@ def laplace_weights(
             arrays[0, i, k] = g
             arrays[3, i, k] = g * math.exp(abs(t) - abs(t + shift))
             arrays[4, i, k] = g * math.exp(abs(t) - abs(t - shift))
+
+
+@compiled
+def outcome_weights(
+    noise: int,
+    scale: float,
+    values: FloatArray,
+    counts: FloatArray,
+    units: int,
+    table: FloatArray,
+    gl_x: FloatArray,
+    gl_w: FloatArray,
+    tail_u: FloatArray,
+    tail_w: FloatArray,
+    windows: FloatArray,
+    log_p: FloatArray,
+) -> tuple[bool, FloatArray]:
+    """(whether a proven step was found, the weights as in `gaussian_weights`); fills windows (d, 2) and log_p (d,).
+
+    Gumbel noise has a closed form and no weights.
+    """
+    d = len(values)
+    arrays = np.empty((5, 0, 0))
+    if noise == GAUSSIAN:
+        span = np.zeros(2)
+        step = gaussian_step(values, counts, scale, units, table, span, windows, log_p)
+        if step == 0:
+            return False, arrays
+        arrays = np.empty((5, d, int(span[1])))
+        gaussian_weights(values, counts, scale, units, table, step, span, windows, arrays)
+    elif noise == LAPLACE:
+        scaled = np.empty(d)
+        for i in range(d):
+            scaled[i] = (values[i] - values[0]) / scale
+        z, up, down = laplace_nodes(scaled, counts, 1 / scale, gl_x, gl_w, tail_u, tail_w)
+        arrays = np.empty((5, d, len(z)))
+        laplace_weights(scaled, counts, 1 / scale, z, up, down, arrays, log_p)
+        for i in range(d):
+            windows[i, 1] = len(z)
+    else:
+        total = 0.0
+        for i in range(d):
+            total += counts[i] * math.exp((values[i] - values[0]) / scale)
+        for i in range(d):
+            log_p[i] = (values[i] - values[0]) / scale - math.log(total)
+    others = 0.0
+    for i in range(1, d):
+        others += counts[i] * math.exp(log_p[i])
+    if counts[0] == 1 and others < 0.5:
+        log_p[0] = math.log1p(-others)
+    return True, arrays
