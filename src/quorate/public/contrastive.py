@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from quorate.checks import InvalidInput, non_negative, positive, whole
 from quorate.networks import augment, training
 from quorate.networks.backend import F, Tensor, generator, nn, pick_device, seeded, torch
-from quorate.networks.classifier import beside
+from quorate.networks.classifier import LAYOUT, beside
 from quorate.networks.inputs import FloatArray, as_inputs, moments, standardized
 
 
@@ -34,7 +34,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         self,
         *,
         width: int = 32,
-        epochs: int = 30,
+        epochs: int = 60,
         batch_size: int = 256,
         temperature: float = 0.3,
         learning_rate: float = 0.003,
@@ -65,7 +65,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         device = pick_device(self.device)
         seeds = np.random.SeedSequence(self.random_state).spawn(3)
         with seeded(seeds[0]):
-            body = encoder(self.shape_, self.width).to(device)
+            body = encoder(self.shape_, self.width).to(device, memory_format=LAYOUT)
             head = nn.Sequential(nn.Linear(16 * self.width, 128), nn.ReLU(), nn.Linear(128, 64)).to(device)
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
         draw = generator(seeds[1])
@@ -88,7 +88,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
                 label="Learning from public images",
                 verbose=self.verbose,
             )
-        self.weights_ = {name: value.cpu().numpy().copy() for name, value in body.state_dict().items()}
+        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in body.state_dict().items()}
         self.__dict__.pop("_built", None)
         return self
 
@@ -118,7 +118,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
             with seeded(0):
                 built = encoder(self.shape_, self.width)
             built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
-            self._built = built.eval()
+            self._built = built.to(memory_format=LAYOUT).eval()
         return self._built
 
     def _view(self, x: Tensor, draw: torch.Generator) -> Tensor:
