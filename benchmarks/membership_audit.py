@@ -1,6 +1,6 @@
 """Membership audit of the whole pipeline: can a student tell whether one person's records were in the training data?
 
-    python benchmarks/membership_audit.py [--runs 1000] [--epsilon 2 ...] [--processes 2]
+    python benchmarks/membership_audit.py [--runs 1000] [--epsilon 2 ...] [--noise 1 0.1] [--processes 2]
 
 The demo task (30,000 images of letters, 250 teachers) with one more person, whose 120 images all carry the next
 letter's label: as many as her whole shard holds besides, and as misleading as labels can be. The pipeline is run with
@@ -88,6 +88,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--epsilon", type=float, nargs="*", default=[2.0])
+    options.add_argument("--noise", type=float, nargs="*", default=[1.0, 0.1])
     options.add_argument("--processes", type=int, default=2)
     chosen = options.parse_args()
     data = glyphs(PRIVATE, PUBLIC, 1, random_state=SEED, system_fonts=False)
@@ -95,10 +96,12 @@ def main() -> None:
     print("| run, delta 1e-5 | seen by the adversary | AUC | certified epsilon | claimed epsilon |")
     print("|---|---|---|---|---|")
     for epsilon in chosen.epsilon:
-        compare_with_and_without(data, extra, epsilon=epsilon, runs=chosen.runs, processes=chosen.processes)
+        compare_with_and_without(
+            data, extra, epsilon=epsilon, runs=chosen.runs, noise=chosen.noise, processes=chosen.processes
+        )
 
 
-def compare_with_and_without(data, extra, *, epsilon: float, runs: int, processes: int) -> None:
+def compare_with_and_without(data, extra, *, epsilon: float, runs: int, noise: list[float], processes: int) -> None:
     started = time.perf_counter()
     models = [trained(data, extra, epsilon=epsilon, with_her=with_her) for with_her in (True, False)]
     queries = models[0].queries_
@@ -111,11 +114,9 @@ def compare_with_and_without(data, extra, *, epsilon: float, runs: int, processe
     plan = make_plan(request, units=len(data.y) + 1, pool=len(data.X_public), classes=10, unit="user")
     assert plan.mechanism == models[0].mechanism_ == models[1].mechanism_
     changed = int((moved > 0).sum())
-    noise = {name: value / 10 for name, value in plan.mechanism.parameters().items() if name.startswith("sigma")}
-    quiet = replace(plan, mechanism=replace(plan.mechanism, **noise))
-    quiet = replace(quiet, bound=worst_case(quiet.mechanism, **sizes(plan)))
     with Parallel(n_jobs=processes) as parallel:
-        for name, asked in (("the pipeline", plan), ("a tenth of its noise", quiet)):
+        for share in noise:
+            asked, name = scaled(plan, share), "the pipeline" if share == 1 else f"{share:g} of its noise"
             done = [parallel(delayed(run_once)(asked, view, cast, queries) for _ in range(runs)) for cast in votes]
             for seen, (auc, bound) in audited(done, votes, asked).items():
                 print(f"| {name} | {seen} | {auc:.3f} | {bound:.3f} | {asked.bound.epsilon:.3f} |", flush=True)
@@ -127,15 +128,19 @@ def compare_with_and_without(data, extra, *, epsilon: float, runs: int, processe
     )
 
 
-def sizes(plan: Plan) -> dict[str, object]:
-    """What the worst case of a plan depends on besides the mechanism."""
-    return {
-        "queries": plan.queries,
-        "delta": plan.delta,
-        "max_answers": plan.max_answers,
-        "teachers": plan.teachers,
-        "classes": plan.classes,
-    }
+def scaled(plan: Plan, share: float) -> Plan:
+    """The same plan with all its noise multiplied, and the worst case of that."""
+    sigmas = {name: value * share for name, value in plan.mechanism.parameters().items() if name.startswith("sigma")}
+    mechanism = replace(plan.mechanism, **sigmas)
+    bound = worst_case(
+        mechanism,
+        queries=plan.queries,
+        delta=plan.delta,
+        max_answers=plan.max_answers,
+        teachers=plan.teachers,
+        classes=plan.classes,
+    )
+    return replace(plan, mechanism=mechanism, bound=bound)
 
 
 def audited(done: list, votes: list[qr.Votes], plan: Plan) -> dict[str, tuple[float, float]]:
