@@ -84,30 +84,48 @@ def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArra
 
 
 def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArray:
+    """Costs from the outcome law before and after every move, for mechanisms of any structure."""
+    form = mechanism.noisy_argmax(votes)
+    named = form is None or (form.check is not None and form.check.offsets is not None)
+    counts = votes.counts if named else -np.sort(-votes.counts, axis=1)
+    back = np.arange(votes.queries)
+    if mechanism.for_queries(back) is mechanism:
+        counts, back = np.unique(counts, axis=0, return_inverse=True)
+    votes = Votes(counts, teachers=votes.teachers, abstentions=votes.abstentions)
     costs = np.zeros((votes.queries, len(orders)))
     before = mechanism.log_probabilities(votes)
     chunk = max(1, _NUMBERS // (len(orders) * (votes.classes + 1)))
-    for moved, index in _moves(votes):
+    for moved, index in _moves(votes, named=named):
         for start in range(0, len(index), chunk):
             part = np.arange(start, min(start + chunk, len(index)))
             at = index[part]
             after = mechanism.for_queries(at).log_probabilities(moved[part])
             costs[at] = np.maximum(costs[at], both_divergences(before[at], after, orders))
-    return costs
+    return costs[back.ravel()]
 
 
-def _moves(votes: Votes) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
-    """(votes after a move, the queries they belong to), one move of all queries that allow it at a time."""
+def _moves(votes: Votes, *, named: bool) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
+    """(votes after a move, the queries they belong to), one move of all queries that allow it at a time.
+
+    named: whether classes of equal counts differ. Where they do not, rows are sorted and of equal ones only the last
+    loses a vote and only the first gains one.
+    """
+    n = votes.counts
     places = [*range(votes.classes), *([None] if votes.abstentions else [])]
     for source in places:
+        loses = votes.abstained > 0 if source is None else n[:, source] > 0
+        if not named and source is not None and source + 1 < votes.classes:
+            loses &= n[:, source] > n[:, source + 1]
+        if not loses.any():
+            continue
         for target in places:
             if source == target:
                 continue
-            possible = votes.abstained > 0 if source is None else votes.counts[:, source] > 0
+            possible = loses if named or not target else loses & (n[:, target] < n[:, target - 1])
             index = np.flatnonzero(possible)
             if not len(index):
                 continue
-            counts: IntArray = votes.counts[index]
+            counts: IntArray = n[index]
             if source is not None:
                 counts[:, source] -= 1
             if target is not None:
