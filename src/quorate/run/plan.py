@@ -13,7 +13,7 @@ from quorate.accounting.gate import Gate
 from quorate.accounting.gate_calibrate import choose_guarantee
 from quorate.accounting.simulate import simulate_votes
 from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput, positive, whole
+from quorate.checks import InvalidInput, fraction, positive, whole
 from quorate.mechanisms import Mechanism
 from quorate.mechanisms.interactive_gnmax import InteractiveGNMax
 from quorate.run.defaults import (
@@ -201,9 +201,10 @@ def _gate(
     """The gate for votes like the simulated ones, None where the worst case needs no more noise."""
     if max_answers is not None:
         raise InvalidInput("max_answers cannot be combined with a gate, which answers a whole batch or refuses it.")
+    agreement = fraction("agreement", request.agreement)
     # Votes of public numbers alone: what is drawn here is no noise.
     public = simulate_votes(
-        np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=request.agreement
+        np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=agreement
     )
     if epsilon is None:
         return Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)

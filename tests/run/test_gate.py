@@ -1,0 +1,129 @@
+"""A run behind a gate: planned on simulated votes, decided once, stated as it went."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from quorate.accounting.epsilons import Gated
+from quorate.checks import InvalidInput
+from quorate.mechanisms import GNMax
+from quorate.noise import secure_rng
+from quorate.run.noise_log import MemoryLog, NoiseLog
+from quorate.run.pipeline import Recipe, run
+from quorate.run.plan import Request, make_plan, plan_from
+from quorate.run.rounds import ask
+from quorate.votes import Votes
+
+REQUEST = Request(
+    teachers=100, mechanism="gnmax", parameters={"sigma2": 12.0}, queries=40, guarantee="gate", agreement=0.97
+)
+SIZES = {"units": 10_000, "pool": 500, "classes": 3}
+AGREED = Votes(np.tile([98, 1, 1], (40, 1)))
+SPLIT = Votes(np.tile([34, 33, 33], (40, 1)))
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return make_plan(REQUEST, **SIZES)
+
+
+def no_scores(*_):
+    raise AssertionError("there is one round only")
+
+
+def asked(plan, votes, log):
+    return ask(plan, votes, log=log, rng=secure_rng(), interim_scores=no_scores)
+
+
+def test_the_guarantee_is_the_certificate_and_beats_the_worst_case(plan):
+    assert isinstance(plan.guarantee, Gated)
+    assert plan.guarantee == plan.gate.certificate()
+    assert plan.guarantee.epsilon < 0.8 * plan.bound.epsilon
+    assert plan.guarantee.delta == plan.delta
+
+
+def test_the_plan_is_made_without_any_vote(plan):
+    again = make_plan(REQUEST, **SIZES)
+    assert again.gate == plan.gate
+    assert plan_from(plan.as_dict(), classes=3) == plan
+    assert "simulated" in plan.tuned["gate"]
+
+
+def test_agreement_passes_and_all_queries_are_answered(plan):
+    passed = [asked(plan, AGREED, MemoryLog()) for _ in range(20)]
+    assert sum(each.passed for each in passed) >= 17
+    answers = next(each for each in passed if each.passed)
+    assert (answers.labels == 0).all()
+    assert answers.secure
+
+
+def test_disagreement_is_refused_but_for_the_prefix(plan):
+    answers = asked(plan, SPLIT, MemoryLog())
+    assert not answers.passed
+    assert (answers.labels[: plan.gate.prefix] >= 0).all()
+    assert (answers.labels[plan.gate.prefix :] == -1).all()
+    assert answers.rounds[0].answered == plan.gate.prefix
+
+
+def test_the_decision_is_drawn_once(plan, tmp_path):
+    border = Votes(np.tile([80, 10, 10], (40, 1)))
+    first = asked(plan, border, NoiseLog(tmp_path / "noise"))
+    for _ in range(10):
+        again = asked(plan, border, NoiseLog(tmp_path / "noise"))
+        assert again.passed == first.passed
+        np.testing.assert_array_equal(again.labels, first.labels)
+
+
+def test_a_decision_on_other_votes_is_refused(plan, tmp_path):
+    asked(plan, AGREED, NoiseLog(tmp_path / "noise"))
+    with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
+        asked(plan, SPLIT, NoiseLog(tmp_path / "noise"))
+
+
+def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
+    asked(plan, AGREED, NoiseLog(tmp_path / "noise"))
+    other = replace(plan, gate=replace(plan.gate, s=plan.gate.s * 2))
+    with pytest.raises(InvalidInput, match="another parameters"):
+        asked(other, AGREED, NoiseLog(tmp_path / "noise"))
+
+
+def test_the_statement_of_a_gated_run(task, tmp_path):
+    request = Request(
+        teachers=20, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=20, guarantee="gate", agreement=0.97
+    )
+    outcome = run(tmp_path / "run", task, Recipe(request=request, n_jobs=1))
+    told = outcome.statement.as_dict()
+    assert told["guarantee"]["kind"] == "gated"
+    assert told["guarantee"]["epsilon"] >= outcome.plan.gate.certificate().epsilon
+    assert any("The gate" in remark for remark in told["remarks"])
+    assert run(tmp_path / "run", task, Recipe(request=request, n_jobs=1)).answers.passed == outcome.answers.passed
+
+
+def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
+    monkeypatch.setattr("quorate.run.plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
+    plan = make_plan(replace(REQUEST, epsilon=3.0), **SIZES)
+    assert plan.gate is None
+    assert plan.guarantee == plan.bound
+    assert 2.9 < plan.bound.epsilon <= 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"guarantee": "maybe"}, "guarantee must be one of worst-case, gate"),
+        ({"mechanism": "interactive-gnmax", "parameters": {}}, "interactive-gnmax, which asks in two rounds, has none"),
+        ({"max_answers": 5}, "max_answers cannot be combined with a gate"),
+        ({"agreement": 1.5}, "agreement must be"),
+        (
+            {
+                "mechanism": "sparse-vector",
+                "parameters": {"threshold": 5.0, "refusals": 2, "epsilon1": 1.0, "epsilon2": 1.0},
+            },
+            "",
+        ),
+    ],
+)
+def test_gates_that_cannot_be_are_refused(changes, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        make_plan(replace(REQUEST, **changes), **SIZES)
