@@ -1,4 +1,7 @@
-"""Composition of the checks inside the mechanisms that answer exactly, up to a failure counted in delta."""
+"""Composition of the checks inside the mechanisms that answer exactly, up to a failure counted in delta.
+
+The accountant has both theorems, too, one layer up, where mechanisms may not reach; a test holds them equal.
+"""
 
 from __future__ import annotations
 
