@@ -68,9 +68,10 @@ def rdp_pure_q_only(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> F
     itself), so a maximum lies at a vertex: mass q_a at t = e^eps and q_b = q - q_a at e^-eps. The sum is convex in
     q_a too: q_a is 0 or q. Four candidates remain, with c = e^eps and c = e^-eps:
     (1-q)^a (1-cq)^{1-a} + q c^{1-a} and (1-cq)^a (1-q)^{1-a} + q c^a. As x^a y^{1-a} is jointly convex, each is
-    convex in q, equals 1 at q = 0 and is never below 1: it increases in q, so a bound on q serves for q. Beyond
-    q = 1/(1+e^eps) the supremum is that of randomized response, the most that epsilon-DP allows, which the first
-    formula reaches exactly there.
+    convex in q, equals 1 at q = 0 and is never below 1: it increases in q, so a bound on q serves for q. Those of
+    c = e^-eps are those of c = e^eps at e^-eps q with P and Q exchanged, and so are not larger. Beyond
+    q = 1/(1+e^eps) the supremum is that of randomized response, the most that epsilon-DP allows, which the two
+    remaining formulas reach exactly there.
     Source: MATH.md C; sharper than pate-2017, Theorem 3, which takes t_i* and the rest at different vertices.
     """
     lq, e = require_log_q(log_q)[:, None], positive("epsilon", epsilon)
@@ -79,14 +80,10 @@ def rdp_pure_q_only(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> F
     applies = lq <= -np.logaddexp(0.0, e)
     lq = np.where(applies, lq, -2 * e - 1)
     log_kept = np.log1p(-np.exp(lq))
-    best = np.zeros(np.broadcast_shapes(lq.shape, a.shape))
-    for log_c in (e, -e):
-        log_other = np.log1p(-np.exp(lq + log_c))
-        for first, second, rest in (
-            (a * log_kept, (1 - a) * log_other, lq + (1 - a) * log_c),
-            (a * log_other, (1 - a) * log_kept, lq + a * log_c),
-        ):
-            best = np.maximum(best, _log_sum_up(first, second, rest, -lq))
+    log_other = np.log1p(-np.exp(lq + e))
+    forth = _log_sum_up(a * log_kept, (1 - a) * log_other, lq + (1 - a) * e, -lq)
+    back = _log_sum_up(a * log_other, (1 - a) * log_kept, lq + a * e, -lq)
+    best = np.maximum(forth, back)
     return np.where(applies, np.minimum(best / (a - 1), limit), limit)
 
 
