@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from quorate.accounting.answer_law import answer_law
 from quorate.accounting.curve import DEFAULT_ORDERS, Conversion, Curve, require_orders
-from quorate.accounting.epsilons import LOCAL_NOTICE, Local, WorstCase
+from quorate.accounting.epsilons import LOCAL_NOTICE, Gated, Local, Sanitized, WorstCase
 from quorate.accounting.exact import local_costs
 from quorate.accounting.forecast import Forecast, forecast
+from quorate.accounting.gate import Gate
 from quorate.accounting.published import published_curve
+from quorate.accounting.sanitized import Sanitizer
 from quorate.accounting.worst_case import worst_case
 from quorate.checks import fraction
 from quorate.mechanisms.base import Mechanism, TiedMechanism
-from quorate.votes import Votes
+from quorate.votes import PublicVotes, Votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,12 +27,18 @@ class Account:
 
     worst_case: the guarantee; publishable. local: exact data-dependent cost, private (None where the mechanism has
     none). published: the papers' data-dependent bound, private (None where there is none). forecast: private.
+    gated: the guarantee of a gate planned on public votes, publishable, with the pass_probability it was planned
+    for. sanitized: a noisy estimate, publishable. Both None where no public votes were given to plan on, or the
+    mechanism is not an argmax of counts plus noise.
     """
 
     worst_case: WorstCase
     local: Local | None
     published: Local | None
     forecast: Forecast | None
+    gated: Gated | None = None
+    pass_probability: float | None = None
+    sanitized: Sanitized | None = None
     notice: str = LOCAL_NOTICE
 
 
@@ -40,13 +50,20 @@ def account(
     orders: ArrayLike = DEFAULT_ORDERS,
     conversion: Conversion = "cks",
     max_answers: int | None = None,
+    public_votes: PublicVotes | None = None,
+    pass_probability: float = 0.99,
+    rng: np.random.Generator | None = None,
 ) -> Account:
     """Price `mechanism` on `votes`: worst case (publishable), exact local cost and published bound (private).
 
     delta: of (epsilon, delta)-DP. orders: Rényi orders to minimise over. conversion: "cks" or "mironov", for the
     two data-dependent epsilons. max_answers: a cap on the answers fixed before the votes were seen, if any.
+    public_votes: votes of the same shape that depend on no private record (`simulate_votes`); a gate that passes them
+    with `pass_probability` and a sanitizer are planned on them. rng: the source of the sanitized estimate's noise;
+    every call draws it anew, at its own cost, so keep the first. None: no estimate.
 
-    Guarantee: only `worst_case` is one. `local` and `published` depend on the votes and must not be published.
+    Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate. `local` and
+    `published` depend on the votes and must not be published.
     Errors: `InvalidInput` for values out of range.
     Source: MATH.md A to C.
 
@@ -70,6 +87,7 @@ def account(
     )
     if isinstance(mechanism, TiedMechanism):
         return Account(worst_case=bound, local=None, published=None, forecast=None)
+    gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng)
     costs = local_costs(votes, mechanism, a)
     local, order = _local(Curve(a, costs.sum(axis=0)), delta, conversion)
     curve = published_curve(votes, mechanism, a)
@@ -78,7 +96,27 @@ def account(
         local=local,
         published=None if curve is None else _local(curve, delta, conversion)[0],
         forecast=forecast(votes, mechanism, costs=costs, orders=a, curve_order=order),
+        gated=None if gate is None else gate.certificate(),
+        pass_probability=None if gate is None else pass_probability,
+        sanitized=sanitized,
     )
+
+
+def _through_a_gate(
+    votes: Votes,
+    mechanism: Mechanism,
+    public_votes: PublicVotes | None,
+    delta: float,
+    pass_probability: float,
+    rng: np.random.Generator | None,
+) -> tuple[Gate | None, Sanitized | None]:
+    if public_votes is None or answer_law(mechanism, teachers=votes.teachers, classes=votes.classes) is None:
+        return None, None
+    gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability)
+    gate.require_shape(votes)
+    if rng is None:
+        return gate, None
+    return gate, Sanitizer.plan(public_votes, mechanism, delta=delta).publish(votes, rng)
 
 
 def _local(curve: Curve, delta: float, conversion: Conversion) -> tuple[Local, float]:

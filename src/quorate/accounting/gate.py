@@ -182,7 +182,7 @@ class Gate:
 
     def score(self, votes: Votes) -> float:
         """phi of these votes. Private where the votes are."""
-        self._require_shape(votes)
+        self.require_shape(votes)
         return score(votes, self.mechanism, self.curve)
 
     def pass_probability(self, votes: Votes) -> float:
@@ -210,7 +210,8 @@ class Gate:
             answers[:asked] = self.mechanism.for_queries(rows).sample(votes[slice(0, asked)], rng)
         return passed, answers
 
-    def _require_shape(self, votes: Votes) -> None:
+    def require_shape(self, votes: Votes) -> None:
+        """Refuse votes of another shape than the gate was planned for."""
         shape = (votes.queries, votes.teachers, votes.classes, votes.abstentions)
         planned = (self.queries, self.teachers, self.classes, self.abstentions)
         if shape != planned:

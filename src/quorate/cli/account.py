@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
 from quorate.accounting.account import Account
 from quorate.accounting.account import account as price
 from quorate.accounting.curve import Conversion
+from quorate.accounting.simulate import simulate_votes
 from quorate.accounting.statement import round_up
 from quorate.checks import InvalidInput, whole
 from quorate.cli.app import app, console
 from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
 from quorate.mechanisms import Immutable, Mechanism
+from quorate.noise import secure_rng
 from quorate.run.defaults import build_mechanism
-from quorate.votes import Votes
+from quorate.votes import PublicVotes, Votes
 
 
 @app.command()
@@ -40,6 +44,13 @@ def account(
     max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
+    public: Annotated[
+        bool, typer.Option("--public", help="VOTES depend on no private record: plan a gate on them.")
+    ] = False,
+    plurality: Annotated[
+        float | None, typer.Option(help="Plan a gate on simulated votes with this mean share of the winner.")
+    ] = None,
+    dispersion: Annotated[float, typer.Option(help="How much that share differs between queries, 0 to 1.")] = 0.15,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Price a mechanism on votes: the worst case (a guarantee), and what stays inside: exact local cost, papers' bound.
@@ -52,7 +63,15 @@ def account(
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     kind: Conversion = "cks" if conversion == "cks" else "mironov"
-    cost = price(loaded, law, delta=delta, conversion=kind, max_answers=max_answers)
+    cost = price(
+        loaded,
+        law,
+        delta=delta,
+        conversion=kind,
+        max_answers=max_answers,
+        public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
+        rng=secure_rng(),
+    )
     if as_json:
         found = as_object(loaded, cost)
         if isinstance(law, Immutable):
@@ -79,6 +98,24 @@ def first_queries(votes: Votes, queries: int | None) -> Votes:
     return votes[: whole("--queries", queries, at_least=1, at_most=votes.queries)]
 
 
+def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispersion: float) -> PublicVotes | None:
+    """What a gate may be planned on: the votes themselves if declared public, or simulated ones of their shape."""
+    if public:
+        return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
+    if plurality is None:
+        return None
+    if votes.abstentions:
+        raise InvalidInput("--plurality must be left out where teachers abstain: simulated teachers always vote.")
+    return simulate_votes(
+        np.random.default_rng(0),
+        queries=votes.queries,
+        teachers=votes.teachers,
+        classes=votes.classes,
+        plurality=plurality,
+        dispersion=dispersion,
+    )
+
+
 def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
     """What `--json` prints. An epsilon without bound is the text "infinity", which JSON has no number for."""
     local = published = None
@@ -89,6 +126,17 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
     if cost.published is not None:
         known = cost.published.reveal()
         published = {"epsilon": _number(known["epsilon"]), "order": known["order"]}
+    gated = sanitized = None
+    if cost.gated is not None:
+        found = dataclasses.asdict(cost.gated)
+        gated = {
+            "epsilon": _number(found["epsilon"]),
+            "delta": found["delta"],
+            "pass_probability": cost.pass_probability,
+            **{name: found[name] for name in ("order", "B", "kappa", "s")},
+        }
+    if cost.sanitized is not None:
+        sanitized = dataclasses.asdict(cost.sanitized)
     return {
         "queries": votes.queries,
         "teachers": votes.teachers,
@@ -96,6 +144,8 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
         "worst_case": {"epsilon": _number(cost.worst_case.epsilon), "delta": cost.worst_case.delta},
         "local": local,
         "published": published,
+        "gated": gated,
+        "sanitized": sanitized,
         "notice": cost.notice,
     }
 
@@ -117,6 +167,12 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     if isinstance(mechanism, Immutable):
         claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
         table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")
+    if cost.gated is not None:
+        by = f"a gate that passes with probability {cost.pass_probability:g} as planned"
+        table.add_row("gated (publishable)", _shown(cost.gated.epsilon), delta, f"{cost.gated.order:g}", by)
+    if cost.sanitized is not None:
+        by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
+        table.add_row("sanitized (publishable once)", _shown(cost.sanitized.mean), delta, "", by)
     if cost.local is not None and cost.forecast is not None:
         known, expected = cost.local.reveal(), cost.forecast.reveal()["expected_answers"]
         by = f"exact; {expected:,.2f} answers expected"
