@@ -76,19 +76,15 @@ def audit(
     if as_json:
         typer.echo(json.dumps(found.as_json(), allow_nan=False))
     else:
-        table = Table(title=f"{found.mechanism}: votes {found.neighbours[0]} against {found.neighbours[1]}")
-        table.title_justify = "left"
-        for name in ("claimed epsilon", "certified lower bound", "confidence", "delta", "queries", "seen"):
-            table.add_column(name, justify="right")
-        seen = f"{found.seen[0]:,} : {found.seen[1]:,} of {found.samples:,}"
-        table.add_row(
-            f"{found.claimed:.4g}",
-            f"{found.lower_bound:.4g}",
-            f"{found.confidence:g}",
-            f"{found.delta:g}",
-            f"{found.queries:,}",
-            seen,
-        )
+        table = Table(show_header=False, box=None, pad_edge=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        asked = "one query" if found.queries == 1 else f"{found.queries:,} queries together"
+        table.add_row("Mechanism", found.mechanism)
+        table.add_row("Claimed epsilon", f"{found.claimed:.4g} for {asked} at delta {found.delta:g}")
+        table.add_row("Certified lower bound", f"{found.lower_bound:.4g} with {100 * found.confidence:g}% confidence")
+        table.add_row("Neighbouring votes", f"{found.neighbours[0]} and {found.neighbours[1]}")
+        table.add_row("Event seen", f"{found.seen[0]:,} and {found.seen[1]:,} times in {found.samples:,} runs on each")
         console.print(table)
         console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
         if isinstance(subject, Immutable):
