@@ -12,7 +12,7 @@ Two adversaries who know everything but the noise: one sees the student's probab
 from the first half of the runs what her presence changes (logistic regression); the other sees the released answers
 and knows both vote histograms (the most powerful test there is). Each commits to a threshold on a quarter of the runs;
 the last quarter gives the lower bound on epsilon, Clopper-Pearson at 95%, beside the epsilon that the run claims.
-Peer in the same run: the same audit of the same pipeline with a tenth of the noise, to see that the audit has power.
+Peer in the same run: the same audit of the same pipeline with a tenth of the noise.
 """
 
 from __future__ import annotations
