@@ -133,7 +133,7 @@ def test_release_gives_all_answers_or_the_prefix() -> None:
     assert (answers >= 0).sum() > gate.prefix
     # Votes without any consensus are refused, and answered up to the prefix only.
     split = Votes(np.tile([25, 25, 25, 25], (40, 1)))
-    assert gate.pass_probability(split) < 0.01
+    assert gate.pass_probability(split) < 0.05
     passed, answers = gate.release(split, np.random.default_rng(0))
     assert not passed
     assert (answers[gate.prefix :] == -1).all()

@@ -17,6 +17,7 @@ from quorate.votes import IntArray, PublicVotes
 _ORDERS = np.array([2.0, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 21, 25, 30, 38, 50, 70, 100, 150, 250])
 _DISTANCES = 128
 _PHI = np.linspace(-8, 8, 321)
+_BOX = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,18 +79,20 @@ class GateSearch:
     def _at(
         self, a: float, cost: FloatArray, highest: float, delta: float, probability: float, start: tuple[float, float]
     ) -> Shape:
+        middle = np.array([math.log(5 / self.teachers), math.log(0.025 * self.teachers)])
         log_factor = a * math.log1p(-1 / a) - math.log(a - 1) - math.log(delta)
 
         def epsilon(logs: FloatArray) -> float:
             """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
+            # Where votes do not agree the curve is flat and nothing holds the search: it stays in a wide box.
+            away = float(np.maximum(np.abs(logs - middle) - _BOX, 0).sum())
+            logs = np.clip(logs, middle - _BOX, middle + _BOX)
             kappa, s = _within_reach(logs)
             b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
-            if not b < highest:
-                return 1e3 + logs[0] ** 2 + logs[1] ** 2  # a curve that is flat gates nothing: back to where it is not
             log_pi = log_ndtr(-_PHI)
             apart = log_pi - log_ndtr(-_PHI - 1 / s)
             r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
-            return float(np.max(r + apart + (log_pi + log_factor) / (a - 1)))
+            return float(np.max(r + apart + (log_pi + log_factor) / (a - 1))) + away
 
         result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
         kappa, s = _within_reach(result.x)
