@@ -120,7 +120,7 @@ def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
                 "mechanism": "sparse-vector",
                 "parameters": {"threshold": 5.0, "refusals": 2, "epsilon1": 1.0, "epsilon2": 1.0},
             },
-            "",
+            "argmax of counts",
         ),
     ],
 )

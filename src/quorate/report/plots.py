@@ -40,9 +40,13 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
     answered = outcome.answers.labels != NO_ANSWER
     cap = outcome.plan.max_answers
     after = np.zeros(len(answered), bool) if cap is None else np.cumsum(answered) - answered >= cap
-    kinds = {"answered": answered, "no agreement": ~answered & ~after, "not reached: the cap on answers": after}
+    kinds = {
+        "answered": answered,
+        "refused by the noisy check": ~answered & ~after,
+        "not reached: the cap on answers": after,
+    }
     kinds = {what: rows for what, rows in kinds.items() if rows.any()}
-    colours = {"answered": _ANSWERED, "no agreement": _REFUSED}
+    colours = {"answered": _ANSWERED, "refused by the noisy check": _REFUSED}
     axes.hist(
         [share[rows] for rows in kinds.values()],
         bins=np.linspace(0, 1, 26).tolist(),

@@ -1,0 +1,21 @@
+import json
+import sys
+
+import pytest
+
+from quorate.cli.app import main
+
+
+def test_the_demo_runs_end_to_end(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["quorate", "demo", "--small", "--epsilon", "8", "--out", str(tmp_path / "run")])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    seen = capsys.readouterr()
+    assert stopped.value.code in (0, None), seen.err
+    for word in ("Teachers", "Student accuracy", "picture.png", "quorate train --private"):
+        assert word in seen.out
+    statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
+    assert statement["guarantee"]["epsilon"] <= 8
+    accuracy = json.loads((tmp_path / "run" / "private" / "evaluation.json").read_text())["accuracy"]
+    # Always saying the most frequent of ten classes, five times the rarest, would give less than a fifth.
+    assert accuracy > 0.5
