@@ -12,10 +12,10 @@ Two ways of asking about the same representatives:
 - ration: every record is a teacher that speaks once, about the representative nearest to it; RationedGNMax, exactly
   sqrt(2)/sigma Gaussian-DP whatever K is; so K = records / (5 sigma), each representative hears five times the noise.
 
-How settings were chosen, no label of MNIST seen: K = 40 is a stage of the nested representatives, as in earlier trials;
-2,000 teachers were fixed before the run; five times the noise did best on simulated tables (adult_representatives.py
---rehearse); the graph's strength and the student's share to start from did best on glyphs, a data set drawn from fonts
-(mnist_choice.py).
+How settings were chosen. Five times the noise did best on simulated tables (adult_representatives.py --rehearse); the
+graph's strength and the share that the student starts from did best on glyphs, drawn from fonts (mnist_choice.py).
+K = 40 and 2,000 teachers were fixed before this run, but after a look at MNIST's pool labels: 250 to 6,000 teachers of
+one split had been compared with them in sight, as had two schedules of the student. No other setting had.
 
 The noise of this benchmark is seeded so that it can be repeated; a release draws it from quorate.noise.secure_rng().
 """
@@ -38,6 +38,7 @@ from quorate.mechanisms import GNMax
 from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
 from quorate.public import build_graph, learn_representation, representatives
 from quorate.students.graph_model import GraphStudent
+from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.teachers import train_teachers
 from quorate.teachers.heads import HeadEnsemble
 from quorate.teachers.rationed import RationedTeachers
@@ -151,8 +152,31 @@ def student(work: Work, data, queries, labels, seed: int) -> dict[str, np.ndarra
             "test": np.mean(fitted.predict(data.X_test) == data.y_test),
         }
 
+    return work.piece(student_name(queries, labels, seed), make)
+
+
+def student_name(queries, labels, seed: int) -> str:
+    """The name of a student's piece: equal labels make equal students."""
     key = hashlib.blake2b(np.asarray([seed, *queries, *labels]).tobytes(), digest_size=6).hexdigest()
-    return work.piece(f"student-{seed}-{key}", make)
+    return f"student-{seed}-{key}"
+
+
+def graph_student(work: Work, data, seen, queries, labels, seed: int) -> dict[str, np.ndarray]:
+    """The labels spread over the public graph and nothing more: a second, not minutes."""
+
+    def test_features():
+        return {"test": learn_representation("hog", data.X_public, random_state=0).transform(data.X_test)}
+
+    def make():
+        y = np.full(len(data.X_public), -1)
+        y[queries] = labels
+        fitted = LabelSpreadingStudent("raw", random_state=seed).fit(seen["public"], y)
+        spread = np.mean(fitted.beliefs_.argmax(axis=1) == data.y_public)
+        test = work.piece("test-features", test_features)["test"]
+        return {"spread": spread, "pool": spread, "test": np.mean(fitted.predict(test) == data.y_test)}
+
+    key = hashlib.blake2b(np.asarray([seed, *queries, *labels]).tobytes(), digest_size=6).hexdigest()
+    return work.piece(f"graph-{seed}-{key}", make)
 
 
 def main() -> None:
@@ -163,6 +187,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
     parser.add_argument("--ways", nargs="*", default=("teachers", "ration"))
+    parser.add_argument("--graph-only", action="store_true", help="networks only where they are there already")
     parser.add_argument("--figure", action="store_true")
     given = parser.parse_args()
     data = mnist(given.data)
@@ -174,26 +199,29 @@ def main() -> None:
         for way in given.ways:
             for seed in given.seeds:
                 queries, labels, sigma, true, held = answers(work, data, seen, way, epsilon, seed)
-                got = student(work, data, queries, labels, seed)
                 right = float(np.mean(labels == data.y_public[queries]))
-                pieces = (seen, held, got)
-                rows.append(
-                    {
-                        "way": way,
-                        "epsilon": round(true, 4),
-                        "delta": DELTA,
-                        "sigma": round(sigma, 1),
-                        "seed": seed,
-                        "queries": len(queries),
-                        "labels_right": right,
-                        "spread": float(got["spread"]),
-                        "pool_accuracy": float(got["pool"]),
-                        "test_accuracy": float(got["test"]),
-                        "seconds": round(float(sum(piece["seconds"] for piece in pieces)), 1),
-                        "processor_seconds": round(float(sum(piece["cpu"] for piece in pieces)), 1),
-                    }
-                )
-                print(json.dumps(rows[-1]), flush=True)
+                kinds = {"graph": graph_student(work, data, seen, queries, labels, seed)}
+                if not given.graph_only or (work.folder / f"{student_name(queries, labels, seed)}.npz").exists():
+                    kinds["graph + network"] = student(work, data, queries, labels, seed)
+                for kind, got in kinds.items():
+                    pieces = (seen, held, got)
+                    rows.append(
+                        {
+                            "way": way,
+                            "student": kind,
+                            "epsilon": round(true, 4),
+                            "delta": DELTA,
+                            "sigma": round(sigma, 1),
+                            "seed": seed,
+                            "queries": len(queries),
+                            "labels_right": round(right, 4),
+                            "pool_accuracy": round(float(got["pool"]), 4),
+                            "test_accuracy": round(float(got["test"]), 4),
+                            "seconds": round(float(sum(piece["seconds"] for piece in pieces)), 1),
+                            "processor_seconds": round(float(sum(piece["cpu"] for piece in pieces)), 1),
+                        }
+                    )
+                    print(json.dumps(rows[-1]), flush=True)
     if given.figure:
         write(rows)
     print("complete")
@@ -210,29 +238,25 @@ def write(rows: list[dict]) -> None:
     with open(RESULTS / "mnist_frontier.csv", "w", newline="") as file:
         table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         table.writeheader()
-        table.writerows(sorted(rows, key=lambda row: (row["way"], row["epsilon"], row["seed"])))
+        table.writerows(sorted(rows, key=lambda row: (row["way"], row["student"], row["epsilon"], row["seed"])))
     figure, axes = plt.subplots(figsize=(7, 4.5))
     named = {
         "teachers": f"{TEACHERS} teachers, GNMax, K = {QUERIES}",
         "ration": "one voice per record, K = records / 5 sigma",
     }
+    styles = {"graph": ("-", "o"), "graph + network": ("none", "*")}
     for way, colour in (("teachers", "#1b6ca8"), ("ration", "#c1440e")):
-        chosen = [row for row in rows if row["way"] == way]
-        marks = sorted({row["epsilon"] for row in chosen})
-        for part, style in (("test_accuracy", "-"), ("pool_accuracy", ":")):
-            found = [[row[part] for row in chosen if row["epsilon"] == mark] for mark in marks]
-            mean = np.array([np.mean(some) for some in found])
-            axes.plot(
-                marks,
-                mean,
-                style,
-                color=colour,
-                marker="o",
-                ms=4,
-                label=f"{named[way]} ({'test' if style == '-' else 'public pool'})",
-            )
-            if style == "-":
-                axes.fill_between(marks, [min(s) for s in found], [max(s) for s in found], color=colour, alpha=0.15)
+        for kind, (style, marker) in styles.items():
+            chosen = [row for row in rows if row["way"] == way and row["student"] == kind]
+            marks = sorted({row["epsilon"] for row in chosen})
+            found = [[row["pool_accuracy"] for row in chosen if row["epsilon"] == mark] for mark in marks]
+            means = [np.mean(some) for some in found]
+            low, high = [min(some) for some in found], [max(some) for some in found]
+            if marks:
+                size = 11 if marker == "*" else 4
+                label = f"{named[way]}: {kind}"
+                axes.plot(marks, means, linestyle=style, color=colour, marker=marker, ms=size, label=label)
+                axes.fill_between(marks, low, high, color=colour, alpha=0.12)
     for label, epsilon, accuracy in PUBLISHED:
         if epsilon <= 2.1:
             axes.plot(epsilon, accuracy, "x", color="grey")
@@ -241,7 +265,7 @@ def write(rows: list[dict]) -> None:
     axes.set(
         xscale="log",
         xlabel="true epsilon (worst-case, delta 1e-5)",
-        ylabel="student's accuracy",
+        ylabel="student's accuracy on the 9,000 public images",
         title="MNIST: accuracy against true epsilon",
     )
     axes.set_ylim(0.9, 1.0)

@@ -20,12 +20,12 @@ from quorate.students.labelled import require_labels, row_count, seeded, take_ro
 class GraphStudent(ClassifierMixin, BaseEstimator):
     """Few labels become many on the graph of public neighbours; a model learns from the surest and goes on from there.
 
-    model: a classifier of raw rows (cloned); None: for images convolutional networks where PyTorch is installed,
-        quick ones and a larger one at the last, otherwise a kernel machine on the representation.
+    model: a classifier of raw rows (cloned); None: for images a convolutional network where PyTorch is installed,
+        otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
     keep: share of the public rows that the first model learns from, the surest ones, in (0, 1].
     rounds: how often a model is trained at most. Each after the first learns from the one before instead of the graph
-        and leaves out half as many rows; where one changes fewer than 1 in 200 public rows, the next is the last.
+        and leaves out half as many rows; when it changes fewer than 1 in 200 public rows, it is the last.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. Fitted: `classes_`, `graph_`
     (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
@@ -68,15 +68,12 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         self.classes_ = self.graph_.classes_
         self.model_ = None
         beliefs = self.graph_.beliefs_
-        settled = False
         for number in range(rounds if len(self.classes_) > 1 else 0):
-            last = settled or number == rounds - 1
             rows, chosen = self._lesson(beliefs, labels, 1 - (1 - keep) / 2**number)
-            self.model_ = self._fresh(X, last).fit(take_rows(X, rows), self.classes_[chosen])
-            if last:
-                break
+            self.model_ = self._fresh(X).fit(take_rows(X, rows), self.classes_[chosen])
             before, beliefs = beliefs.argmax(axis=1), self.model_.predict_proba(X)
-            settled = (beliefs.argmax(axis=1) != before).mean() < 0.005
+            if (beliefs.argmax(axis=1) != before).mean() < 0.005:
+                break
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -108,7 +105,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         kept = ~np.isin(rows, more)
         return np.concatenate([rows[kept], more]), np.concatenate([chosen[kept], own])
 
-    def _fresh(self, X: Any, last: bool = False) -> Any:
+    def _fresh(self, X: Any) -> Any:
         if self.model is not None:
             model = clone(self.model)
             if not hasattr(model, "predict_proba"):
@@ -120,9 +117,9 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
 
             # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
             return TorchClassifier(
-                "cnn" if last else "quick-cnn",
+                "quick-cnn",
                 steps=max(200, 10 * row_count(X) // 64),
-                learning_rate=0.003 if last else 0.004,
+                learning_rate=0.004,
                 augmentation="moderate",
                 average=0.99,
                 random_state=self.random_state,
