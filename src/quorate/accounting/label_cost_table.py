@@ -20,8 +20,8 @@ _INTERPOLATION = 1e-6
 class LabelCostTable:
     """log_grown[i] = (a-1) cost at `ln q = LOWEST + i STEP`, shape (I,), non-decreasing; the last entry is q = 1.
 
-    Guarantee: (a-1) times the cost at q is at most `log_grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The true cost grows
-    by far more over one step than the interpolation error, and where it is flat that error is added.
+    Guarantee: (a-1) times the cost at q is at most `log_grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The
+    true cost grows by far more over one step than the interpolation error, and where it is flat that error is added.
     """
 
     order: float

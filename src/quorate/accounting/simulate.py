@@ -26,8 +26,8 @@ def simulate_votes(
     queries, teachers, classes: the shape of the votes to come. plurality: mean share of teachers that agree with the
     winner, a guess or what public data suggests. dispersion: how much that share differs between queries, as the
     correlation of two teachers' agreement (0: every query alike; 1: each unanimous or hopeless); published votes of
-    250 teachers have 0.08 (MNIST, plurality 0.71) and 0.21 (Adult, 0.91). Returns `PublicVotes`, the same for the same draws of `rng` (any generator: this is
-    no privacy noise).
+    250 teachers have 0.08 (MNIST, plurality 0.71) and 0.21 (Adult, 0.91). Returns `PublicVotes`, the same for the
+    same draws of `rng` (any generator: this is no privacy noise).
 
     The winner's share of each query is Beta with that mean and correlation, the rest is Dirichlet, and teachers vote
     independently given both. A run whose real votes agree less than the model refuses more often than planned, and is
