@@ -9,9 +9,9 @@ Features (one-hot, scaled and ranked columns) are fitted on the public half alon
 - ration: every record is a teacher that speaks once, about the representative nearest to it (RationedGNMax); the
   student hears the noisy counts, which the same guarantee covers.
 
-Settings (the ways themselves were first tried with Adult's labels in sight): the ration way asks K = records / (5 sigma) representatives, so that one
-hears five times the noise, and its student's C is 0.3 / sigma; both did best in simulated worlds (--rehearse: public
-rows, labels of random functions). The teachers way has 500 teachers of 65 records and K = 640, as fixed beforehand.
+Settings: the ways themselves were first tried with Adult's labels in sight. The ration way asks K = records / (5 sigma)
+representatives, so that one hears five times the noise, and its student's C is 0.3 / sigma; both did best in simulated
+worlds (--rehearse: public rows, labels of random functions). The teachers way has 500 teachers of 65 records, K = 640.
 adult.test is halved anew for each seed. Noise is seeded so that it can be repeated.
 """
 
