@@ -71,7 +71,8 @@ class Statement:
     estimates: `Sanitized` numbers, published beside the guarantee and marked as estimates.
     rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
-    the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the private votes.
+    the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
+    private votes.
 
     Errors: `InvalidInput` for a data-dependent (`Local`) epsilon, a guarantee beside a reason why there is none,
     a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
