@@ -19,7 +19,7 @@ from quorate.accounting.simulate import simulate_votes
 from quorate.accounting.statement import round_up
 from quorate.checks import InvalidInput, whole
 from quorate.cli.app import app, console
-from quorate.cli.options import MECHANISM_PARAMETERS, Parameters
+from quorate.cli.options import MECHANISM_PARAMETERS, Parameters, VotesFile
 from quorate.mechanisms import Immutable, Mechanism
 from quorate.noise import secure_rng
 from quorate.run.defaults import build_mechanism
@@ -51,6 +51,10 @@ def account(
         float | None, typer.Option(help="Plan a gate on simulated votes with this mean share of the winner.")
     ] = None,
     dispersion: Annotated[float, typer.Option(help="How much that share differs between queries, 0 to 1.")] = 0.15,
+    kind: VotesFile.kind = "auto",
+    teachers: VotesFile.teachers = None,
+    classes: VotesFile.classes = None,
+    abstentions: VotesFile.abstentions = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Price a mechanism on votes: the worst case (a guarantee), and what stays inside: exact local cost, papers' bound.
@@ -59,15 +63,16 @@ def account(
     """
     parameters = {name: context.params[name] for name in MECHANISM_PARAMETERS}
     law = build_mechanism(mechanism, parameters)
-    loaded = first_queries(read_votes(votes), queries)
+    held = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    loaded = first_queries(held, queries)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
-    kind: Conversion = "cks" if conversion == "cks" else "mironov"
+    converted: Conversion = "cks" if conversion == "cks" else "mironov"
     cost = price(
         loaded,
         law,
         delta=delta,
-        conversion=kind,
+        conversion=converted,
         max_answers=max_answers,
         public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
         rng=secure_rng(),
@@ -84,11 +89,11 @@ def account(
         console.print(cost.notice, style="dim")
 
 
-def read_votes(path: Path) -> Votes:
-    """The votes of a file, or one sentence why they cannot be read."""
+def read_votes(path: Path, **shape: Any) -> Votes:
+    """The votes of a file, or one sentence why they cannot be read; shape: see `VotesFile`."""
     from quorate.data.votes_file import load_votes
 
-    return load_votes(path)
+    return load_votes(path, **shape)
 
 
 def first_queries(votes: Votes, queries: int | None) -> Votes:

@@ -14,6 +14,7 @@ from rich.table import Table
 from quorate.checks import InvalidInput
 from quorate.cli.account import first_queries, read_votes
 from quorate.cli.app import app, console
+from quorate.cli.options import VotesFile
 from quorate.votes import IntArray, PublicVotes
 
 
@@ -32,6 +33,10 @@ def compare(
         bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
     ] = False,
     picture: Annotated[Path | None, typer.Option(help="Write a picture there (.png, .svg, .pdf).")] = None,
+    kind: VotesFile.kind = "auto",
+    teachers: VotesFile.teachers = None,
+    classes: VotesFile.classes = None,
+    abstentions: VotesFile.abstentions = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
@@ -40,7 +45,8 @@ def compare(
 
     if at not in AT:
         raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
-    loaded = first_queries(read_votes(votes), queries)
+    held = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    loaded = first_queries(held, queries)
     if public:
         loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)
     elif at == "gated":

@@ -30,3 +30,19 @@ class Parameters:
 MECHANISM_PARAMETERS = (
     *("threshold", "sigma1", "sigma2", "gamma", "epsilon_per_query", "constant", "refusals", "epsilon1", "epsilon2"),
 )
+
+
+_VOTES_PANEL = "Votes file"
+
+
+class VotesFile:
+    """Option types of what a file of votes holds, for `quorate.data.votes_file.load_votes`."""
+
+    kind = Annotated[
+        str, typer.Option(help="What the columns are: auto, counts or predictions.", rich_help_panel=_VOTES_PANEL)
+    ]
+    teachers = Annotated[int | None, typer.Option(help="How many teachers voted.", rich_help_panel=_VOTES_PANEL)]
+    classes = Annotated[int | None, typer.Option(help="How many classes there are.", rich_help_panel=_VOTES_PANEL)]
+    abstentions = Annotated[
+        bool, typer.Option("--abstentions", help="Teachers may abstain.", rich_help_panel=_VOTES_PANEL)
+    ]
