@@ -17,10 +17,10 @@ def run(path: Path, *more: str) -> dict[str, object] | BaseException | None:
     return json.loads(result.stdout) if result.exit_code == 0 else result.exception
 
 
-def test_an_ambiguous_file_is_refused_until_its_kind_is_said(tmp_path: Path) -> None:
+def test_the_kind_that_is_said_decides_how_a_file_is_read(tmp_path: Path) -> None:
     # Two teachers on two classes: as counts every row sums to 2, as predictions every cell is a class.
     np.save(tmp_path / "votes.npy", np.array([[1, 1], [0, 2], [2, 0]]))
-    assert isinstance(run(tmp_path / "votes.npy"), InvalidInput)
+    assert isinstance(run(tmp_path / "votes.npy", "--kind", "rows"), InvalidInput)
     counts = run(tmp_path / "votes.npy", "--kind", "counts")
     predictions = run(tmp_path / "votes.npy", "--kind", "predictions", "--classes", "4")
     assert isinstance(counts, dict)
