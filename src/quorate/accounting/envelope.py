@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
@@ -23,6 +22,7 @@ from quorate.accounting.label_cost import SLACK
 from quorate.accounting.label_cost_table import LOWEST, STEP, label_cost_table
 from quorate.checks import InvalidInput
 from quorate.mechanisms.base import FloatArray, Mechanism
+from quorate.mechanisms.compiled import compiled
 from quorate.votes import IntArray, Votes
 
 # Below this share the union bound is as good as the quadrature, whose error is absolute.
@@ -148,11 +148,7 @@ def _noise_tables(law: AnswerLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
     return shares, weights, np.asarray(log_ndtr(gaps[:, None] + NODES[None, :]))
 
 
-def _compiled(function: Any) -> Any:
-    return numba.njit(cache=True, nogil=True)(function)
-
-
-@_compiled
+@compiled
 def _losing(
     gap: int, rest: float, shares: Any, weights: Any, product: Any, above: Any, error: float, odds: bool
 ) -> float:
@@ -169,7 +165,7 @@ def _losing(
     return min(share, max(1.0 - wins + error, _UNION_IS_ENOUGH))
 
 
-@_compiled
+@compiled
 def _rest(
     top: int, counts: Any, repeats: Any, kinds: int, shares: Any, log_above: Any, weights: Any, out: Any
 ) -> float:
@@ -188,7 +184,7 @@ def _rest(
     return share
 
 
-@_compiled
+@compiled
 def _grown_at(losing: float, grown: Any) -> float:
     """e^{(a-1) cost} of a label whose top class loses with at most this probability, rounded upward."""
     if not losing < 1.0:
@@ -199,7 +195,7 @@ def _grown_at(losing: float, grown: Any) -> float:
     return grown[min(max(place, 0), len(grown) - 1)]
 
 
-@_compiled
+@compiled
 def _joint(top: int, label: float, cap: Any, alpha: Any, beta: Any) -> float:
     label = min(label, cap[top])
     best = 1.0
@@ -208,7 +204,7 @@ def _joint(top: int, label: float, cap: Any, alpha: Any, beta: Any) -> float:
     return best
 
 
-@_compiled
+@compiled
 def _query_envelopes(
     sorted_: Any,
     steps: Any,

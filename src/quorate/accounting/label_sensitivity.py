@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr as log_ndtr_of_array
 from scipy.special import ndtri_exp
 
-from quorate.accounting.normal_tail import compiled, log_ndtr
+from quorate.accounting.normal_tail import log_ndtr
 from quorate.accounting.published_gaussian import beta, log_q0, require_order
 from quorate.checks import InvalidInput, positive, whole
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 from quorate.votes import IntArray, Votes
 
 _MOST_TEACHERS = 10_000_000

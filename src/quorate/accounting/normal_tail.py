@@ -6,21 +6,12 @@ SciPy's `log_ndtr` is the same function for arrays; compiled loops cannot call i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
-
-F = TypeVar("F", bound=Callable[..., Any])
+from quorate.mechanisms.compiled import compiled
 
 LOG_HALF = math.log(0.5)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _ROOT_HALF = math.sqrt(0.5)
-
-
-def compiled(function: F) -> F:
-    """`numba.njit` that keeps the function's type; compiled code is cached on disk and releases the GIL."""
-    return cast(F, numba.njit(cache=True, nogil=True)(function))
 
 
 @compiled

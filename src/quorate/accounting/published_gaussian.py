@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr as log_ndtr_of_array
 
 from quorate.accounting.curve import require_orders
-from quorate.accounting.normal_tail import compiled, log1mexp, log1p_sum, log_ndtr
+from quorate.accounting.normal_tail import log1mexp, log1p_sum, log_ndtr
 from quorate.checks import InvalidInput, finite, positive
 from quorate.mechanisms.base import FloatArray
+from quorate.mechanisms.compiled import compiled
 
 ROOT_2 = math.sqrt(2)
 
