@@ -232,7 +232,7 @@ def _query_envelopes(
     nodes = len(weights)
     result = np.empty((queries, len(steps)))
     product = np.empty((teachers + 1, nodes))
-    rest = np.empty(teachers + 1)
+    rest: Any = np.empty(teachers + 1)
     seen = np.empty(teachers + 1, np.bool_)
     counts = np.empty(classes, np.int64)
     repeats = np.empty(classes, np.float64)
