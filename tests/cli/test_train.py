@@ -228,7 +228,14 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path):
         *("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill"),
         *("--teacher", "random-forest(n_estimators=60)"),
     ]
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Background jobs of a shell inherit an ignored Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     teachers = tmp_path / "run" / "private" / "teachers"
     deadline = time.monotonic() + 120
     while len(list(teachers.glob("teacher-*.bin"))) < 2 and process.poll() is None:
