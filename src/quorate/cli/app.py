@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 # Into a pipe or a file a table has no window to fit: cells must not be cut.
-console = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120)
+console = Console(width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True)
 
 
