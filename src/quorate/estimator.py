@@ -16,13 +16,14 @@ from quorate.mechanisms import Mechanism
 from quorate.noise import secure_rng
 from quorate.run.choices import AUTO, default_student, default_teacher, make_student, make_teacher, takes_rows
 from quorate.run.defaults import DEFAULT_MECHANISM
-from quorate.run.meeting import meet, queries_of, split, state, student_labels, votes_on
+from quorate.run.meeting import meet, queries_of, state, student_labels, votes_on
 from quorate.run.noise_log import MemoryLog
 from quorate.run.plan import Request, make_plan
+from quorate.run.private_data import Rows
 from quorate.run.represent import view_of
 from quorate.run.task import Task
 from quorate.students.released import ReleasedStudent
-from quorate.teachers import train_teachers
+from quorate.teachers import train_on_shards
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):
@@ -107,32 +108,30 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         found, numbers = np.unique(y, return_inverse=True)
         self.classes_, numbers = self._known(found, numbers)
-        task = Task(
+        rows = Rows(
             X=X,
             y=numbers.astype(np.int64),
+            users=None if users is None else np.asarray(users),
+            fixed=self.partition == "random",
+        )
+        task = Task(
+            private=rows,
             classes=tuple(self.classes_.tolist()),
             X_public=X_public,
-            identity=None if users is None else np.asarray(users),
-            unit="record" if users is None else "user",
-            fixed=self.partition == "random",
             classes_from="given by the caller"
             if self.classes is not None
             else "the labels of the private rows, which are thereby treated as public knowledge",
         )
-        self._meet(task, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        self._meet(rows, task, int(check_random_state(self.random_state).randint(2**31 - 1)))
         return self
 
-    def _meet(self, task: Task, seed: int) -> None:
-        plan = make_plan(self._request(), units=task.units, pool=task.pool, classes=len(task.classes), unit=task.unit)
+    def _meet(self, rows: Rows, task: Task, seed: int) -> None:
+        plan = make_plan(self._request(), units=rows.units, pool=task.pool, classes=len(task.classes), unit=rows.unit)
         view = view_of(task.X_public, self.representation, seed=seed)
         teacher = default_teacher(view.name) if _is_auto(self.teacher) else self.teacher
-        self.teachers_ = train_teachers(
+        self.teachers_ = train_on_shards(
             make_teacher(teacher, public=view.public),
-            view.transform(task.X),
-            task.y,
-            split(task, teachers=plan.teachers, seed=seed),
-            n_teachers=plan.teachers,
-            classes=len(task.classes),
+            rows.shards(plan.teachers, classes=task.classes, seed=seed, transform=view.representation.transform),
             seed=seed,
             n_jobs=self.n_jobs,
         )

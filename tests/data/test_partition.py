@@ -11,7 +11,7 @@ from scipy import sparse, stats
 
 from quorate.checks import InvalidInput
 from quorate.data.partition import adjacency, assign_teachers, key_from_seed, new_key, random_partition
-from quorate.data.sharding import partition_table
+from quorate.data.sharding import partition_table, read_shard
 from quorate.data.sources import open_table
 
 KEY = bytes(range(32))
@@ -73,7 +73,7 @@ def test_memory_csv_and_parquet_agree(tmp_path, by: str | None) -> None:
         shards = partition_table(table, tmp_path / f"shards of {name}", 20, key=KEY, by=by)
         np.testing.assert_array_equal(shards.sizes, np.bincount(expected, minlength=20))
         for teacher in np.unique(expected)[:3]:
-            held = sorted(float(cell) for cell in shards.read(int(teacher))["income"])
+            held = sorted(float(cell) for cell in read_shard(shards.files(int(teacher)))["income"])
             assert held == sorted(frame["income"][expected == teacher])
 
 

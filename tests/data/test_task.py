@@ -43,12 +43,10 @@ def test_a_task_that_fits(tables) -> None:
     task = open_task(private, public, target="sick", by="user", test=test)
     assert (task.features, task.classes, task.classes_from) == (("age", "city"), ("no", "yes"), "private")
     assert (task.unit, open_task(private, public, target="sick", by="user").by) == ("user", "user")
-    X, y, users = task.private_rows()
-    assert list(X.columns) == ["age", "city"]
+    assert task.units() == people(60)["user"].nunique() == 9
+    X = task.public_rows()
+    assert (list(X.columns), len(X)) == (["age", "city"], 40)
     assert X["age"].dtype == np.float64
-    assert y.tolist() == [1 if place % 3 == 0 else 0 for place in range(60)]
-    assert users.astype(int).tolist() == people(60)["user"].tolist()
-    assert task.public_rows().shape == (40, 2)
     X_test, y_test = task.test_rows()
     assert (X_test.shape, y_test.sum()) == ((20, 2), 7)
 
@@ -60,7 +58,7 @@ def test_the_whole_record_is_the_identity_without_users(tables) -> None:
     public_with = write(public, people(40, seed=1).drop(columns="sick"))
     task = open_task(private, public_with, target="sick")
     assert task.unit == "record"
-    assert task.private_rows()[2].shape == (60, 4)
+    assert task.units() == 60
 
 
 def test_classes_from_the_public_table_or_the_user(tables) -> None:
@@ -137,7 +135,7 @@ def test_a_bad_target_is_refused(tables, tmp_path) -> None:
     gaps = write(tmp_path / "gaps.csv", frame.assign(sick=frame["sick"].where(frame.index > 4)))
     refused("missing in 5 of 60 private rows", gaps, public, target="sick", by="user")
     numbers = write(tmp_path / "numbers.csv", pd.DataFrame({"age": range(3000), "sick": np.arange(3000) / 7}))
-    refused("3000 different values", numbers, write(tmp_path / "p.csv", frame[["age"]]), target="sick")
+    refused(r"about (29|30|31)\d\d different values", numbers, write(tmp_path / "p.csv", frame[["age"]]), target="sick")
 
 
 def test_a_class_the_public_table_does_not_know_is_refused(tables, tmp_path) -> None:

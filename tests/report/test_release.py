@@ -19,6 +19,7 @@ from quorate.report.statement import read_statement, write_statement
 from quorate.report.table import run_table
 from quorate.run.pipeline import Recipe, run
 from quorate.run.plan import Request
+from quorate.run.private_data import Rows
 from quorate.run.task import Task
 
 SECRET = 123456.789
@@ -30,8 +31,7 @@ def make_task() -> Task:
     frame = pd.DataFrame({"age": X[:, 0], "weight": X[:, 1]})
     frame.loc[3, "age"] = SECRET
     return Task(
-        X=frame[:600],
-        y=y[:600].astype(np.int64),
+        private=Rows(X=frame[:600], y=y[:600].astype(np.int64)),
         classes=("left", "right", "top"),
         X_public=frame[600:720].reset_index(drop=True),
         X_test=frame[720:].reset_index(drop=True),

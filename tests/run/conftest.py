@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
+from quorate.run.private_data import Rows
 from quorate.run.task import Task
 
 
@@ -15,8 +16,7 @@ def task() -> Task:
     X, y = make_blobs(920, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
     y = y.astype(np.int64)
     return Task(
-        X=X[:600],
-        y=y[:600],
+        private=Rows(X=X[:600], y=y[:600]),
         classes=("left", "right", "top"),
         X_public=X[600:720],
         X_test=X[720:],

@@ -5,9 +5,9 @@ import pytest
 
 from quorate.accounting.epsilons import WorstCase
 from quorate.checks import InvalidInput
-from quorate.run.meeting import split
 from quorate.run.pipeline import Recipe, run
 from quorate.run.plan import Request
+from quorate.run.private_data import Rows
 from quorate.run.task import Task
 
 RECIPE = Recipe(request=Request(teachers=30, epsilon=3.0), n_jobs=1)
@@ -36,7 +36,7 @@ def test_the_noise_is_not_repeatable_and_all_else_is(task, tmp_path):
 
 
 def test_the_seed_splits_the_data(task):
-    splits = [split(task, teachers=30, seed=seed) for seed in (0, 0, 1)]
+    splits = [task.private.assignment(30, seed=seed) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(splits[0], splits[1])
     assert (splits[0] != splits[2]).mean() > 0.8
 
@@ -108,11 +108,10 @@ def test_empty_shards_are_refused(task, tmp_path):
 
 def test_users_stay_together_and_are_what_is_counted(task):
     users = np.arange(600) // 20
-    by_user = Task(
-        X=task.X, y=task.y, classes=task.classes, X_public=task.X_public, identity=users, unit="user", unit_column="id"
-    )
-    assert by_user.units == 30
-    shards = split(by_user, teachers=5, seed=0)
+    by_user = Rows(X=task.private.X, y=task.private.y, users=users)
+    assert (by_user.units, by_user.unit) == (30, "user")
+    assert "all the rows of one value" in by_user.adjacency
+    shards = by_user.assignment(5, seed=0)
     assert all(len(np.unique(shards[users == user])) == 1 for user in range(30))
 
 
@@ -120,16 +119,25 @@ def test_users_stay_together_and_are_what_is_counted(task):
     ("changes", "sentence"),
     [
         ({"y": np.zeros(3, np.int64)}, "y must have one label per private row"),
+        ({"X": np.empty((0, 2)), "y": np.empty(0, np.int64)}, "private data must have at least one row"),
+        ({"users": np.arange(4)}, "users must have one entry per private row"),
+        ({"users": np.zeros(600), "fixed": True}, "cannot protect users"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(task, changes, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        Rows(**{"X": task.private.X, "y": task.private.y, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
         ({"X_public": np.empty((0, 2))}, "public data must have at least one row"),
         ({"classes": ("only",)}, "at least two different labels"),
-        ({"identity": np.arange(4), "unit": "user"}, "identity must have one entry per private row"),
-        ({"unit": "user"}, "unit must be"),
-        ({"unit": "household"}, "unit must be"),
-        ({"unit": "user", "identity": np.zeros(600), "fixed": True}, "cannot protect users"),
     ],
 )
 def test_a_task_that_does_not_fit_is_refused(task, changes, sentence):
-    parts = {"X": task.X, "y": task.y, "classes": task.classes, "X_public": task.X_public, **changes}
+    parts = {"private": task.private, "classes": task.classes, "X_public": task.X_public, **changes}
     with pytest.raises(InvalidInput, match=sentence):
         Task(**parts)
 
@@ -137,17 +145,12 @@ def test_a_task_that_does_not_fit_is_refused(task, changes, sentence):
 def test_one_record_more_changes_one_column_of_votes_only(task, tmp_path):
     """The adjacency the statement speaks of, on the real pipeline: all teachers but one vote as before."""
     from quorate.run.choices import make_teacher
-    from quorate.teachers import train_teachers
+    from quorate.teachers import train_on_shards
 
-    more = Task(
-        X=np.vstack([task.X, [[30.0, 30.0]]]),
-        y=np.append(task.y, 0),
-        classes=task.classes,
-        X_public=task.X_public,
-    )
+    more = Rows(X=np.vstack([task.private.X, [[30.0, 30.0]]]), y=np.append(task.private.y, 0))
     said = []
-    for each in (task, more):
-        shards = split(each, teachers=30, seed=0)
-        teachers = train_teachers(make_teacher("logistic"), each.X, each.y, shards, n_teachers=30, classes=3, n_jobs=1)
+    for rows in (task.private, more):
+        shards = rows.shards(30, classes=task.classes, seed=0, transform=lambda X: X)
+        teachers = train_on_shards(make_teacher("logistic"), shards, n_jobs=1)
         said.append(teachers.predict(task.X_public))
     assert (said[0] != said[1]).any(axis=0).sum() == 1

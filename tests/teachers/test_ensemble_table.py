@@ -8,7 +8,6 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from quorate.data.partition import assign_teachers
-from quorate.data.sharding import partition_table
 from quorate.data.task import open_task
 from quorate.public.tables import TableFeatures
 from quorate.teachers import TableShards, TeacherStore, train_on_shards, train_teachers
@@ -30,16 +29,16 @@ def test_shards_on_disk_train_the_same_teachers(tmp_path, by) -> None:
     task = open_task(tmp_path / "private.csv", tmp_path / "public.csv", target="sick", by=by)
     features = TableFeatures().fit(task.public_rows())
     pool = features.transform(task.public_rows())
-    folder = partition_table(task.private, tmp_path / "shards", 6, key=KEY, by=by)
+    folder = task.partition(tmp_path / "shards", 6, key=KEY)
     shards = TableShards(folder, task, transform=features.transform)
     store = TeacherStore(tmp_path / "teachers")
     on_disk = train_on_shards(LogisticRegression(), shards, store=store, n_jobs=1)
-    X, y, identities = task.private_rows()
+    frame = task.private.read()
     in_memory = train_teachers(
         LogisticRegression(),
-        features.transform(X),
-        y,
-        assign_teachers(identities, 6, key=KEY),
+        features.transform(task.columns.apply(frame)),
+        task.indices(frame["sick"]),
+        assign_teachers(frame if by is None else frame[by], 6, key=KEY),
         n_teachers=6,
         classes=2,
         n_jobs=1,

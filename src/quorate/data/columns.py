@@ -41,11 +41,15 @@ class Columns:
 
         Raises `InvalidInput` for a column that is not there.
         """
-        kept = {name: kind for name, kind in self.kinds.items() if kind != "left out"}
-        absent = next((name for name in kept if name not in frame.columns), None)
+        absent = next((name for name in self.kept if name not in frame.columns), None)
         if absent is not None:
             raise InvalidInput(f"The table must have the columns of the public one; {absent!r} is missing.")
-        return pd.DataFrame({name: _typed(frame[name], kind) for name, kind in kept.items()}, index=frame.index)
+        return pd.DataFrame({name: _typed(frame[name], self.kinds[name]) for name in self.kept}, index=frame.index)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Names of the columns that are used."""
+        return tuple(name for name, kind in self.kinds.items() if kind != "left out")
 
     @property
     def left_out(self) -> tuple[str, ...]:

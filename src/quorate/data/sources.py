@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import duckdb
 import pandas as pd
 
 from quorate.checks import InvalidInput
-from quorate.data.partition import describe_columns, quoted
+from quorate.data.partition import cell_sql, describe_columns, quoted
 
 # The header-less tables that many know by name; a `.names` file beside the table says the same for others.
 KNOWN_NAMES = {
@@ -25,6 +26,9 @@ KNOWN_NAMES = {
 }
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
+# All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
+_KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP.*)")
+_COUNTED_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,16 +72,12 @@ class Table:
         )
 
     def select(self, columns: Sequence[str] | None = None) -> str:
-        """SQL query of the cleaned cells: text trimmed, the usual signs for missing values turned into NULL."""
-        signs = ", ".join(f"'{sign}'" for sign in _MISSING)
+        """SQL query of the cleaned cells: numbers, truth values, dates and moments as they are, all else text.
+
+        Text is trimmed, and the usual signs for missing values are turned into NULL.
+        """
         kinds = dict(self.typed_columns)
-        cells = []
-        for name in self.columns if columns is None else columns:
-            cell = quoted(name)
-            if kinds[name] == "VARCHAR":
-                text = f"nullif(trim({cell}), '')"
-                cell = f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
-            cells.append(cell)
+        cells = [_cleaned(name, kinds[name]) for name in (self.columns if columns is None else columns)]
         return f"SELECT {', '.join(cells)} FROM {self.relation}"
 
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -87,6 +87,19 @@ class Table:
     def rows(self) -> int:
         """Number of rows, without reading them into memory."""
         return int(self.fetch(f"SELECT count(*) FROM {self.relation}")[0][0])
+
+    def different(self, column: str) -> int:
+        """Number of different values of `column`, as `assign_teachers` tells them apart, in bounded memory."""
+        cells = f"({self.select([column])})"
+        kind = self.fetch(f"DESCRIBE SELECT * FROM {cells}")[0][1]
+        marks = f"(SELECT hash({cell_sql(column, kind)}) AS mark FROM {cells})"
+        parts = self.rows() // _COUNTED_AT_ONCE + 1
+        counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
+        return sum(int(self.fetch(count)[0][0]) for count in counts)
+
+    def about_different_labels(self, column: str) -> int:
+        """About how many different labels `column` has, whatever their number, in little memory."""
+        return int(self.fetch(f"SELECT approx_count_distinct(label) FROM ({self.label_query(column)})")[0][0])
 
     def label_counts(self, column: str) -> dict[str | None, int]:
         """How often each label of `column` occurs, None standing for missing. Private where the table is."""
@@ -113,14 +126,28 @@ class Table:
         return self._run(sql, lambda answer: answer.fetchall())
 
     def _run(self, sql: str, take: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
-        connection = duckdb.connect()
-        try:
+        with asking(self.path) as connection:
             # Rows are read only while they are taken: a bad line far down shows here, not in execute.
             return take(connection.execute(sql))
-        except duckdb.Error as error:
-            raise unreadable(self.path, error) from error
-        finally:
-            connection.close()
+
+
+@contextlib.contextmanager
+def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to ask about the file `place`: DuckDB's errors become one sentence, and Ctrl-C stays Ctrl-C.
+
+    It spills nothing: what it holds is private, and by itself it would write it into the current folder.
+    """
+    connection = duckdb.connect(config={"temp_directory": ""})
+    try:
+        yield connection
+    except duckdb.Error as error:
+        raise unreadable(place, error, note=note) from error
+    except RuntimeError as error:
+        if "interrupted" in str(error):
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        connection.close()
 
 
 def open_table(
@@ -155,17 +182,10 @@ def open_table(
     return _open_csv(place, names=names, header=header)
 
 
-def parquet_relation(parts: Sequence[str]) -> str:
-    """SQL for the rows of Parquet files, by their own columns alone."""
-    return f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
-
-
 def _open_parquet(place: Path, parts: list[str]) -> Table:
-    relation = parquet_relation(parts)
-    try:
-        columns = describe_columns(duckdb.connect(), relation)
-    except duckdb.Error as error:
-        raise unreadable(place, error) from error
+    relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    with asking(place) as connection:
+        columns = describe_columns(connection, relation)
     return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
 
 
@@ -174,12 +194,10 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     compression = {".gz": "gzip", ".zst": "zstd"}.get(place.suffix, "none")
     known = f", header = {str(header).lower()}" if header is not None else ""
     source = f"{literal(place.as_posix())}, compression = '{compression}'"
-    try:
+    with asking(place, note="Is it gzip?" if packed else "") as connection:
         # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
-        answer = duckdb.connect().execute(f"FROM sniff_csv({source}{known})")
+        answer = connection.execute(f"FROM sniff_csv({source}{known})")
         found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
-    except duckdb.Error as error:
-        raise unreadable(place, error, note="Is it gzip?" if packed else "") from error
     has_header = bool(found["HasHeader"]) if header is None else header
     options = {
         "delim": found["Delimiter"],
@@ -255,6 +273,17 @@ def _names_of_file(file: Path, *, columns: int) -> list[str]:
         last = known[-1] if known else "class"
         return [*described, last] if len(described) == columns - 1 else described
     return [name.strip() for line in lines for name in line.split(",")]
+
+
+def _cleaned(name: str, kind: str) -> str:
+    cell = quoted(name)
+    if kind.startswith("DECIMAL"):
+        return f"{cell}::DOUBLE AS {cell}"
+    if _KEPT_TYPES.fullmatch(kind):
+        return cell
+    text = f"nullif(trim({cell}::VARCHAR), '')"
+    signs = ", ".join(f"'{sign}'" for sign in _MISSING)
+    return f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
 
 
 def label_sql(column: str, kind: str) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quorate.accounting.statement import Unit
 from quorate.checks import InvalidInput
 from quorate.data.columns import Columns
 from quorate.data.partition import adjacency, quoted
+from quorate.data.sharding import ShardFolder, partition_table
 from quorate.data.sources import Table, open_table, same_content
 
 MOST_CLASSES = 1000
@@ -39,7 +41,7 @@ class TableTask:
     classes_from: str
 
     @property
-    def unit(self) -> str:
+    def unit(self) -> Unit:
         """What the guarantee protects: "record", or "user" where rows go to teachers by user."""
         return "record" if self.by is None else "user"
 
@@ -48,11 +50,14 @@ class TableTask:
         """The statement's sentence about neighbouring data sets."""
         return adjacency(by=self.by)
 
-    def private_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64], Any]:
-        """Features, class indices and identities (users, or whole records) of the private table. Private."""
-        frame = self.private.read()
-        identities = frame if self.by is None else frame[self.by]
-        return self.columns.apply(frame), self.indices(self.private.labels(self.target)), identities
+    def units(self) -> int:
+        """Number of private records, or of users where they are the unit; counted in bounded memory."""
+        return self.private.rows() if self.by is None else self.private.different(self.by)
+
+    def partition(self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes) -> ShardFolder:
+        """Split the private table among teachers, out of core: of each row what is learned from, and its label."""
+        kept = [*self.columns.kept, self.target]
+        return partition_table(self.private, folder, n_teachers, key=key, by=self.by, columns=kept, labels=self.target)
 
     def public_rows(self) -> pd.DataFrame:
         """Features of the public table, typed."""
@@ -180,6 +185,11 @@ def _no_gaps(table: Table, by: str) -> None:
 
 
 def _classes(private: Table, public: Table, target: str, classes: Sequence[str] | None) -> tuple[tuple[str, ...], str]:
+    different = private.about_different_labels(target)
+    if different > 2 * MOST_CLASSES:
+        raise InvalidInput(
+            f"The target {target!r} has about {different} different values; at most {MOST_CLASSES} are classes."
+        )
     counts = private.label_counts(target)
     if counts.get(None):
         raise InvalidInput(

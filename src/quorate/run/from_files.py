@@ -8,6 +8,7 @@ from typing import Any
 from quorate.checks import InvalidInput
 from quorate.data.sources import digest_of_file
 from quorate.data.task import open_task
+from quorate.run.private_data import PrivateTable
 from quorate.run.task import Task
 
 _CLASSES_FROM = {
@@ -18,24 +19,22 @@ _CLASSES_FROM = {
 
 
 def task_from_files(private: Any, public: Any, *, test: Any = None, **options: Any) -> Task:
-    """Read and check the tables of a run (see `quorate.data.task.open_task` for options and errors)."""
+    """Check the tables of a run (see `quorate.data.task.open_task` for options and errors).
+
+    The public table and the test table are read into memory; the private one stays on the disk.
+    """
     for path in (public, test):
         if path is not None:
             refuse_private_folder(path)
     tables = open_task(private, public, test=test, **options)
-    X, y, identity = tables.private_rows()
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
     given = {"private": tables.private, "public": tables.public, "test": tables.test}
     return Task(
-        X=X,
-        y=y,
+        private=PrivateTable(tables=tables),
         classes=tables.classes,
         X_public=tables.public_rows(),
         X_test=X_test,
         y_test=y_test,
-        identity=identity,
-        unit="record" if tables.by is None else "user",
-        unit_column=tables.by,
         classes_from=_CLASSES_FROM[tables.classes_from],
         fingerprints={name: _digest(table.path) for name, table in given.items() if table is not None},
     )

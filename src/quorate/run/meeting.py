@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from quorate.accounting.statement import Statement, round_up
-from quorate.checks import InvalidInput
-from quorate.data.partition import adjacency, assign_teachers, key_from_seed, random_partition
 from quorate.mechanisms import NO_ANSWER
 from quorate.mechanisms.base import FloatArray
 from quorate.public import build_graph, choose_queries
@@ -21,30 +19,13 @@ from quorate.run.plan import Plan
 from quorate.run.represent import View
 from quorate.run.rounds import Answers, ask
 from quorate.run.task import Task
-from quorate.students.labelled import UNLABELLED, row_count
+from quorate.students.labelled import UNLABELLED
 from quorate.votes import IntArray, Votes
 
 TUNED_ALWAYS = {
     "representation": "the public data alone",
     "student": "the public data and the released labels alone",
 }
-
-
-def split(task: Task, *, teachers: int, seed: int) -> IntArray:
-    """The teacher of every private row, by a keyed hash of the row's (or its user's) own identity.
-
-    Errors: `InvalidInput` where a teacher would have no rows.
-    """
-    if task.fixed:
-        return random_partition(row_count(task.X), teachers, seed=seed)
-    assignment = assign_teachers(task.X if task.identity is None else task.identity, teachers, key=key_from_seed(seed))
-    empty = int((np.bincount(assignment, minlength=teachers) == 0).sum())
-    if empty:
-        raise InvalidInput(
-            f"teachers must be few enough for everyone to have rows: {empty} of {teachers} would have none of the "
-            f"{task.units} {task.unit}s; ask for fewer."
-        )
-    return assignment
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
@@ -110,9 +91,9 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
         rounds=answers.rounds,
         teachers=plan.teachers,
         classes=tuple(str(label) for label in task.classes),
-        unit=task.unit,
-        unit_column=task.unit_column,
-        adjacency=adjacency(by=task.unit_column or ("user" if task.unit == "user" else None), fixed=task.fixed),
+        unit=task.private.unit,
+        unit_column=task.private.unit_column,
+        adjacency=task.private.adjacency,
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
         versions=versions(),
     )

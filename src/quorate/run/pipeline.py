@@ -21,14 +21,14 @@ from quorate.mechanisms.base import TiedMechanism
 from quorate.noise import secure_rng
 from quorate.run.choices import AUTO, default_student, default_teacher, make_student, make_teacher, takes_rows
 from quorate.run.folder import RunFolder
-from quorate.run.meeting import meet, queries_of, split, state, student_labels, versions, votes_on
+from quorate.run.meeting import meet, queries_of, state, student_labels, versions, votes_on
 from quorate.run.noise_log import NoiseLog
 from quorate.run.plan import Plan, Request, make_plan, plan_from
 from quorate.run.represent import View, view_of
 from quorate.run.rounds import Answers
 from quorate.run.task import Task
 from quorate.students.released import ReleasedStudent
-from quorate.teachers import TeacherStore, train_teachers
+from quorate.teachers import TeacherStore, train_on_shards
 from quorate.votes import Votes
 
 
@@ -177,7 +177,8 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
     held = home.read()
     if held is not None:
         return plan_from(held["settled"], classes=len(task.classes))
-    plan = make_plan(recipe.request, units=task.units, pool=task.pool, classes=len(task.classes), unit=task.unit)
+    data = task.private
+    plan = make_plan(recipe.request, units=data.units, pool=task.pool, classes=len(task.classes), unit=data.unit)
     home.write(
         {"asked": asked, "settled": plan.as_dict(), "versions": versions(), "fingerprints": dict(task.fingerprints)}
     )
@@ -200,14 +201,16 @@ def _votes(
 ) -> Votes:
     path = home.private / "votes.npy"
     if not path.exists():
-        assignment = split(task, teachers=plan.teachers, seed=recipe.seed)
-        teachers = train_teachers(
+        shards = task.private.shards(
+            plan.teachers,
+            classes=task.classes,
+            seed=recipe.seed,
+            transform=view.representation.transform,
+            folder=home.private / "shards",
+        )
+        teachers = train_on_shards(
             make_teacher(default_teacher(view.name) if recipe.teacher == AUTO else recipe.teacher, public=view.public),
-            view.transform(task.X),
-            task.y,
-            assignment,
-            n_teachers=plan.teachers,
-            classes=len(task.classes),
+            shards,
             store=TeacherStore(private_folder(home.private / "teachers")),
             seed=recipe.seed,
             n_jobs=recipe.n_jobs,

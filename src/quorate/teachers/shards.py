@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from quorate.checks import InvalidInput, whole
-from quorate.data.sharding import ShardFolder
-from quorate.data.task import TableTask
+from quorate.data.columns import Columns
+from quorate.data.sharding import ShardFolder, read_shard
+from quorate.data.task import TableTask, label_indices
 
 
 class Shard(Protocol):
@@ -81,27 +83,27 @@ class ArrayShards:
         return LoadedShard(_safe_indexing(self.X, rows), self.y[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableShard:
-    """Rows of one teacher that are still on the disk."""
+    """Rows of one teacher that are still on the disk: their files, and how they are read."""
 
-    folder: ShardFolder
-    index: int
-    task: TableTask
+    files: tuple[Path, ...]
+    columns: Columns
+    target: str
+    classes: tuple[str, ...]
     transform: Callable[[Any], Any] | None
 
     def load(self) -> tuple[Any, NDArray[np.int64]]:
         """The rows, transformed, and their class indices."""
-        if not self.folder.sizes[self.index]:
+        if not self.files:
             return np.empty((0, 1)), np.empty(0, np.int64)
-        table = self.folder.table(self.index)
-        X = self.task.columns.apply(table.read(self.task.features))
-        y = self.task.indices(table.labels(self.task.target))
-        return (X if self.transform is None else self.transform(X)), y
+        rows = read_shard(self.files)
+        X = self.columns.apply(rows)
+        return (X if self.transform is None else self.transform(X)), label_indices(rows[self.target], self.classes)
 
 
 class TableShards:
-    """Shards of a partitioned table, each read by the worker that trains on it; see `partition_table`.
+    """Shards of a partitioned table (see `TableTask.partition`), each read by the worker that trains on it.
 
     transform: from typed columns to what the teachers learn from, such as `Representation.transform`; one that was
     learned from public data and treats each row on its own.
@@ -115,7 +117,14 @@ class TableShards:
 
     def shard(self, index: int) -> TableShard:
         """The rows of teacher `index`, not yet read."""
-        return TableShard(self._folder, index, self._task, self._transform)
+        task = self._task
+        return TableShard(
+            files=self._folder.files(index),
+            columns=task.columns,
+            target=task.target,
+            classes=task.classes,
+            transform=self._transform,
+        )
 
 
 def class_list(classes: ArrayLike | int) -> NDArray[Any]:
