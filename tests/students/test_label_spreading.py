@@ -99,10 +99,41 @@ def test_the_model_corrects_the_graph_on_digits_from_thirty_representatives():
     assert (student.predict(X[test]) == y[test]).mean() > 0.85
 
 
-def test_surest_keeps_the_rows_with_the_greatest_lead():
-    beliefs = np.array([[0.5, 0.5, 0], [0.9, 0.05, 0.05], [0.6, 0.0, 0.4], [0.0, 0.0, 1.0]])
-    assert surest(beliefs, 0.5).tolist() == [1, 3]
-    assert surest(beliefs, 1.0).tolist() == [0, 1, 2, 3]
+def test_surest_keeps_the_rows_of_each_class_with_the_greatest_lead():
+    beliefs = np.array([[0.5, 0.5, 0], [0.9, 0.05, 0.05], [0.6, 0.0, 0.4], [0.0, 0.0, 1.0], [0.8, 0.1, 0.1]])
+    # Class 0 has four rows, class 2 one that is surer than any of them; class 1 is nowhere the likeliest.
+    assert surest(beliefs, 0.5).tolist() == [1, 3, 4]
+    assert surest(beliefs, 0.01).tolist() == [1, 3]
+    assert surest(beliefs, 1.0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_class_that_the_graph_loses_keeps_its_answers():
+    X = np.concatenate([np.linspace(0, 1, 60), [0.5]])[:, None]
+    labels = np.full(61, -1)
+    labels[[0, 20, 40, 59]], labels[60] = 0, 1
+    student = GraphStudent(KernelOnFeatures("raw"), representation="raw", random_state=0).fit(X, labels)
+    assert student.predict_proba(X).shape == (61, 2)
+    assert student.model_.classes_.tolist() == [0, 1]
+
+
+def test_what_a_network_sees_makes_a_better_graph_on_digits():
+    pytest.importorskip("torch")
+    from quorate.networks.classifier import TorchClassifier
+
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32).reshape(-1, 8, 8)
+    chosen = representatives(X.reshape(len(X), -1), 40, random_state=0)
+    labels = np.full(len(X), -1)
+    labels[chosen] = y[chosen]
+    # One wrong answer: the next graph alone would believe it again.
+    labels[chosen[3]] = (y[chosen[3]] + 1) % 10
+    network = TorchClassifier("cnn", steps=250, learning_rate=0.004, augmentation="moderate", average=0.99)
+    student = GraphStudent(network, representation="raw", rounds=1, random_state=0).fit(X, labels)
+    spread = (student.graph_.beliefs_.argmax(axis=1) == y).mean()
+    better = (student.beliefs_.argmax(axis=1) == y).mean()
+    assert spread < 0.93
+    assert better > spread + 0.02
+    assert (student.predict(X) == y).mean() > 0.96
 
 
 def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monkeypatch):
@@ -125,7 +156,7 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
     pytest.importorskip("torch")
     student = GraphStudent(neighbours=5, random_state=0)
     student.graph_ = plain.graph_
-    assert type(student._fresh(bars)).__name__ == "TorchClassifier"
+    assert type(student._fresh(bars, 0, last=True)).__name__ == "TorchClassifier"
 
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):

@@ -78,6 +78,21 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         """The likeliest class of every row."""
         return self.classes_[self._logits(X).argmax(dim=1).numpy()]
 
+    def features(self, X: Any) -> FloatArray:
+        """What the network's last linear layer reads of every row, (rows, features)."""
+        check_is_fitted(self, "weights_")
+        module = self._module()
+        linear = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
+        if not linear:
+            raise InvalidInput(f"features needs a network with a linear layer, got {type(module).__name__}.")
+        seen: list[Tensor] = []
+        hook = linear[-1].register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0].flatten(1).cpu()))
+        try:
+            self._logits(X)
+        finally:
+            hook.remove()
+        return torch.cat(seen).numpy()
+
     def exported_network(self) -> Any:
         """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""
         check_is_fitted(self, "weights_")

@@ -1,4 +1,4 @@
-"""The default student: labels spread over the public graph, then a model learned from the surest of them."""
+"""The graph student: labels spread over the public graph, a model of the surest, and a new graph of what it sees."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from sklearn.utils.validation import check_is_fitted
 from quorate.checks import InvalidInput, whole
 from quorate.public.representation import default_representation, learn_representation
 from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.students.labelled import require_labels, row_count, seeded, take_rows
+from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded, take_rows
 
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
-    """Few labels become many on the graph of public neighbours; a model learns from the surest and goes on from there.
+    """Few labels become many on the graph of public neighbours; a model of the surest makes a better graph.
 
     model: a classifier of raw rows (cloned); None: for images a convolutional network where PyTorch is installed,
         otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    keep: share of the public rows that the first model learns from, the surest ones, in (0, 1].
-    rounds: how often a model is trained at most. Each after the first learns from the one before instead of the graph
-        and leaves out half as many rows; when it changes fewer than 1 in 200 public rows, it is the last.
+    keep: share of each class, the surest rows, that the first model learns from, in (0, 1]; each later one leaves out
+        half as many.
+    rounds: how often a model is trained on the surest rows. What a network sees in a row (`features`) makes the next
+        graph, over which the labels spread anew; the next beliefs are the mean of that and of the network's own. Any
+        other model hands on its own beliefs. A last model then learns from all rows.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. Fitted: `classes_`, `graph_`
-    (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
+    (the fitted `LabelSpreadingStudent` of the representation), `beliefs_` (rows, classes) that the last model learned
+    from, `model_`. Deterministic under `random_state`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Source: Iscen et al. 2019 (label propagation for pseudo-labels), without training inside the loop.
+    Source: Iscen et al. 2019 (label propagation on the learner's own features).
     """
 
     takes_rows = True
@@ -43,8 +46,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         representation: Any = "auto",
         neighbours: int = 10,
         strength: float = 0.9,
-        keep: float = 0.8,
-        rounds: int = 4,
+        keep: float = 0.6,
+        rounds: int = 2,
         random_state: int | None = None,
     ) -> None:
         self.model = model
@@ -66,14 +69,13 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
             self.representation, neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
         ).fit(X, labels)
         self.classes_ = self.graph_.classes_
-        self.model_ = None
-        beliefs = self.graph_.beliefs_
-        for number in range(rounds if len(self.classes_) > 1 else 0):
-            rows, chosen = self._lesson(beliefs, labels, 1 - (1 - keep) / 2**number)
-            self.model_ = self._fresh(X).fit(take_rows(X, rows), self.classes_[chosen])
-            before, beliefs = beliefs.argmax(axis=1), self.model_.predict_proba(X)
-            if (beliefs.argmax(axis=1) != before).mean() < 0.005:
-                break
+        self.beliefs_, self.model_ = self.graph_.beliefs_, None
+        if len(self.classes_) == 1:
+            return self
+        for number in range(rounds):
+            model = self._learned(X, labels, number, keep=1 - (1 - keep) / 2**number)
+            self.beliefs_ = self._next_beliefs(model, X, labels)
+        self.model_ = self._learned(X, labels, rounds, keep=1, last=True)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -95,36 +97,53 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         """The shape of one input, where a network was learned."""
         return getattr(self, "model_", None).shape_
 
-    def _lesson(self, beliefs: Any, labels: Any, keep: float) -> tuple[Any, Any]:
-        """(rows, positions of their classes) to learn from; the labelled rows of a class that would be lost join."""
-        rows = surest(beliefs, keep)
-        chosen = beliefs[rows].argmax(axis=1)
-        lost = np.setdiff1d(np.arange(len(self.classes_)), chosen)
-        more = np.flatnonzero(np.isin(labels, self.classes_[lost]))
-        own = np.searchsorted(self.classes_, labels[more])
-        kept = ~np.isin(rows, more)
-        return np.concatenate([rows[kept], more]), np.concatenate([chosen[kept], own])
+    def _learned(self, X: Any, labels: Any, number: int, *, keep: float, last: bool = False) -> Any:
+        """A fresh model that has learned the likeliest classes of the surest rows."""
+        likeliest = self.beliefs_.argmax(axis=1)
+        # A class that no row is likeliest to have keeps the rows that were answered with it.
+        answers = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
+        lost = (answers != UNLABELLED) & ~np.isin(answers, likeliest)
+        likeliest[lost] = answers[lost]
+        rows = np.union1d(surest(self.beliefs_, keep), np.flatnonzero(lost))
+        return self._fresh(X, number, last=last).fit(take_rows(X, rows), self.classes_[likeliest[rows]])
 
-    def _fresh(self, X: Any) -> Any:
+    def _next_beliefs(self, model: Any, X: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        own = model.predict_proba(X)
+        if not hasattr(model, "features"):
+            return own
+        seen = np.asarray(model.features(X), np.float64)
+        directions = seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-12)
+        again = LabelSpreadingStudent(
+            "raw", neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
+        )
+        # The graph alone would bring back a wrong answer that the network has overruled.
+        return (own + again.fit(directions, labels).beliefs_) / 2
+
+    def _fresh(self, X: Any, number: int, *, last: bool) -> Any:
+        seed = self.random_state
+        if seed is not None:
+            # Every round a new start: the same one would repeat its own mistakes.
+            seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
         if self.model is not None:
             model = clone(self.model)
             if not hasattr(model, "predict_proba"):
                 raise InvalidInput(f"model must have predict_proba, got {model!r}.")
-            return seeded(model, self.random_state)
+            return seeded(model, seed)
         images = self.representation == "auto" and default_representation(X) == "hog"
         if (images or self.representation == "hog") and importlib.util.find_spec("torch") is not None:
             from quorate.networks.classifier import TorchClassifier
 
             # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
+            passes = 20 if last else 10
             return TorchClassifier(
                 "quick-cnn",
-                steps=max(200, 10 * row_count(X) // 64),
+                steps=max(200, passes * row_count(X) // 64),
                 learning_rate=0.004,
                 augmentation="moderate",
                 average=0.99,
-                random_state=self.random_state,
+                random_state=seed,
             )
-        return KernelOnFeatures(self.graph_.representation_, random_state=self.random_state)
+        return KernelOnFeatures(self.graph_.representation_, random_state=seed)
 
 
 class KernelOnFeatures(ClassifierMixin, BaseEstimator):
@@ -166,9 +185,15 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
 
 
 def surest(beliefs: ArrayLike, share: float) -> NDArray[np.int64]:
-    """Positions of the `share` of rows whose likeliest class leads the next by most, in the order of the rows."""
+    """Positions of the `share` of each likeliest class's rows that lead the next class by most, in order.
+
+    At least one row of every class that is anywhere the likeliest.
+    """
     given = np.asarray(beliefs)
     two = np.sort(given, axis=1)[:, -2:]
-    lead = two[:, 1] - two[:, 0]
-    count = max(1, round(share * len(given)))
-    return np.sort(np.argsort(-lead, kind="stable")[:count])
+    lead, likeliest = two[:, 1] - two[:, 0], given.argmax(axis=1)
+    chosen = []
+    for k in np.unique(likeliest):
+        rows = np.flatnonzero(likeliest == k)
+        chosen.append(rows[np.argsort(-lead[rows], kind="stable")][: max(1, round(share * len(rows)))])
+    return np.sort(np.concatenate(chosen))
