@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from quorate.checks import InvalidInput
-from quorate.data.task import label_indices, open_task
+from quorate.data.classes import label_indices
+from quorate.data.task import open_task
 
 
 def write(path, frame: pd.DataFrame, **options) -> str:

@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from quorate.accounting.statement import Unit
 from quorate.checks import InvalidInput
+from quorate.data.classes import MOST_CLASSES, agree_on_classes, label_indices
 from quorate.data.columns import Columns
 from quorate.data.partition import adjacency, quoted
 from quorate.data.sharding import ShardFolder, partition_table
 from quorate.data.sources import Table, open_table, same_content
-
-MOST_CLASSES = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,29 +129,6 @@ def open_task(
     )
 
 
-def label_indices(labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Text labels as indices into `classes`; a final full stop makes no difference where the class is else unknown.
-
-    Raises `InvalidInput` for missing labels and for labels that are not among the classes.
-    """
-    places = {label: place for place, label in enumerate(classes)}
-    known = pd.Series(labels, dtype=object)
-    if known.isna().any():
-        raise InvalidInput(f"The target is missing in {int(known.isna().sum())} of {len(known)} rows.")
-    different = {label: _place(str(label), places) for label in known.unique()}
-    unknown = next((label for label, place in different.items() if place is None), None)
-    if unknown is not None:
-        raise InvalidInput(f"The label {unknown!r} is not among the classes {', '.join(classes)}.")
-    return known.map(different).to_numpy(np.int64)
-
-
-def _place(label: str, places: dict[str, int]) -> int | None:
-    found = places.get(label)
-    if found is None:
-        found = places.get(label.removesuffix(".") if label.endswith(".") else f"{label}.")
-    return found
-
-
 def _open_like(path: str | os.PathLike[str], private: Table, target: str, header: bool | None) -> Table:
     """A table; where it and the private one have no header, the private one's names are also its own."""
     table = open_table(path, header=header)
@@ -190,38 +166,7 @@ def _classes(private: Table, public: Table, target: str, classes: Sequence[str] 
         raise InvalidInput(
             f"The target {target!r} has about {different} different values; at most {MOST_CLASSES} are classes."
         )
-    counts = private.label_counts(target)
-    if counts.get(None):
-        raise InvalidInput(
-            f"The target {target!r} is missing in {counts[None]} of {sum(counts.values())} private rows; "
-            "every row needs its label."
-        )
-    held = [str(label) for label in counts]
-    if len(held) < 2:
-        raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
-    if classes is not None:
-        given, origin = tuple(str(label) for label in classes), "user"
-    elif target in public.columns:
-        shown = [label for label in public.label_counts(target) if label is not None]
-        given, origin = tuple(shown), "public"
-    else:
-        given, origin = tuple(held), "private"
-    if len(held) > MOST_CLASSES:
-        raise InvalidInput(
-            f"The target {target!r} has {len(held)} different values; at most {MOST_CLASSES} are classes."
-        )
-    if len(set(given)) < 2 or len(set(given)) != len(given):
-        raise InvalidInput(f"classes must be at least 2 different labels, got {list(given)}.")
-    places = {label: place for place, label in enumerate(given)}
-    unseen = [label for label in held if _place(label, places) is None]
-    if unseen:
-        where = f"the public table {public.path}" if origin == "public" else "the classes given"
-        raise InvalidInput(
-            f"The class {unseen[0]!r} of the private target {target!r} does not occur in {where}; "
-            "name all classes with --classes."
-        )
-    if origin == "public" and all(label.endswith(".") for label in given):
-        # The private file's spelling is the plain one where only the full stop differs.
-        plain = tuple(label.removesuffix(".") for label in given)
-        given = plain if set(held) <= set(plain) else given
-    return given, origin
+    shown = list(public.label_counts(target)) if target in public.columns else None
+    return agree_on_classes(
+        private.label_counts(target), shown, classes, target=target, public=f"the public table {public.path}"
+    )

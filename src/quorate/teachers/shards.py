@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 
 from quorate.checks import InvalidInput, whole
+from quorate.data.classes import label_indices
 from quorate.data.columns import Columns
 from quorate.data.sharding import ShardFolder, read_shard
-from quorate.data.task import TableTask, label_indices
+from quorate.data.task import TableTask
 
 
-class Shard(Protocol):
-    """One teacher's rows, cheap to send to a worker that loads them."""
+class Part(Protocol):
+    """The rows of some teachers, cheap to send to a worker that loads them."""
 
-    def load(self) -> tuple[Any, NDArray[np.int64]]:
-        """The rows and their class indices."""
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows and their class indices, teacher by teacher."""
         ...
 
 
@@ -32,21 +34,36 @@ class Shards(Protocol):
     n_teachers: int
     sizes: NDArray[np.int64]
 
-    def shard(self, index: int) -> Shard:
-        """The shard of teacher `index`."""
+    def part(self, teachers: range) -> Part:
+        """The shards of some teachers."""
         ...
 
 
+def blocks(sizes: ArrayLike, *, rows: int, most: int) -> list[range]:
+    """Neighbouring teachers, at most `most` of them and, unless one alone has more, `rows` rows.
+
+    >>> blocks([3, 1, 9, 2, 2], rows=5, most=2)
+    [range(0, 2), range(2, 3), range(3, 5)]
+    """
+    found, start, held = [], 0, 0
+    counts = np.asarray(sizes).tolist()
+    for index, count in enumerate(counts):
+        if index > start and (held + count > rows or index - start >= most):
+            found.append(range(start, index))
+            start, held = index, 0
+        held += count
+    return [*found, range(start, len(counts))]
+
+
 @dataclass(frozen=True)
-class LoadedShard:
+class ArrayPart:
     """Rows that are already in memory."""
 
-    X: Any
-    y: NDArray[np.int64]
+    held: list[tuple[Any, NDArray[np.int64]]]
 
-    def load(self) -> tuple[Any, NDArray[np.int64]]:
-        """The rows and their class indices."""
-        return self.X, self.y
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows and their class indices, teacher by teacher."""
+        return self.held
 
 
 class ArrayShards:
@@ -77,29 +94,39 @@ class ArrayShards:
         self._order = np.argsort(teachers, kind="stable")
         self._start = np.concatenate([[0], np.cumsum(self.sizes)])
 
-    def shard(self, index: int) -> LoadedShard:
-        """The rows of teacher `index`, in the order of the data."""
-        rows = self._order[self._start[index] : self._start[index + 1]]
-        return LoadedShard(_safe_indexing(self.X, rows), self.y[rows])
+    def part(self, teachers: range) -> ArrayPart:
+        """The rows of some teachers, in the order of the data."""
+        chosen = [self._order[self._start[index] : self._start[index + 1]] for index in teachers]
+        return ArrayPart([(_safe_indexing(self.X, rows), self.y[rows]) for rows in chosen])
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableShard:
-    """Rows of one teacher that are still on the disk: their files, and how they are read."""
+class TablePart:
+    """Rows that are still on the disk: the files of each teacher, and how they are read."""
 
-    files: tuple[Path, ...]
+    files: list[tuple[Path, ...]]
     columns: Columns
     target: str
     classes: tuple[str, ...]
     transform: Callable[[Any], Any] | None
 
-    def load(self) -> tuple[Any, NDArray[np.int64]]:
-        """The rows, transformed, and their class indices."""
-        if not self.files:
-            return np.empty((0, 1)), np.empty(0, np.int64)
-        rows = read_shard(self.files)
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows, transformed, and their class indices, teacher by teacher."""
+        nothing = np.empty((0, 1)), np.empty(0, np.int64)
+        frames = [read_shard(files) for files in self.files if files]
+        if not frames:
+            return [nothing for _ in self.files]
+        # Together, because transforming a few rows takes as long as transforming thousands.
+        rows = pd.concat(frames, ignore_index=True)
         X = self.columns.apply(rows)
-        return (X if self.transform is None else self.transform(X)), label_indices(rows[self.target], self.classes)
+        X = X if self.transform is None else self.transform(X)
+        y = label_indices(rows[self.target], self.classes)
+        ends = np.cumsum([len(frame) for frame in frames])
+        found = (
+            (_safe_indexing(X, slice(end - len(frame), end)), y[end - len(frame) : end])
+            for frame, end in zip(frames, ends, strict=True)
+        )
+        return [next(found) if files else nothing for files in self.files]
 
 
 class TableShards:
@@ -115,11 +142,11 @@ class TableShards:
         self.sizes = folder.sizes
         self._folder, self._task, self._transform = folder, task, transform
 
-    def shard(self, index: int) -> TableShard:
-        """The rows of teacher `index`, not yet read."""
+    def part(self, teachers: range) -> TablePart:
+        """The rows of some teachers, not yet read."""
         task = self._task
-        return TableShard(
-            files=self._folder.files(index),
+        return TablePart(
+            files=[self._folder.files(index) for index in teachers],
             columns=task.columns,
             target=task.target,
             classes=task.classes,
