@@ -143,7 +143,7 @@ def test_a_killed_run_goes_on_and_gives_the_same(kind, tmp_path, monkeypatch):
 
     monkeypatch.setattr(heads, "solver", lambda kind: (counting, ask))
     resumed = train(head_of(kind), store=TeacherStore(tmp_path / "t"))
-    assert len(counted) == len(resumed.batches) - 3
+    assert len(counted) == len(resumed.solved) - 3
     assert np.array_equal(resumed.predict(POOL), whole)
     with pytest.raises(InvalidInput, match="another run"):
         train(HeadEnsemble(kind=kind, width=20.0, penalty=9.0), store=TeacherStore(tmp_path / "t"))
@@ -184,3 +184,13 @@ def test_wrong_parameters_are_refused(wrong):
 def test_wrong_features_are_refused(bad):
     with pytest.raises(InvalidInput):
         train_teachers(head_of("ridge"), bad, y, MEMBER, n_teachers=12, classes=3)
+
+
+def test_a_chunk_of_teachers_without_rows_abstains(tmp_path):
+    assignment = np.full(len(y), 11)
+    for store in (None, TeacherStore(tmp_path / "t")):
+        made = train_teachers(
+            head_of("ridge"), X, y, assignment, n_teachers=12, classes=3, empty="abstain", store=store
+        )
+        assert (made.predict(POOL)[:, :11] == -1).all()
+        assert (made.predict(POOL)[:, 11] >= 0).all()

@@ -155,7 +155,7 @@ def _solve_centroid(head: Any, batch: Batch) -> Batch:
 def _linear(batch: Batch, weights: Any, offset: Any) -> Batch:
     learned = {"weights": weights.astype(np.float32), "offset": offset.astype(np.float32)}
     # Linear heads need their rows no longer.
-    return replace(batch, X=batch.X[:, :0], y=batch.y[:, :0], learned=learned)
+    return replace(batch, X=batch.X[:, :0].copy(), y=batch.y[:, :0].copy(), learned=learned)
 
 
 def _ask_linear(head: Any, batch: Batch, queries: FloatArray) -> FloatArray:

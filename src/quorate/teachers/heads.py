@@ -97,18 +97,26 @@ class HeadEnsemble:
                 f"{len(nobody)} of {shards.n_teachers} teachers have no rows (teacher {nobody[0]} is the first); "
                 "use fewer teachers, or let them abstain."
             )
-        width = next((_loaded(shards, i)[0].shape[1] for i in range(shards.n_teachers) if shards.sizes[i]), 1)
-        chunks = _chunks(np.asarray(shards.sizes), width)
+        sizes = np.asarray(shards.sizes)
+        width = _width(shards)
+        chunks = _chunks(sizes, width)
         if store is not None:
             store.open(head.specification(shards, chunks, seed))
-        solved: list[Batch] = []
+        solved: list[Batch | None] = []
         with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-            for number, (start, stop) in enumerate(chunks):
-                solved.append(_solve_chunk(head, _padded(shards, start, stop, width), number, store))
-                report(stop, shards.n_teachers)
-        return HeadTeachers(head=head, classes=shards.classes, n_teachers=shards.n_teachers, batches=tuple(solved))
+            for number, teachers in enumerate(chunks):
+                solved.append(_solve_chunk(head, _padded(shards, teachers, width), number, store))
+                report(teachers.stop, shards.n_teachers)
+        return HeadTeachers(
+            head=head,
+            classes=shards.classes,
+            n_teachers=shards.n_teachers,
+            sizes=sizes,
+            solved=tuple(solved),
+            store=store,
+        )
 
-    def specification(self, shards: Shards, chunks: list[tuple[int, int]], seed: int) -> dict[str, Any]:
+    def specification(self, shards: Shards, chunks: list[range], seed: int) -> dict[str, Any]:
         """What all chunks of a run share, as it is written beside them and compared on resume."""
         return {
             "estimator": f"heads: {self.kind}",
@@ -122,18 +130,31 @@ class HeadEnsemble:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadTeachers:
-    """Solved heads. classes: labels in the order that predictions count them, shape (classes,)."""
+    """Solved heads, in memory or in a store, from which they are read a chunk at a time.
+
+    classes: labels in the order that predictions count them, shape (classes,). sizes: rows of every teacher.
+    """
 
     head: HeadEnsemble
     classes: NDArray[Any]
     n_teachers: int
-    batches: tuple[Batch, ...]
+    sizes: IntArray
+    solved: tuple[Batch | None, ...]
+    store: TeacherStore | None = None
+
+    @property
+    def batches(self) -> Iterator[Batch]:
+        """The heads, chunk by chunk."""
+        for number, batch in enumerate(self.solved):
+            if batch is None:
+                assert self.store is not None
+                batch = self.store.load(number)
+            yield batch
 
     @property
     def abstaining(self) -> IntArray:
         """Teachers that had no rows to learn from and abstain on every query."""
-        sizes = np.concatenate([batch.sizes for batch in self.batches])
-        return np.flatnonzero(sizes == 0)
+        return np.flatnonzero(self.sizes == 0)
 
     def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> IntArray:
         """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
@@ -173,37 +194,43 @@ def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float
     return median if median > 0 else 1.0
 
 
-def _solve_chunk(head: HeadEnsemble, batch: Batch, number: int, store: TeacherStore | None) -> Batch:
+def _solve_chunk(head: HeadEnsemble, batch: Batch, number: int, store: TeacherStore | None) -> Batch | None:
+    """The solved heads; None where the store keeps them, because some kinds keep all rows, which may not fit memory."""
     if store is None:
         return solver(head.kind)[0](head, batch)
     fingerprint = fingerprint_of(batch.X, batch.y, batch.sizes)
     if not store.has(number, fingerprint=fingerprint):
         store.save(number, solver(head.kind)[0](head, batch), fingerprint=fingerprint)
-    return store.load(number)
+    return None
 
 
-def _loaded(shards: Shards, index: int) -> tuple[FloatArray, IntArray]:
-    X, y = shards.shard(index).load()
-    return _features(X), y
+def _width(shards: Shards) -> int:
+    """Number of features, from the first teacher that has rows."""
+    held = np.flatnonzero(np.asarray(shards.sizes))
+    if not len(held):
+        return 1
+    first = int(held[0])
+    return _features(shards.part(range(first, first + 1)).load()[0][0]).shape[1]
 
 
-def _padded(shards: Shards, start: int, stop: int, width: int) -> Batch:
+def _padded(shards: Shards, teachers: range, width: int) -> Batch:
     """The shards of some teachers as one array, short ones filled up with rows that weigh nothing."""
-    sizes = np.asarray(shards.sizes)[start:stop]
+    sizes = np.asarray(shards.sizes)[teachers]
     longest = max(int(sizes.max()), 1)
-    X = np.zeros((stop - start, longest, width), np.float32)
-    y = np.full((stop - start, longest), -1, np.int64)
-    for place in np.flatnonzero(sizes):
-        X[place, : sizes[place]], y[place, : sizes[place]] = _loaded(shards, start + int(place))
+    X = np.zeros((len(teachers), longest, width), np.float32)
+    y = np.full((len(teachers), longest), -1, np.int64)
+    for place, (rows, labels) in enumerate(shards.part(teachers).load()):
+        if len(labels):
+            X[place, : len(labels)], y[place, : len(labels)] = _features(rows), labels
     return Batch(X=X, y=y, sizes=sizes, classes=len(shards.classes), learned={})
 
 
-def _chunks(sizes: IntArray, features: int) -> list[tuple[int, int]]:
+def _chunks(sizes: IntArray, features: int) -> list[range]:
     """Ranges of teachers whose padded rows and systems fit memory, at most a tenth of the ensemble each."""
     longest = max(int(sizes.max()), 1)
     each = longest * (features + longest)
     width = int(np.clip(_BLOCK // max(each, 1), 1, max(1, -(-len(sizes) // 10))))
-    return [(start, min(start + width, len(sizes))) for start in range(0, len(sizes), width)]
+    return [range(start, min(start + width, len(sizes))) for start in range(0, len(sizes), width)]
 
 
 def _features(X: ArrayLike) -> FloatArray:

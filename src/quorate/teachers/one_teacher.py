@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from quorate.checks import InvalidInput
 from quorate.teachers.registry import import_path
-from quorate.teachers.shards import Shard
+from quorate.teachers.shards import Part
 from quorate.teachers.store import TeacherStore
 
 ABSTAIN = -1
@@ -62,25 +62,29 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that a worker needs to train teacher `index`."""
+    """All that a worker needs to train some neighbouring teachers."""
 
-    index: int
+    teachers: range
     estimator: Any
-    shard: Shard
+    part: Part
     seed: int
     store: TeacherStore | None
 
 
-def train_task(task: Task) -> tuple[int, Any]:
-    """Train one teacher, or find it already done; returns (index, model, or None where a store keeps it)."""
-    X, y = task.shard.load()
+def train_task(task: Task) -> list[tuple[int, Any]]:
+    """Train each teacher, or find it already done; returns (index, model, or None where a store keeps it) of each."""
+    return [
+        (index, _train_one(task, index, X, y)) for index, (X, y) in zip(task.teachers, task.part.load(), strict=True)
+    ]
+
+
+def _train_one(task: Task, index: int, X: Any, y: NDArray[np.int64]) -> Any:
     if task.store is None:
-        return task.index, fit_teacher(task.estimator, X, y, index=task.index, seed=task.seed)
+        return fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
     fingerprint = fingerprint_of(X, y)
-    if not task.store.has(task.index, fingerprint=fingerprint):
-        model = fit_teacher(task.estimator, X, y, index=task.index, seed=task.seed)
-        task.store.save(task.index, model, fingerprint=fingerprint)
-    return task.index, None
+    if not task.store.has(index, fingerprint=fingerprint):
+        task.store.save(index, fit_teacher(task.estimator, X, y, index=index, seed=task.seed), fingerprint=fingerprint)
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from quorate.checks import InvalidInput, whole
 from quorate.teachers.progress import Report, reporting
-from quorate.teachers.shards import ArrayShards, Shards
+from quorate.teachers.shards import ArrayShards, Shards, blocks
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 ABSTAIN = -1
 _BLOCK = 2**25
+_ROWS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +98,15 @@ class SeldomTeachers:
 
     def _blocks(self, queries: int) -> Any:
         """(first teacher, teacher of each row from there, rows, labels) for blocks of teachers that fit memory."""
-        width = max(1, _BLOCK // (queries * len(self.classes)))
-        for start in range(0, self.n_teachers, width):
-            stop = min(start + width, self.n_teachers)
-            held = [i for i in range(start, stop) if self.shards.sizes[i]]
-            if not held:
+        sizes = np.asarray(self.shards.sizes)
+        for teachers in blocks(sizes, rows=_ROWS, most=max(1, _BLOCK // (queries * len(self.classes)))):
+            held = sizes[teachers]
+            if not held.any():
                 continue
-            loaded = [self.shards.shard(i).load() for i in held]
-            teacher = np.repeat(np.array(held) - start, [len(labels) for _, labels in loaded])
+            loaded = [(rows, labels) for rows, labels in self.shards.part(teachers).load() if len(labels)]
             rows = np.concatenate([np.asarray(rows, np.float32) for rows, _ in loaded])
-            yield start, teacher, rows, np.concatenate([labels for _, labels in loaded])
+            labels = np.concatenate([labels for _, labels in loaded])
+            yield teachers.start, np.repeat(np.arange(len(held)), held), rows, labels
 
 
 def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:

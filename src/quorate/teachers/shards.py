@@ -112,21 +112,24 @@ class TablePart:
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
         """The rows, transformed, and their class indices, teacher by teacher."""
-        nothing = np.empty((0, 1)), np.empty(0, np.int64)
-        frames = [read_shard(files) for files in self.files if files]
-        if not frames:
-            return [nothing for _ in self.files]
+        read = [self._read(files) for files in self.files]
+        if not any(self.files):
+            return read
         # Together, because transforming a few rows takes as long as transforming thousands.
-        rows = pd.concat(frames, ignore_index=True)
-        X = self.columns.apply(rows)
+        X = pd.concat([rows for rows, labels in read if len(labels)])
         X = X if self.transform is None else self.transform(X)
-        y = label_indices(rows[self.target], self.classes)
-        ends = np.cumsum([len(frame) for frame in frames])
-        found = (
-            (_safe_indexing(X, slice(end - len(frame), end)), y[end - len(frame) : end])
-            for frame, end in zip(frames, ends, strict=True)
-        )
-        return [next(found) if files else nothing for files in self.files]
+        ends = np.cumsum([len(labels) for _, labels in read])
+        return [
+            (_safe_indexing(X, slice(end - len(labels), end)) if len(labels) else rows, labels)
+            for (rows, labels), end in zip(read, ends, strict=True)
+        ]
+
+    def _read(self, files: tuple[Path, ...]) -> tuple[Any, NDArray[np.int64]]:
+        """One teacher's typed columns and class indices; alone, so that no other's rows have a say in the types."""
+        if not files:
+            return np.empty((0, 1)), np.empty(0, np.int64)
+        rows = read_shard(files)
+        return self.columns.apply(rows), label_indices(rows[self.target], self.classes)
 
 
 class TableShards:

@@ -119,7 +119,7 @@ class TorchEnsemble(TorchClassifier):
         whole("epochs", self.epochs, at_least=1)
         network = self.network
         first = next(index for index in range(shards.n_teachers) if shards.sizes[index])
-        rows = shards.shard(first).load()[0]
+        rows = shards.part(range(first, first + 1)).load()[0][0]
         shape = as_inputs(rows[:1], images=wants_images(network)).shape[1:]
         if network is None:
             network = "mlp" if len(shape) == 1 else "lenet"
@@ -176,7 +176,7 @@ class TorchTeachers(Teachers):
 
 
 def _train(plan: Chunk, shards: Shards, indices: range, store: TeacherStore | None) -> list[tuple[int, Any]]:
-    rows = [shards.shard(index).load() for index in indices]
+    rows = shards.part(indices).load()
     prints = [fingerprint_of(X, y) for X, y in rows] if store is not None else []
     if store is not None:
         missing = [i for i, mark in zip(indices, prints, strict=True) if not store.has(i, fingerprint=mark)]
