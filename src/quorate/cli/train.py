@@ -21,11 +21,16 @@ _LEARNING = "Learning"
 @app.command()
 def train(
     context: typer.Context,
-    private: Annotated[str | None, _OPTION(help="The sensitive table: CSV or Parquet.", rich_help_panel=_DATA)] = None,
-    public: Annotated[
-        str | None, _OPTION(help="Unlabelled rows of the same kind, free to publish.", rich_help_panel=_DATA)
+    private: Annotated[
+        str | None,
+        _OPTION(
+            help="The sensitive table (CSV, Parquet) or images (.npz, or a folder per class).", rich_help_panel=_DATA
+        ),
     ] = None,
-    target: Annotated[str | None, _OPTION(help="The column to predict.", rich_help_panel=_DATA)] = None,
+    public: Annotated[
+        str | None, _OPTION(help="Rows or images of the same kind, free to publish.", rich_help_panel=_DATA)
+    ] = None,
+    target: Annotated[str | None, _OPTION(help="The column to predict (of tables).", rich_help_panel=_DATA)] = None,
     out: Annotated[Path, _OPTION(help="The run's folder; the same command resumes it.")] = Path("my-run"),
     by: Annotated[
         str | None, _OPTION(help="The column that says whose a row is: protects users.", rich_help_panel=_DATA)
@@ -111,7 +116,7 @@ def train(
         if key not in ("out", "config", "jobs") and value is not None and value is not False
     }
     asked = {**(read_config(config) if config is not None else {}), **given}
-    missing = [name for name in ("private", "public", "target") if name not in asked]
+    missing = [name for name in ("private", "public") if name not in asked]
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")
     train_from(asked, out=out, jobs=jobs)
@@ -169,7 +174,7 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
         asked["private"],
         asked["public"],
         test=asked.get("test"),
-        target=asked["target"],
+        target=asked.get("target"),
         by=asked.get("by"),
         names=asked.get("names"),
         classes=[label.strip() for label in asked["classes"].split(",")] if "classes" in asked else None,

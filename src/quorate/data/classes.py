@@ -13,6 +13,13 @@ from quorate.checks import InvalidInput
 
 MOST_CLASSES = 1000
 
+CLASSES_FROM = {
+    "user": "given by the operator",
+    "public": "the labels in the public data",
+    "private": "the labels in the private data, which are thereby treated as public knowledge",
+}
+"""Who said so (see `agree_on_classes`), as the statement words it."""
+
 
 def label_indices(labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
     """Text labels as indices into `classes`; a final full stop makes no difference where the class is else unknown.

@@ -1,4 +1,4 @@
-"""A task from tables on disk."""
+"""A task from what a user has on disk: tables or images."""
 
 from __future__ import annotations
 
@@ -6,38 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from quorate.checks import InvalidInput
-from quorate.data.sources import digest_of_file
-from quorate.data.task import open_task
-from quorate.run.private_data import PrivateTable
+from quorate.data.images import holds_images
+from quorate.run.from_images import task_from_images
+from quorate.run.from_tables import task_from_tables
 from quorate.run.task import Task
 
-_CLASSES_FROM = {
-    "user": "given by the operator",
-    "public": "the labels in the public table",
-    "private": "the labels in the private table, which are thereby treated as public knowledge",
-}
 
+def task_from_files(
+    private: Any, public: Any, *, target: Any = None, test: Any = None, names: Any = None, **options: Any
+) -> Task:
+    """Read and check the files of a run: images where `private` holds images, tables otherwise.
 
-def task_from_files(private: Any, public: Any, *, test: Any = None, **options: Any) -> Task:
-    """Check the tables of a run (see `quorate.data.task.open_task` for options and errors).
-
-    The public table and the test table are read into memory; the private one stays on the disk.
+    target: the column to predict; images need none where their labels have the usual place. names: columns of tables
+    without header. Other options and errors: `task_from_tables`, `task_from_images`.
     """
     for path in (public, test):
         if path is not None:
             refuse_private_folder(path)
-    tables = open_task(private, public, test=test, **options)
-    X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
-    given = {"private": tables.private, "public": tables.public, "test": tables.test}
-    return Task(
-        private=PrivateTable(tables=tables),
-        classes=tables.classes,
-        X_public=tables.public_rows(),
-        X_test=X_test,
-        y_test=y_test,
-        classes_from=_CLASSES_FROM[tables.classes_from],
-        fingerprints={name: _digest(table.path) for name, table in given.items() if table is not None},
-    )
+    if holds_images(private):
+        if names is not None:
+            raise InvalidInput("--names belongs to tables without header, not to images.")
+        return task_from_images(private, public, target=target, test=test, **options)
+    if target is None:
+        raise InvalidInput("--target must be given: the column to predict.")
+    return task_from_tables(private, public, target=target, test=test, names=names, **options)
 
 
 def refuse_private_folder(path: Any) -> None:
@@ -46,9 +38,3 @@ def refuse_private_folder(path: Any) -> None:
     for folder in place.parents:
         if folder.name == "private" and (folder.parent / "run.toml").exists():
             raise InvalidInput(f"{path} lies in the private folder of the run {folder.parent}: it must not be public.")
-
-
-def _digest(path: Path) -> str:
-    if path.is_dir():
-        return ",".join(digest_of_file(part) for part in sorted(path.rglob("*.parquet")))
-    return digest_of_file(path)
