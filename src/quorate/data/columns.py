@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -79,12 +79,17 @@ def _kind(column: pd.Series) -> Kind:
 def _typed(column: pd.Series, kind: Kind) -> pd.Series:
     if kind == "category":
         text = column.astype(object)
-        return text.where(text.notna(), None).map(str, na_action="ignore")
+        return text.where(text.notna(), None).map(_word, na_action="ignore")
     if kind == "date":
         return _days(column)
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
     return numbers.where(np.isfinite(numbers))
+
+
+def _word(cell: Any) -> str:
+    # A missing cell elsewhere makes whole numbers floating: 7 and 7.0 are one word.
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def _days(column: pd.Series) -> pd.Series:
