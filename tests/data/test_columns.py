@@ -65,6 +65,12 @@ def test_a_row_is_read_the_same_whoever_stands_beside_it() -> None:
     pd.testing.assert_frame_equal(together.iloc[:N], columns.apply(PUBLIC), check_dtype=False)
 
 
+def test_whole_numbers_are_words_whether_or_not_one_is_missing() -> None:
+    columns = Columns.of(pd.DataFrame({"code": ["7", "8", "x"] * 9}))
+    for cells in ([7, 8], [7, None], [7.0, 7.5]):
+        assert columns.apply(pd.DataFrame({"code": cells}))["code"][0] == "7"
+
+
 def test_tables_that_cannot_be_read() -> None:
     with pytest.raises(InvalidInput, match="'city' is missing"):
         Columns.of(PUBLIC).apply(PUBLIC.drop(columns="city"))

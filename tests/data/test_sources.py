@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import signal
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 from quorate.checks import InvalidInput
-from quorate.data.sources import digest_of_file, open_table, same_content
+from quorate.data.partition import assign_teachers
+from quorate.data.sharding import partition_table, read_shard
+from quorate.data.sources import asking, digest_of_file, open_table, same_content
 
 ADULT_ROWS = """39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
 50, ?, 83311, Bachelors, 13, Married-civ-spouse, Exec-managerial, Husband, White, Male, 0, 0, 13, United-States, >50K
@@ -169,3 +173,47 @@ def test_equal_content_is_seen_through_links_and_copies(tmp_path) -> None:
     assert same_content(open_table(one), open_table(link))
     assert not same_content(open_table(one), open_table(other))
     assert digest_of_file(one) == digest_of_file(copy) != digest_of_file(one, key=b"secret")
+
+
+def test_ctrl_c_stops_a_question_as_it_stops_all_else(tmp_path) -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt), asking(tmp_path) as connection:
+            connection.execute("SELECT sum(sin(i)) FROM range(100_000_000_000) r(i)").fetchall()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_nothing_is_spilled_into_the_current_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names = "SELECT DISTINCT i::VARCHAR || 'name' FROM range(2000000) r(i)"
+    with pytest.raises(InvalidInput, match="not enough memory"), asking(tmp_path) as connection:
+        connection.execute(f"SET memory_limit = '20MB'; SELECT count(*) FROM ({names})")
+    assert not list(tmp_path.iterdir())
+
+
+def test_different_values_are_counted_by_value(tmp_path, monkeypatch) -> None:
+    pd.DataFrame({"user": ["7", " 7.0", "8", "x", "x "] * 50}).to_csv(tmp_path / "a.csv", index=False)
+    table = open_table(tmp_path / "a.csv")
+    assert (table.different("user"), table.about_different_labels("user")) == (3, 3)
+    monkeypatch.setattr("quorate.data.sources._COUNTED_AT_ONCE", 20)
+    assert table.different("user") == 3
+
+
+def test_types_that_files_and_frames_hold_each_their_own_way_become_text(tmp_path) -> None:
+    file = tmp_path / "odd.parquet"
+    duckdb.execute(
+        "COPY (SELECT i AS n, (i / 4)::DECIMAL(9, 2) AS price, TIME '10:00:00' + INTERVAL (i) MINUTE AS clock, "
+        "uuid() AS id, [i, i + 1] AS pair, DATE '2020-01-01' + i::INT AS day, i % 2 = 0 AS even, "
+        f"TIMESTAMPTZ '2020-01-01 00:00:00+02' + INTERVAL (i) HOUR AS moment FROM range(40) r(i)) TO '{file}'"
+    )
+    table = open_table(file)
+    frame = table.read()
+    assert frame["price"].dtype == np.float64
+    assert frame["clock"][1] == "10:01:00"
+    assert frame["pair"][1] == "[1, 2]"
+    shards = partition_table(table, tmp_path / "shards", 3, key=bytes(32))
+    np.testing.assert_array_equal(shards.sizes, np.bincount(assign_teachers(frame, 3, key=bytes(32)), minlength=3))
+    read = pd.concat([read_shard(shards.files(teacher)) for teacher in range(3)]).sort_values("n", ignore_index=True)
+    pd.testing.assert_frame_equal(read, frame, check_dtype=False)

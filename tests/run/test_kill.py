@@ -6,9 +6,11 @@ import signal
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from quorate.report.release import publish
+from quorate.run.from_files import task_from_files
 from quorate.run.pipeline import Recipe, run
 from quorate.run.plan import Request
 
@@ -49,7 +51,12 @@ def run_for(folder, task, seconds) -> bool:
 
 def stamps(folder):
     """What must never be made twice: teachers, their predictions and the noise, by file number and time."""
-    kept = [*folder.glob("private/teachers/**/*.*"), *folder.glob("private/noise/*.np?"), *folder.glob("private/*.npy")]
+    kept = [
+        *folder.glob("private/teachers/**/*.*"),
+        *folder.glob("private/shards/*/*"),
+        *folder.glob("private/noise/*.np?"),
+        *folder.glob("private/*.npy"),
+    ]
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in kept if not path.name.startswith(".")}
 
 
@@ -58,8 +65,25 @@ def released(folder):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(task, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+def table(task, tmp_path_factory):
+    """The task with its private rows on the disk."""
+    folder = tmp_path_factory.mktemp("table")
+    rows = {
+        "private": (task.private.X, task.private.y),
+        "public": (task.X_public, 0),
+        "test": (task.X_test, task.y_test),
+    }
+    for name, (X, y) in rows.items():
+        pd.DataFrame(X, columns=["x", "y"]).assign(side=np.array(task.classes)[y]).to_csv(
+            folder / f"{name}.csv", index=False
+        )
+    classes = list(task.classes)
+    return task_from_files(
+        folder / "private.csv", folder / "public.csv", target="side", test=folder / "test.csv", classes=classes
+    )
+
+
+def timed(folder, task):
     # Imports and compilations of a first run would make every later one look fast.
     finish(folder.with_name("warm"), task)
     start = time.perf_counter()
@@ -67,9 +91,26 @@ def undisturbed(task, tmp_path_factory):
     return folder, outcome, time.perf_counter() - start
 
 
+@pytest.fixture(scope="module")
+def undisturbed(task, tmp_path_factory):
+    return timed(tmp_path_factory.mktemp("undisturbed") / "run", task)
+
+
 @pytest.mark.parametrize("trial", range(3))
 def test_a_killed_run_equals_an_undisturbed_one_with_the_same_seed_and_noise_log(task, tmp_path, undisturbed, trial):
     _, _, took = undisturbed
+    kill_and_compare(tmp_path, task, took, trial)
+
+
+def test_a_killed_run_on_a_table_equals_an_undisturbed_one(table, tmp_path):
+    _, _, took = timed(tmp_path / "undisturbed", table)
+    folder = kill_and_compare(tmp_path, table, took, trial=0)
+    held = [path.name for path in (folder / "private").iterdir()]
+    assert "shards" in held
+    assert not [name for name in held if name.endswith((".part", ".spill"))]
+
+
+def kill_and_compare(tmp_path, task, took, trial):
     folder, moments = tmp_path / "run", np.random.default_rng(trial)
     seen, kills = {}, 0
     # The budget grows, so that even a slow machine gets past the longest stage.
@@ -95,6 +136,7 @@ def test_a_killed_run_equals_an_undisturbed_one_with_the_same_seed_and_noise_log
     assert released(folder) == released(calm)
     np.testing.assert_array_equal(np.load(folder / "private" / "votes.npy"), np.load(calm / "private" / "votes.npy"))
     np.testing.assert_array_equal(outcome.student.predict_proba(task.X_test), again.student.predict_proba(task.X_test))
+    return folder
 
 
 def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_path, monkeypatch):

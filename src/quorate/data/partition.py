@@ -114,7 +114,7 @@ def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
 
 
 def cell_sql(name: str, kind: str) -> str:
-    """SQL text expression for one cell: numbers by value, text without outer spaces, one sign for missing."""
+    """SQL text expression for one cell: numbers and moments by value, text without outer spaces, one sign for none."""
     cell = quoted(name)
     if kind in _SMALL_INTEGERS or kind in _NUMBERS or kind.startswith("DECIMAL"):
         text = _number_sql(f"{cell}::DOUBLE")
@@ -130,6 +130,9 @@ def cell_sql(name: str, kind: str) -> str:
             f"CASE WHEN {number} IS NULL OR regexp_full_match({trimmed}, '-?[0-9]{{16,}}') THEN {trimmed} "
             f"ELSE {_number_sql(number)} END"
         )
+    elif kind == "DATE" or kind.startswith("TIMESTAMP"):
+        # A day is its midnight, and text would depend on the machine's time zone; infinities have no such number.
+        text = f"coalesce(TRY(epoch_us({cell}))::VARCHAR, {cell}::VARCHAR)"
     else:
         text = f"{cell}::VARCHAR"
     return f"coalesce({text}, {_MISSING})"

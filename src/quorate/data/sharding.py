@@ -115,11 +115,12 @@ def partition_table(
     aside = target.with_name(f"{target.name}.part")
     spill = target.with_name(f"{target.name}.spill")
     _remove(aside, spill)
-    private_folder(aside)
     rows = f"({table.select()})"
     kept = [_written(name, table, labels) for name in (table.columns if columns is None else columns)]
     number = quoted(_free_name(table))
     try:
+        for made in (aside, spill):
+            private_folder(made)
         with asking(table.path) as connection:
             # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
             connection.execute(f"SET temp_directory = {literal(spill.as_posix())}")

@@ -322,6 +322,8 @@ def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput
     first = str(error).splitlines()[0].strip().rstrip(".")
     if "Invalid unicode" in str(error):
         reason = "it is not UTF-8 text"
+    elif isinstance(error, duckdb.OutOfMemoryException):
+        reason = "there is not enough memory"
     elif first.startswith("Invalid Input Error: Error when sniffing"):
         reason = "its rows do not share one form"
     else:
