@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from quorate.checks import InvalidInput, whole
 from quorate.data.files import cannot_write, private_folder, sync_folder, writing
 from quorate.data.partition import describe_columns, identity_sql, quoted, teacher_sql
-from quorate.data.sources import Table, asking, label_sql, literal
+from quorate.data.sources import Table, asking, interruptible, label_sql, literal
 
 TEACHER = "teacher"
 # Each thread holds about 50 MB of rows that wait to be written; more threads would not fit the memory limit.
@@ -132,10 +132,11 @@ def partition_table(
             teacher = teacher_sql(identity, n_teachers, key=key)
             copied = f"SELECT {', '.join(kept)}, {teacher} AS {number} FROM {rows}"
             try:
-                connection.execute(
+                copy = (
                     f"COPY ({copied}) TO {literal(aside.as_posix())} "
                     f"(FORMAT parquet, PARTITION_BY ({number}), OVERWRITE_OR_IGNORE true)"
                 )
+                interruptible(connection, lambda: connection.execute(copy))
             except duckdb.Error as error:
                 if any(sign in str(error) for sign in _FULL):
                     raise cannot_write(target, OSError(28, "no space")) from error

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +16,9 @@ import duckdb
 import pandas as pd
 
 from quorate.checks import InvalidInput
+from quorate.data.column_names import resolve_names
 from quorate.data.partition import cell_sql, describe_columns, quoted
 
-# The header-less tables that many know by name; a `.names` file beside the table says the same for others.
-KNOWN_NAMES = {
-    "adult": [
-        *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
-        *("race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income"),
-    ]
-}
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
@@ -128,12 +123,23 @@ class Table:
     def _run(self, sql: str, take: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
         with asking(self.path) as connection:
             # Rows are read only while they are taken: a bad line far down shows here, not in execute.
-            return take(connection.execute(sql))
+            return interruptible(connection, lambda: take(connection.execute(sql)))
+
+
+def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]) -> Any:
+    """The result of `work` on the connection, which Ctrl-C stops at once: by itself, DuckDB may not hear it."""
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(work)
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
 
 
 @contextlib.contextmanager
 def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to ask about the file `place`: DuckDB's errors become one sentence, and Ctrl-C stays Ctrl-C.
+    """A connection to ask about the file `place`: DuckDB's errors become one sentence.
 
     It spills nothing: what it holds is private, and by itself it would write it into the current folder.
     """
@@ -142,10 +148,6 @@ def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection
         yield connection
     except duckdb.Error as error:
         raise unreadable(place, error, note=note) from error
-    except RuntimeError as error:
-        if "interrupted" in str(error):
-            raise KeyboardInterrupt from error
-        raise
     finally:
         connection.close()
 
@@ -243,36 +245,6 @@ def _checked(
     if not table.fetch(f"SELECT 1 FROM ({table.select()}) WHERE {held} LIMIT 1"):
         raise InvalidInput(f"{place} has no rows.")
     return table
-
-
-def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: int) -> list[str] | None:
-    """Column names from whatever the user gave (see `open_table`); None where nothing is known."""
-    stem = place.name.split(".")[0]
-    if names is None:
-        beside = place.with_name(f"{stem}.names")
-        if beside.is_file():
-            found = _names_of_file(beside, columns=columns)
-            return found if len(found) == columns else None
-        known = KNOWN_NAMES.get(stem.lower(), [])
-        return list(known) if len(known) == columns else None
-    if not isinstance(names, str):
-        return [str(name) for name in names]
-    if names in KNOWN_NAMES:
-        return list(KNOWN_NAMES[names])
-    if "," not in names and Path(names).is_file():
-        return _names_of_file(Path(names), columns=columns)
-    return [name.strip() for name in names.split(",")]
-
-
-def _names_of_file(file: Path, *, columns: int) -> list[str]:
-    lines = [line.strip() for line in file.read_text(errors="replace").splitlines()]
-    lines = [line for line in lines if line and not line.startswith("|")]
-    described = [match[1].strip() for line in lines if (match := re.match(r"([^:,]+):", line))]
-    if described:
-        known = next((known for known in KNOWN_NAMES.values() if known[:-1] == described), None)
-        last = known[-1] if known else "class"
-        return [*described, last] if len(described) == columns - 1 else described
-    return [name.strip() for line in lines for name in line.split(",")]
 
 
 def _cleaned(name: str, kind: str) -> str:

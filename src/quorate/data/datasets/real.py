@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
 from quorate.data.classes import label_indices
+from quorate.data.column_names import KNOWN_NAMES
 from quorate.data.columns import Columns
 from quorate.data.datasets.dataset import Dataset
-from quorate.data.sources import KNOWN_NAMES, open_table
+from quorate.data.sources import open_table
 
 _ADULT = ("adult.data", "adult.test")
 _MNIST = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
