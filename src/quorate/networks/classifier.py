@@ -63,11 +63,12 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         self.device = device
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Train on rows X with labels y; every label is a class."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train on rows X with labels y; every label is a class. sample_weight: how much each row counts, (rows,)."""
         labels = _labels(y)
         self.classes_, targets = np.unique(labels, return_inverse=True)
-        self._fit(X, targets.astype(np.int64))
+        weights = None if sample_weight is None else _mean_one(sample_weight, len(labels))
+        self._fit(X, targets.astype(np.int64), weights)
         return self
 
     def predict_proba(self, X: Any) -> FloatArray:
@@ -77,21 +78,6 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of every row."""
         return self.classes_[self._logits(X).argmax(dim=1).numpy()]
-
-    def features(self, X: Any) -> FloatArray:
-        """What the network's last linear layer reads of every row, (rows, features)."""
-        check_is_fitted(self, "weights_")
-        module = self._module()
-        linear = [layer for layer in module.modules() if isinstance(layer, nn.Linear)]
-        if not linear:
-            raise InvalidInput(f"features needs a network with a linear layer, got {type(module).__name__}.")
-        seen: list[Tensor] = []
-        hook = linear[-1].register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0].flatten(1).cpu()))
-        try:
-            self._logits(X)
-        finally:
-            hook.remove()
-        return torch.cat(seen).numpy()
 
     def exported_network(self) -> Any:
         """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""
@@ -111,7 +97,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in super().__getstate__().items() if key != "_built"}
 
-    def _fit(self, X: Any, targets: NDArray[np.int64]) -> None:
+    def _fit(self, X: Any, targets: NDArray[np.int64], weights: FloatArray | None = None) -> None:
         """Train on `targets`, classes as positions in `classes_` and -1 for unlabelled."""
         self._check()
         inputs = as_inputs(X, images=wants_images(self.network))
@@ -128,21 +114,34 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
         draw = generator(seeds[1])
         pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
         with seeded(seeds[2]):
-            self.n_steps_ = self._train(module, pool, torch.from_numpy(targets), draw)
+            options = {} if weights is None else {"weights": torch.from_numpy(weights)}
+            self.n_steps_ = self._train(module, pool, torch.from_numpy(targets), draw, **options)
         self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in module.state_dict().items()}
         self.__dict__.pop("_built", None)
 
-    def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
-        return self._fit_steps(module, pool, targets, draw, self.steps or max(200, 20 * len(pool) // self.batch_size))
+    def _train(
+        self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator, weights: Tensor | None = None
+    ) -> int:
+        steps = self.steps or max(200, 20 * len(pool) // self.batch_size)
+        return self._fit_steps(module, pool, targets, draw, steps, weights)
 
-    def _fit_steps(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator, steps: int) -> int:
+    def _fit_steps(
+        self,
+        module: Any,
+        pool: Tensor,
+        targets: Tensor,
+        draw: torch.Generator,
+        steps: int,
+        weights: Tensor | None = None,
+    ) -> int:
         stream = training.batches(len(pool), min(self.batch_size, len(pool)), draw)
+        each = torch.ones(len(pool)) if weights is None else weights
 
         def loss_of(step: int) -> Tensor:
             chosen = next(stream)
-            return F.cross_entropy(
-                module(self._augmented(pool[chosen.to(pool.device)], draw)), targets[chosen].to(pool.device)
-            )
+            logits = module(self._augmented(pool[chosen.to(pool.device)], draw))
+            losses = F.cross_entropy(logits, targets[chosen].to(pool.device), reduction="none")
+            return (losses * each[chosen].to(pool.device)).mean()
 
         return self._run(module, loss_of, steps)
 
@@ -207,6 +206,13 @@ def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
     if x.device.type == "cpu":
         return draw
     return generator(int(torch.randint(2**62, (), generator=draw)), x.device)
+
+
+def _mean_one(sample_weight: Any, rows: int) -> FloatArray:
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (rows,) or not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+        raise InvalidInput(f"sample_weight must hold {rows} finite numbers from 0, not all 0, got {sample_weight!r}.")
+    return (weights / weights.mean()).astype(np.float32)
 
 
 def _labels(y: Any) -> NDArray[Any]:

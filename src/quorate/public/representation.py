@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from quorate.checks import InvalidInput, whole
 from quorate.public.images import DeskewHOG
@@ -63,9 +64,10 @@ def learn_representation(
     """Learn a representation from public rows.
 
     transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
-        gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "table" (one-hot
-        and standardized columns), "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a
-        `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
+        gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive"
+        (both, each a direction: better than either), "table" (one-hot and standardized columns), "pca", "auto" (by the
+        shape of the data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation mode) or any function
+        from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.
 
@@ -125,15 +127,27 @@ def _named(name: str, X_public: Any) -> Any:
         name = default_representation(X_public)
     most = min(128, len_of(X_public) - 1)
     named: dict[str, Callable[[], Any]] = {
-        "hog": lambda: make_pipeline(DeskewHOG(), PCA(most)),
+        "hog": lambda: _hog(most),
         "table": TableFeatures,
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
         "contrastive": _contrastive,
+        "hog+contrastive": lambda: _beside(hog=_hog(most), contrastive=_contrastive()),
     }
     if name not in named:
         raise InvalidInput(f"representation must be auto, {', '.join(named)} or a transformer, got {name!r}.")
     return named[name]()
+
+
+def _hog(most: int) -> Any:
+    return make_pipeline(DeskewHOG(), PCA(most))
+
+
+def _beside(**parts: Any) -> Any:
+    """Transformers side by side; each as directions from its public mean, so that none is louder than the others."""
+    return FeatureUnion(
+        [(name, make_pipeline(part, StandardScaler(with_std=False), Normalizer())) for name, part in parts.items()]
+    )
 
 
 def _contrastive() -> Any:

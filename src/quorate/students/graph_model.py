@@ -1,4 +1,4 @@
-"""The graph student: labels spread over the public graph, a model of the surest, and a new graph of what it sees."""
+"""The graph student: labels spread over the public graph, then a model learned from them, the surest loudest."""
 
 from __future__ import annotations
 
@@ -9,31 +9,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from quorate.checks import InvalidInput, whole
 from quorate.public.representation import default_representation, learn_representation
 from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded, take_rows
+from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded
 
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
-    """Few labels become many on the graph of public neighbours; a model of the surest makes a better graph.
+    """Few labels become many on the graph of public neighbours; a model learns from all of them, the surest loudest.
 
-    model: a classifier of raw rows (cloned); None: for images a convolutional network where PyTorch is installed,
-        otherwise a kernel machine on the representation.
+    model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
+        PyTorch is installed, otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    keep: share of each class, the surest rows, that the first model learns from, in (0, 1]; each later one leaves out
-        half as many.
-    rounds: how often a model is trained on the surest rows. What a network sees in a row (`features`) makes the next
-        graph, over which the labels spread anew; the next beliefs are the mean of that and of the network's own. Any
-        other model hands on its own beliefs. A last model then learns from all rows.
+    rounds: how often a model is trained, each time anew. Every row counts by how far its likeliest class leads the next
+        one, first on the graph and then in the eyes of the model before. Unsure rows are heard, if softly: left out,
+        a whole way of writing a digit may be missing, and the model guesses it wrong.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. Fitted: `classes_`, `graph_`
-    (the fitted `LabelSpreadingStudent` of the representation), `beliefs_` (rows, classes) that the last model learned
-    from, `model_`. Deterministic under `random_state`.
+    (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
-    Source: Iscen et al. 2019 (label propagation on the learner's own features).
+    Source: Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
     """
 
     takes_rows = True
@@ -46,36 +43,29 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         representation: Any = "auto",
         neighbours: int = 10,
         strength: float = 0.9,
-        keep: float = 0.6,
-        rounds: int = 2,
+        rounds: int = 5,
         random_state: int | None = None,
     ) -> None:
         self.model = model
         self.representation = representation
         self.neighbours = neighbours
         self.strength = strength
-        self.keep = keep
         self.rounds = rounds
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows, then train."""
         labels = require_labels(y, row_count(X))
-        keep = self.keep
-        if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
-            raise InvalidInput(f"keep must be a number above 0 and at most 1, got {keep!r}.")
         rounds = whole("rounds", self.rounds, at_least=1)
         self.graph_ = LabelSpreadingStudent(
             self.representation, neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
         ).fit(X, labels)
         self.classes_ = self.graph_.classes_
-        self.beliefs_, self.model_ = self.graph_.beliefs_, None
-        if len(self.classes_) == 1:
-            return self
-        for number in range(rounds):
-            model = self._learned(X, labels, number, keep=1 - (1 - keep) / 2**number)
-            self.beliefs_ = self._next_beliefs(model, X, labels)
-        self.model_ = self._learned(X, labels, rounds, keep=1, last=True)
+        self.model_ = None
+        beliefs = self.graph_.beliefs_
+        for number in range(rounds if len(self.classes_) > 1 else 0):
+            self.model_ = self._learned(X, beliefs, labels, number)
+            beliefs = self.model_.predict_proba(X)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -97,47 +87,34 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         """The shape of one input, where a network was learned."""
         return getattr(self, "model_", None).shape_
 
-    def _learned(self, X: Any, labels: Any, number: int, *, keep: float, last: bool = False) -> Any:
-        """A fresh model that has learned the likeliest classes of the surest rows."""
-        likeliest = self.beliefs_.argmax(axis=1)
+    def _learned(self, X: Any, beliefs: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
+        """A fresh model that has learned the likeliest class of every row, as loud as its lead."""
+        likeliest, weight = beliefs.argmax(axis=1), lead(beliefs)
         # A class that no row is likeliest to have keeps the rows that were answered with it.
         answers = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
         lost = (answers != UNLABELLED) & ~np.isin(answers, likeliest)
-        likeliest[lost] = answers[lost]
-        rows = np.union1d(surest(self.beliefs_, keep), np.flatnonzero(lost))
-        return self._fresh(X, number, last=last).fit(take_rows(X, rows), self.classes_[likeliest[rows]])
+        likeliest[lost], weight[lost] = answers[lost], weight.max()
+        # Never quite silent: a class whose every row is undecided must still be learned.
+        weight = np.maximum(weight, 1e-3)
+        return self._fresh(X, number).fit(X, self.classes_[likeliest], sample_weight=weight)
 
-    def _next_beliefs(self, model: Any, X: Any, labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        own = model.predict_proba(X)
-        if not hasattr(model, "features"):
-            return own
-        seen = np.asarray(model.features(X), np.float64)
-        directions = seen / np.maximum(np.linalg.norm(seen, axis=1, keepdims=True), 1e-12)
-        again = LabelSpreadingStudent(
-            "raw", neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
-        )
-        # The graph alone would bring back a wrong answer that the network has overruled.
-        return (own + again.fit(directions, labels).beliefs_) / 2
-
-    def _fresh(self, X: Any, number: int, *, last: bool) -> Any:
+    def _fresh(self, X: Any, number: int) -> Any:
         seed = self.random_state
         if seed is not None:
             # Every round a new start: the same one would repeat its own mistakes.
             seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
         if self.model is not None:
             model = clone(self.model)
-            if not hasattr(model, "predict_proba"):
-                raise InvalidInput(f"model must have predict_proba, got {model!r}.")
+            if not hasattr(model, "predict_proba") or not has_fit_parameter(model, "sample_weight"):
+                raise InvalidInput(f"model must have predict_proba and take sample_weight in fit, got {model!r}.")
             return seeded(model, seed)
-        images = self.representation == "auto" and default_representation(X) == "hog"
-        if (images or self.representation == "hog") and importlib.util.find_spec("torch") is not None:
+        if default_representation(X) == "hog" and importlib.util.find_spec("torch") is not None:
             from quorate.networks.classifier import TorchClassifier
 
             # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
-            passes = 20 if last else 10
             return TorchClassifier(
                 "quick-cnn",
-                steps=max(200, passes * row_count(X) // 64),
+                steps=max(200, 10 * row_count(X) // 64),
                 learning_rate=0.004,
                 augmentation="moderate",
                 average=0.99,
@@ -157,8 +134,8 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
         self.C = C
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Fit on labelled rows."""
+    def fit(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> Self:
+        """Fit on labelled rows. sample_weight: how much each row counts, (rows,)."""
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
         from sklearn.svm import SVC
@@ -166,7 +143,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         # One scale for all features would do for gradients; tables mix units.
         self.machine_ = make_pipeline(StandardScaler(with_std=False), SVC(C=self.C, decision_function_shape="ovr"))
-        self.machine_.fit(self.representation_.transform(X), y)
+        self.machine_.fit(self.representation_.transform(X), y, svc__sample_weight=sample_weight)
         self.classes_ = self.machine_.classes_
         return self
 
@@ -184,16 +161,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-def surest(beliefs: ArrayLike, share: float) -> NDArray[np.int64]:
-    """Positions of the `share` of each likeliest class's rows that lead the next class by most, in order.
-
-    At least one row of every class that is anywhere the likeliest.
-    """
-    given = np.asarray(beliefs)
-    two = np.sort(given, axis=1)[:, -2:]
-    lead, likeliest = two[:, 1] - two[:, 0], given.argmax(axis=1)
-    chosen = []
-    for k in np.unique(likeliest):
-        rows = np.flatnonzero(likeliest == k)
-        chosen.append(rows[np.argsort(-lead[rows], kind="stable")][: max(1, round(share * len(rows)))])
-    return np.sort(np.concatenate(chosen))
+def lead(beliefs: ArrayLike) -> NDArray[np.float64]:
+    """How far each row's likeliest class leads the next, in [0, 1], shape (rows,)."""
+    two = np.sort(np.asarray(beliefs, np.float64), axis=1)[:, -2:]
+    return two[:, 1] - two[:, 0]
