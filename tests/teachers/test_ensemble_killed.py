@@ -27,8 +27,8 @@ PROGRAM = """
     print("begin", flush=True)
     teachers = train_teachers(
         # Slow enough that many teachers are still missing when the signal comes.
-        MLPClassifier(20, max_iter=400, n_iter_no_change=400), X, y, np.arange(1200) % 40, n_teachers=40, classes=2, store=store, seed=3,
-        n_jobs=int(sys.argv[2]),
+        MLPClassifier(20, max_iter=400, n_iter_no_change=400),
+        X, y, np.arange(1200) % 40, n_teachers=40, classes=2, store=store, seed=3, n_jobs=int(sys.argv[2]),
     )
     predictions = teachers.predict(rng.normal(size=(50, 4)))
     np.save(sys.argv[3], predictions)
