@@ -28,13 +28,12 @@ from sklearn.linear_model import LogisticRegression
 
 from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
 from quorate.data.datasets import adult
-from quorate.mechanisms import GNMax
-from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
+from quorate.mechanisms import GNMax, RationedGNMax
 from quorate.public import learn_representation, representatives
 from quorate.students.noisy_counts import NoisyCountStudent
 from quorate.teachers import collect_votes, train_teachers
 from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.rationed import RationedTeachers, nearest
+from quorate.teachers.voices import hear_voices, nearest
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -56,8 +55,7 @@ def rationed(public, private, y, order, epsilon: float, heard: float, seed: int)
     """(student, sigma, K, true epsilon)."""
     sigma = noise_for(epsilon, 2)
     queries = order[: int(np.clip(len(y) / (heard * sigma), 20, len(order)))]
-    teachers = train_teachers(RationedTeachers(), private, y, np.arange(len(y)), n_teachers=len(y), classes=2)
-    votes = RationedVotes.from_predictions(teachers.predict(public[queries]), classes=2)
+    votes = hear_voices([(np.arange(len(y)), private, y)], public[queries], classes=2, voices=len(y))
     mechanism = RationedGNMax(sigma2=sigma, ration=1)
     counts = mechanism.noisy_counts(votes, np.random.default_rng([seed, 2]))
     student = NoisyCountStudent(representation="raw").fit_counts(public, queries, counts, sigma2=sigma)

@@ -43,7 +43,7 @@ from quorate.students.graph_model import GraphStudent
 from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.teachers import train_teachers
 from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.rationed import RationedTeachers
+from quorate.teachers.voices import hear_voices
 from quorate.votes import Votes
 
 DELTA = 1e-5
@@ -114,12 +114,9 @@ def votes(work: Work, data, seen, seed: int) -> dict[str, np.ndarray]:
 def voices(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarray]:
     def make():
         queries = representatives(seen["public"], asked, random_state=seed)
-        everyone = np.arange(len(data.y))
-        teachers = train_teachers(
-            RationedTeachers(), seen["private"], data.y, everyone, n_teachers=len(everyone), classes=10
-        )
-        said = teachers.predict(seen["public"][queries])
-        return {"queries": queries, "counts": RationedVotes.from_predictions(said, classes=10).counts}
+        everyone = [(np.arange(len(data.y)), seen["private"], data.y)]
+        heard = hear_voices(everyone, seen["public"][queries], classes=10, voices=len(data.y))
+        return {"queries": queries, "counts": heard.counts}
 
     return work.piece(f"voices-{seed}-{asked}", make)
 

@@ -29,13 +29,12 @@ import numpy as np
 from quorate.accounting.exact import exact_curve
 from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
 from quorate.data.datasets import mnist
-from quorate.mechanisms import GNMax
-from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
+from quorate.mechanisms import GNMax, RationedGNMax
 from quorate.public import build_graph, learn_representation, representatives
 from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.teachers import train_teachers
 from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.rationed import RationedTeachers
+from quorate.teachers.voices import hear_voices
 from quorate.votes import Votes
 
 DELTA = 1e-5
@@ -74,10 +73,8 @@ def steps(data, features, seed: int):
     started = time.perf_counter()
     yield step("+ more teachers", predictions(2000, private, public), medoids, True, started)
     started = time.perf_counter()
-    single = train_teachers(
-        RationedTeachers(), private, data.y, np.arange(len(private)), n_teachers=len(private), classes=10
-    )
-    votes = RationedVotes.from_predictions(single.predict(public[medoids]), classes=10)
+    everyone = [(np.arange(len(private)), private, data.y)]
+    votes = hear_voices(everyone, public[medoids], classes=10, voices=len(private))
     mechanism = RationedGNMax(sigma2=0.16 * len(private) / len(medoids))
     yield "+ one voice", votes, medoids, mechanism, np.nan, time.perf_counter() - started
 

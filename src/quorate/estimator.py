@@ -14,16 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quorate.checks import InvalidInput
 from quorate.mechanisms import Mechanism
 from quorate.noise import secure_rng
-from quorate.run.choices import AUTO, default_student, default_teacher, make_student, make_teacher, takes_rows
+from quorate.run.choices import AUTO, default_student, is_auto, make_student, takes_rows
 from quorate.run.defaults import DEFAULT_MECHANISM
-from quorate.run.meeting import meet, queries_of, state, student_labels, votes_on
+from quorate.run.meeting import meet, state, teach
 from quorate.run.noise_log import MemoryLog
 from quorate.run.plan import Request, make_plan
 from quorate.run.private_data import Rows
 from quorate.run.represent import view_of
 from quorate.run.task import Task
+from quorate.run.voting import collect, queries_of
 from quorate.students.released import ReleasedStudent
-from quorate.teachers import train_on_shards
 
 
 class PATEClassifier(ClassifierMixin, BaseEstimator):
@@ -40,8 +40,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     generator is for tests, and the statement then says "not private".
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
-    label), `queries_` and `answers_` (released labels, -1 for none): these may leave. `votes_` and `teachers_` are
-    private, and so is the fitted estimator as a whole, which holds them: publish `released_` and `statement_`.
+    label), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism
+    releases them, else None): these may leave. `votes_` and `teachers_` are private, and so is the fitted estimator as
+    a whole, which holds them: publish `released_` and `statement_`.
 
     Guarantee: what `statement_.guarantee` says, for everything named publishable above.
     Errors: `InvalidInput` without public rows, and wherever `quorate train` has one.
@@ -128,18 +129,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     def _meet(self, rows: Rows, task: Task, seed: int) -> None:
         plan = make_plan(self._request(), units=rows.units, pool=task.pool, classes=len(task.classes), unit=rows.unit)
         view = view_of(task.X_public, self.representation, seed=seed)
-        teacher = default_teacher(view.name) if _is_auto(self.teacher) else self.teacher
-        self.teachers_ = train_on_shards(
-            make_teacher(teacher, public=view.public),
-            rows.shards(plan.teachers, classes=task.classes, seed=seed, transform=view.representation.transform),
+        self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
+        self.votes_, self.teachers_ = collect(
+            plan,
+            rows,
+            view,
+            self.queries_,
+            teacher=self.teacher,
+            smooth=self.smooth,
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
-        self.votes_ = votes_on(
-            self.teachers_, view, self.queries_, classes=plan.classes, smooth=self.smooth, progress=False
-        )
-        student = make_student(default_student(view.name) if _is_auto(self.student) else self.student, seed=seed)
+        chosen = default_student(view.name, counts=plan.mechanism.releases_counts)
+        student = make_student(chosen if is_auto(self.student) else self.student, seed=seed)
         raw = takes_rows(student, task.X_public)
         X_student = task.X_public if raw else view.public
         answers = meet(
@@ -152,9 +154,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             rng=secure_rng() if self.noise is None else self.noise,
         )
         self.answers_ = answers.labels
+        self.counts_ = answers.counts
         self.mechanism_ = plan.mechanism
         self.statement_ = state(plan, answers, task)
-        student.fit(X_student, student_labels(answers, self.queries_, task.pool))
+        teach(student, X_student, answers, self.queries_)
         transformer = None if raw else (view.representation if view.fitted is None else view.fitted)
         self.released_ = ReleasedStudent(transformer, student, list(self.classes_))
 
@@ -229,7 +232,3 @@ def _is_free_form(X: Any) -> bool:
             not isinstance(kind, np.dtype) for kind in X.dtypes
         )
     return hasattr(X, "ndim") and X.ndim > 2 and not hasattr(X, "tocsr")
-
-
-def _is_auto(choice: Any) -> bool:
-    return isinstance(choice, str) and choice == AUTO

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from quorate.audit import audit
 from quorate.audit.neighbours import candidate_neighbours, require_neighbours, worst_neighbours
 from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax, LNMax, SparseVector
+from quorate.mechanisms import ConfidentGNMax, LNMax, RationedGNMax, SparseVector
 from quorate.votes import Votes
 
 
@@ -50,3 +51,20 @@ def test_checks_and_tied_mechanisms_have_candidates():
     ):
         for pair in worst_neighbours(mechanism, teachers=40, classes=3, **settings):
             require_neighbours(pair)
+
+
+def test_rationed_neighbours_differ_on_the_ration_s_queries_alone():
+    mechanism = RationedGNMax(sigma2=5.0, ration=2)
+    pairs = worst_neighbours(mechanism, teachers=20, classes=3, queries=5, delta=1e-5, samples=1000, confidence=0.95)
+    for before, after in pairs:
+        assert np.abs(before.counts - after.counts).sum(axis=1).tolist() == [2, 2, 0, 0, 0]
+        mechanism.require_votes(before)
+        mechanism.require_votes(after)
+
+
+def test_an_audit_finds_a_rationed_mechanism_with_less_noise_than_claimed():
+    claim = RationedGNMax(sigma2=1.0)
+    options = {"delta": 1e-5, "queries": 2, "samples": 20_000, "rng": np.random.default_rng(0)}
+    assert not audit(claim, **options).refuted
+    claimed = claim.direct_epsilon(queries=2, delta=1e-5)
+    assert audit(RationedGNMax(sigma2=0.1), claimed=claimed, **options).refuted

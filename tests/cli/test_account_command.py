@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from quorate.accounting.account import account
+from quorate.checks import InvalidInput
 from quorate.cli.app import main
-from quorate.mechanisms import ConfidentGNMax
+from quorate.mechanisms import ConfidentGNMax, RationedGNMax
 from quorate.votes import Votes
 
 COUNTS = np.array([[200, 30, 20], [90, 80, 80], [250, 0, 0], [126, 124, 0]])
@@ -97,3 +98,27 @@ def test_an_unreadable_file_is_one_sentence(command, tmp_path):
     assert code == 2
     assert "bad.npy" in err
     assert "Traceback" not in err
+
+
+def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
+    rationed = ["--mechanism", "rationed-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
+    np.save(tmp_path / "kept.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
+    np.save(tmp_path / "broken.npy", np.array([[0, -1, 1, 2], [-1, 2, -1, 1], [-1, -1, -1, 0]]))
+    code, out, _ = command(*rationed, votes=tmp_path / "kept.npy")
+    assert code == 0
+    found = json.loads(out)
+    assert found["worst_case"]["epsilon"] == RationedGNMax(sigma2=50).direct_epsilon(queries=3, delta=1e-5)
+    assert (found["teachers"], found["local"], found["published"]) == (4, None, None)
+    code, out, err = command(*rationed, votes=tmp_path / "broken.npy")
+    assert (code, out) == (2, "")
+    assert "3 spoke 3 times" in err
+    assert command(*rationed, "--ration", "3", votes=tmp_path / "broken.npy")[0] == 0
+    # Of counts, nothing but the total can be checked.
+    code, _, err = command("--mechanism", "rationed-gnmax", "--sigma2", "50", "--teachers", "250")
+    assert code == 2
+    assert "at most 250" in err
+
+
+def test_plain_votes_are_no_rationed_votes():
+    with pytest.raises(InvalidInput, match="RationedVotes"):
+        account(Votes(COUNTS), RationedGNMax(sigma2=50), delta=1e-5)

@@ -19,9 +19,11 @@ from quorate.mechanisms import (
     Mechanism,
     PermuteAndFlip,
     ProposeTestRelease,
+    RationedGNMax,
     ScreenedExponential,
     SparseVector,
 )
+from quorate.mechanisms.rationed_gnmax import RationedVotes
 from quorate.votes import Votes
 
 
@@ -33,6 +35,7 @@ class Case:
     together, where one string names several). counts: one histogram on which 2% shows; scaled to more queries by
     repetition. scales: factors of the noise fields under which the brute force is run.
     finite: fields that may be any finite number; all other fields must be above 0. whole: fields that are integers.
+    votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
     """
 
@@ -45,6 +48,7 @@ class Case:
     whole: tuple[str, ...] = ()
     ordered: bool = False
     per_query: Callable[[int, int], dict[str, Any]] = field(default=lambda queries, classes: {})
+    votes: Callable[..., Votes] = Votes
 
     def build(self, votes: Votes | None = None, **changes: Any) -> Mechanism:
         """The mechanism, for `votes` where a parameter has one row per query."""
@@ -68,6 +72,10 @@ def _scores(queries: int, classes: int) -> dict[str, Any]:
     p = np.full((queries, classes), 0.4 / (classes - 1))
     p[:, 0] = 0.6
     return {"scores": p}
+
+
+def _rationed(counts: Any, *, teachers: int | None = None) -> Votes:
+    return RationedVotes(counts, teachers=max(1, int(np.sum(counts))), ration=1)
 
 
 CASES = [
@@ -128,6 +136,14 @@ CASES = [
         counts=(60, 30, 10),
         whole=("refusals",),
         ordered=True,
+    ),
+    Case(
+        mechanism=RationedGNMax,
+        parameters={"sigma2": 20.0, "ration": 1},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        whole=("ration",),
+        votes=_rationed,
     ),
     Case(
         mechanism=Immutable,

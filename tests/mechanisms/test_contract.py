@@ -32,7 +32,7 @@ def test_every_registered_mechanism_has_a_row():
 
 
 def repeated(case: Case, queries: int) -> Votes:
-    return Votes(np.tile(case.counts, (queries, 1)))
+    return case.votes(np.tile(case.counts, (queries, 1)))
 
 
 def fit(case: Case, sampler: Mechanism, law: Mechanism, rng: np.random.Generator) -> float:
@@ -77,7 +77,7 @@ def test_probabilities_sum_to_one(case: Case):
         counts[0] = 0
         counts[0, -1] = 100
         counts[1] = np.bincount(np.arange(100) % classes, minlength=classes)
-        votes = Votes(counts)
+        votes = case.votes(counts)
         for scale in (0.01, 1.0, 100.0):
             mechanism = case.scaled(case.noise[0], scale, votes)
             law = mechanism.log_probabilities(votes)
@@ -105,7 +105,7 @@ def small_laws(case: Case, *, teachers: int, classes: int, abstentions: bool):
 @pytest.mark.parametrize(("teachers", "classes", "abstentions"), SMALL)
 def test_no_neighbours_cost_more_than_claimed(case: Case, teachers: int, classes: int, abstentions: bool):
     if issubclass(case.mechanism, TiedMechanism):
-        pytest.skip("its queries are tied: test_sparse_vector.py enumerates whole runs")
+        pytest.skip("its queries are tied: test_sparse_vector.py and test_rationed_gnmax.py enumerate whole runs")
     for mechanism, p, q in small_laws(case, teachers=teachers, classes=classes, abstentions=abstentions):
         claimed = mechanism.worst_case(ORDERS)
         assert claimed.shape == ORDERS.shape
@@ -145,13 +145,13 @@ def test_renaming_the_classes_renames_the_answers(case: Case):
     counts = np.array([[60, 29, 11, 0], [49, 40, 6, 5], [10, 17, 40, 33], [0, 2, 97, 1]])
     if not case.ordered:
         counts = np.vstack([counts, [[25, 25, 25, 25], [40, 40, 10, 10]]])
-    votes = Votes(counts)
+    votes = case.votes(counts)
     for _ in range(4):
         order = rng.permutation(4)
         mechanism, renamed = case.build(votes), case.build(votes)
         if case.per_query(1, 2):
             renamed = dataclasses.replace(renamed, scores=mechanism.scores[:, order])
-        moved = Votes(votes.counts[:, order])
+        moved = case.votes(votes.counts[:, order])
         np.testing.assert_allclose(
             renamed.log_probabilities(moved)[:, [*range(4), 4]],
             mechanism.log_probabilities(votes)[:, [*order, 4]],
@@ -162,7 +162,7 @@ def test_renaming_the_classes_renames_the_answers(case: Case):
 
 @every
 def test_refusals_are_minus_one(case: Case):
-    votes = Votes(np.tile([[60, 30, 10], [34, 33, 33]], (500, 1)))
+    votes = case.votes(np.tile([[60, 30, 10], [34, 33, 33]], (500, 1)))
     mechanism = case.build(votes)
     answers = mechanism.sample(votes, np.random.default_rng(5))
     assert answers.shape == (1000,)
@@ -175,7 +175,7 @@ def test_refusals_are_minus_one(case: Case):
 
 @every
 def test_no_queries_no_answers(case: Case):
-    votes = Votes(np.zeros((0, 3), int), teachers=5)
+    votes = case.votes(np.zeros((0, 3), int), teachers=5)
     mechanism = case.build(votes)
     assert mechanism.sample(votes, np.random.default_rng(0)).shape == (0,)
     assert mechanism.log_probabilities(votes).shape == (0, 4)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from quorate.checks import InvalidInput
 from quorate.public import representatives
 from quorate.students.noisy_counts import NoisyCountStudent, cluster_means
-from quorate.teachers.rationed import nearest
+from quorate.teachers.voices import nearest
 
 X, y = make_classification(9000, 8, n_informative=5, n_redundant=0, flip_y=0.1, class_sep=0.8, random_state=3)
 X = X.astype(np.float32)

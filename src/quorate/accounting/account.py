@@ -75,6 +75,7 @@ def account(
     Local(<private: call reveal() inside the room>)
     """
     delta = fraction("delta", delta)
+    mechanism.require_votes(votes)
     a = require_orders(orders)
     bound = worst_case(
         mechanism,

@@ -24,6 +24,15 @@ NOT_PRIVATE_NOISE = (
     "which whoever knows the seed can undo."
 )
 
+LABELS_LEAVE = (
+    "noise is drawn in double precision; only the index of the largest noisy count and the outcome of a comparison "
+    "leave, never a noisy number, so its low-order bits are not released"
+)
+COUNTS_LEAVE = (
+    "noise is drawn in double precision; noisy counts leave rounded to a public grid of 1/1024 vote, so their "
+    "low-order bits are not released"
+)
+
 NOT_COVERED = (
     "the public data: whoever is in the public file has no protection from this guarantee",
     "what is treated as public knowledge: column names, class names, the number of teachers and all parameters here",
@@ -140,6 +149,10 @@ class Statement:
         """Queries answered in all rounds."""
         return sum(asked.answered for asked in self.rounds)
 
+    @property
+    def _releases_counts(self) -> bool:
+        return any(asked.mechanism.releases_counts for asked in self.rounds)
+
     def as_dict(self) -> dict[str, Any]:
         """The content of `statement.json`: plain values, keys documented in the guide."""
         guarantee = None
@@ -168,10 +181,7 @@ class Statement:
             ),
             "implementation": {
                 "noise": SECURE_NOISE if self.noise_is_secure else ORDINARY_NOISE,
-                "floating_point": (
-                    "noise is drawn in double precision; only the index of the largest noisy count and the outcome of "
-                    "a comparison leave, never a noisy number, so its low-order bits are not released"
-                ),
+                "floating_point": COUNTS_LEAVE if self._releases_counts else LABELS_LEAVE,
             },
             "tuned": dict(self.tuned),
             "not_covered": list(self.not_covered),

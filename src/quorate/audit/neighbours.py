@@ -9,6 +9,7 @@ import numpy as np
 from quorate.audit.certify import certified_epsilon
 from quorate.checks import InvalidInput, whole
 from quorate.mechanisms.base import FloatArray, Mechanism, TiedMechanism
+from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
 from quorate.votes import IntArray, Votes
 
 Pair = tuple[Votes, Votes]
@@ -57,6 +58,8 @@ def worst_neighbours(
     """
     threshold = getattr(mechanism, "threshold", None)
     general = candidate_neighbours(teachers=teachers, classes=classes, queries=queries, threshold=threshold)
+    if isinstance(mechanism, RationedGNMax):
+        return [_rationed(pair, mechanism.ration) for pair in general]
     if isinstance(mechanism, TiedMechanism):
         return general
     lowest = math.ceil(teachers / classes)
@@ -122,6 +125,15 @@ def _pairs(tops: IntArray, teachers: int, classes: int, queries: int) -> list[Pa
             pair = Votes(before, teachers=teachers), Votes(after, teachers=teachers)
             pairs.append((_repeated(pair[0], queries), _repeated(pair[1], queries)))
     return pairs
+
+
+def _rationed(pair: Pair, ration: int) -> Pair:
+    """The pair with one vote moved on the first `ration` queries alone: nobody speaks on more."""
+    before, after = pair
+    moved = np.where(np.arange(before.queries)[:, None] < ration, after.counts, before.counts)
+    teachers = before.teachers * max(1, math.ceil(before.queries / ration))
+    first, second = (RationedVotes(counts, teachers=teachers, ration=ration) for counts in (before.counts, moved))
+    return first, second
 
 
 def _repeated(votes: Votes, queries: int) -> Votes:

@@ -20,7 +20,7 @@ from quorate.accounting.statement import round_up
 from quorate.checks import InvalidInput, whole
 from quorate.cli.app import app, console
 from quorate.cli.options import MECHANISM_PARAMETERS, Parameters, VotesFile
-from quorate.mechanisms import Immutable, Mechanism
+from quorate.mechanisms import Immutable, Mechanism, RationedGNMax
 from quorate.noise import secure_rng
 from quorate.run.defaults import build_mechanism
 from quorate.votes import PublicVotes, Votes
@@ -38,6 +38,7 @@ def account(
     epsilon_per_query: Parameters.epsilon_per_query = None,
     constant: Parameters.constant = None,
     refusals: Parameters.refusals = None,
+    ration: Parameters.ration = None,
     epsilon1: Parameters.epsilon1 = None,
     epsilon2: Parameters.epsilon2 = None,
     queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
@@ -63,7 +64,14 @@ def account(
     """
     parameters = {name: context.params[name] for name in MECHANISM_PARAMETERS}
     law = build_mechanism(mechanism, parameters)
-    held = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    held = read_votes(
+        votes,
+        kind=kind,
+        teachers=teachers,
+        classes=classes,
+        abstentions=abstentions,
+        ration=law.ration if isinstance(law, RationedGNMax) else None,
+    )
     loaded = first_queries(held, queries)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")

@@ -28,6 +28,7 @@ def audit(
     epsilon_per_query: Parameters.epsilon_per_query = None,
     constant: Parameters.constant = None,
     refusals: Parameters.refusals = None,
+    ration: Parameters.ration = None,
     epsilon1: Parameters.epsilon1 = None,
     epsilon2: Parameters.epsilon2 = None,
     sampler: Annotated[

@@ -23,12 +23,14 @@ class Parameters:
     epsilon_per_query = Annotated[float | None, _number("Of the exponential mechanisms.")]
     constant = Annotated[float | None, _number("Votes added to the leader (immutable).")]
     refusals = Annotated[int | None, _number("Refusals that end the meeting (sparse-vector).")]
+    ration = Annotated[int | None, _number("Queries that each teacher may speak on (rationed-gnmax). [default: 1]")]
     epsilon1 = Annotated[float | None, _number("Of the noisy threshold (sparse-vector).")]
     epsilon2 = Annotated[float | None, _number("Of the noisy distances (sparse-vector).")]
 
 
 MECHANISM_PARAMETERS = (
-    *("threshold", "sigma1", "sigma2", "gamma", "epsilon_per_query", "constant", "refusals", "epsilon1", "epsilon2"),
+    *("threshold", "sigma1", "sigma2", "gamma", "epsilon_per_query", "constant", "refusals", "ration", "epsilon1"),
+    "epsilon2",
 )
 
 

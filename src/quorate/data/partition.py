@@ -222,8 +222,14 @@ def _row_digests(rows: Any) -> list[str]:
 def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     """The sentence of a privacy statement that says what one teacher's change stands for.
 
-    by: the column of user numbers, where rows were partitioned by user. fixed: a `random_partition`.
+    by: the column of user numbers, where rows were partitioned by user. fixed: how many rows (or users) there are is
+    public, as it is where a `random_partition` was made or everyone has a voice of their own.
     """
+    if by is not None and fixed:
+        return (
+            f"Two data sets are neighbours when they have equally many values of {by!r} and differ in all the rows of "
+            "one of them, in any way."
+        )
     if by is not None:
         return f"Two data sets are neighbours when they differ in all the rows of one value of {by!r}, in any way."
     if fixed:

@@ -15,7 +15,7 @@ from quorate.accounting.statement import Unit
 from quorate.checks import InvalidInput
 from quorate.data.classes import MOST_CLASSES, agree_on_classes, label_indices
 from quorate.data.columns import Columns
-from quorate.data.partition import adjacency, quoted
+from quorate.data.partition import quoted
 from quorate.data.sharding import ShardFolder, partition_table
 from quorate.data.sources import Table, open_table, same_content
 
@@ -44,18 +44,18 @@ class TableTask:
         """What the guarantee protects: "record", or "user" where rows go to teachers by user."""
         return "record" if self.by is None else "user"
 
-    @property
-    def adjacency(self) -> str:
-        """The statement's sentence about neighbouring data sets."""
-        return adjacency(by=self.by)
-
     def units(self) -> int:
         """Number of private records, or of users where they are the unit; counted in bounded memory."""
         return self.private.rows() if self.by is None else self.private.different(self.by)
 
-    def partition(self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes) -> ShardFolder:
-        """Split the private table among teachers, out of core: of each row what is learned from, and its label."""
-        kept = [*self.columns.kept, self.target]
+    def partition(
+        self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes, users: bool = False
+    ) -> ShardFolder:
+        """Split the private table among teachers, out of core: of each row what is learned from, and its label.
+
+        users: and whose it is, where a column says so.
+        """
+        kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
         return partition_table(self.private, folder, n_teachers, key=key, by=self.by, columns=kept, labels=self.target)
 
     def public_rows(self) -> pd.DataFrame:

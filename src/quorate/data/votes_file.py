@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
 from quorate.data.sources import open_table
+from quorate.mechanisms.rationed_gnmax import RationedVotes
 from quorate.votes import Votes
 
 Kind = Literal["auto", "counts", "predictions"]
@@ -27,6 +28,7 @@ def load_votes(
     classes: int | None = None,
     kind: Kind = "auto",
     abstentions: bool = False,
+    ration: int | None = None,
 ) -> Votes:
     """Votes of an ensemble from a .npy, .npz, .csv (also .gz) or .parquet file, one row per query.
 
@@ -36,6 +38,8 @@ def load_votes(
     teachers, classes: how many there are; checked, and used to tell the two kinds apart.
     abstentions: teachers may abstain: rows of counts may add up to less than `teachers`, which must then be given;
         predictions of -1 and empty cells are abstentions.
+    ration: every teacher speaks on at most so many queries (`RationedVotes`), and abstains on the others; verified
+        where the file holds predictions, otherwise the caller's word.
 
     An .npz must hold one array, or one named votes, counts or predictions. A CSV may have a header or none; a
     column named index, query or id is not a vote. Raises `InvalidInput` in one sentence for anything else.
@@ -44,6 +48,7 @@ def load_votes(
         raise InvalidInput(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}.")
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     classes = None if classes is None else whole("classes", classes, at_least=2)
+    abstentions = abstentions or ration is not None
     file = Path(path)
     name, array = _read(file)
     if array.ndim != 2 or array.shape[0] == 0:
@@ -53,17 +58,19 @@ def load_votes(
     if array.dtype.kind not in "iuf":
         if kind == "counts":
             raise InvalidInput(f"{file} must hold counts, which are whole numbers, got text such as {array.flat[0]!r}.")
-        return _from_names(file, array, teachers=teachers, classes=classes, abstentions=abstentions)
+        return _from_names(file, array, teachers=teachers, classes=classes, abstentions=abstentions, ration=ration)
     if kind == "auto":
         kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=abstentions)
     if kind == "counts":
         if classes is not None and array.shape[1] != classes:
             raise InvalidInput(f"{file} has {array.shape[1]} columns of counts, but classes is {classes}.")
+        if ration is not None:
+            return RationedVotes(array, teachers=teachers, ration=ration)
         return Votes(array, teachers=teachers, abstentions=abstentions)
     _expect(file, array.shape[1], teachers)
     if abstentions:
         array = np.where(np.isnan(array), -1, array) if array.dtype.kind == "f" else array
-    return Votes.from_predictions(array, classes=classes, abstain=-1 if abstentions else None)
+    return _counted(array, classes=classes, abstentions=abstentions, ration=ration)
 
 
 def _tell(
@@ -107,7 +114,13 @@ def _tell(
 
 
 def _from_names(
-    file: Path, array: NDArray[Any], *, teachers: int | None, classes: int | None, abstentions: bool
+    file: Path,
+    array: NDArray[Any],
+    *,
+    teachers: int | None,
+    classes: int | None,
+    abstentions: bool,
+    ration: int | None,
 ) -> Votes:
     _expect(file, array.shape[1], teachers)
     missing = pd.isna(array)
@@ -119,7 +132,13 @@ def _from_names(
     numbers = np.full(array.shape, -1, np.int64)
     numbers[~missing] = indices
     count = max(len(names), 2) if classes is None else classes
-    return Votes.from_predictions(numbers, classes=count, abstain=-1 if abstentions else None)
+    return _counted(numbers, classes=count, abstentions=abstentions, ration=ration)
+
+
+def _counted(predictions: NDArray[Any], *, classes: int | None, abstentions: bool, ration: int | None) -> Votes:
+    if ration is not None:
+        return RationedVotes.from_predictions(predictions, classes=classes, abstain=-1, ration=ration)
+    return Votes.from_predictions(predictions, classes=classes, abstain=-1 if abstentions else None)
 
 
 def _expect(file: Path, columns: int, teachers: int | None) -> None:

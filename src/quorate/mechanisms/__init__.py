@@ -9,6 +9,7 @@ from quorate.mechanisms.interactive_gnmax import InteractiveGNMax
 from quorate.mechanisms.lnmax import LNMax
 from quorate.mechanisms.permute_and_flip import PermuteAndFlip
 from quorate.mechanisms.propose_test_release import ProposeTestRelease
+from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.mechanisms.screened_exponential import ScreenedExponential
 from quorate.mechanisms.sparse_vector import SparseVector
 
@@ -24,6 +25,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
         PermuteAndFlip,
         ProposeTestRelease,
         SparseVector,
+        RationedGNMax,
         Immutable,
     )
 }
@@ -41,6 +43,7 @@ __all__ = [
     "Mechanism",
     "PermuteAndFlip",
     "ProposeTestRelease",
+    "RationedGNMax",
     "ScreenedExponential",
     "SparseVector",
     "TiedMechanism",

@@ -32,6 +32,12 @@ class Mechanism(ABC):
     releasable: ClassVar[bool] = True
     """Whether this mechanism's worst case may be the guarantee of a release."""
 
+    releases_counts: ClassVar[bool] = False
+    """Whether the noisy histograms leave, too, under the same guarantee (on a public grid, see `noisy_counts`)."""
+
+    def require_votes(self, votes: Votes) -> None:  # noqa: B027 (most have nothing to refuse)
+        """Refuse votes on which the guarantee would not hold (`InvalidInput`); most mechanisms take any."""
+
     @abstractmethod
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         """One noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) where the mechanism refuses.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from quorate.checks import InvalidInput, fraction, positive, whole
 from quorate.mechanisms.base import FloatArray, TiedMechanism
@@ -15,6 +16,9 @@ from quorate.mechanisms.composition import gaussian_checks_epsilon
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
+
+STEPS = 1024
+"""Steps in a vote, on which noisy counts are released, so that no low-order bits of the noise leave."""
 
 
 class RationedVotes(Votes):
@@ -56,6 +60,13 @@ class RationedVotes(Votes):
             raise InvalidInput(f"ration must hold for every teacher: {loud} spoke {spoken[loud]} times, not {ration}.")
         return cls(plain.counts, teachers=plain.teachers, ration=ration)
 
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
+        """The chosen queries, none of them twice: repeated, a teacher would speak more often than its ration."""
+        chosen = np.arange(self.queries)[rows]
+        if len(np.unique(chosen)) < np.size(chosen):
+            raise InvalidInput("rows must name no query twice: its teachers would exceed their ration.")
+        return super().__getitem__(rows)
+
     def _like(self, counts: ArrayLike) -> Self:
         return type(self)(counts, teachers=self.teachers, ration=self.ration)
 
@@ -90,6 +101,7 @@ class RationedGNMax(TiedMechanism):
     """
 
     name: ClassVar[str] = "rationed-gnmax"
+    releases_counts: ClassVar[bool] = True
 
     sigma2: float
     ration: int = 1
@@ -99,12 +111,13 @@ class RationedGNMax(TiedMechanism):
         object.__setattr__(self, "ration", whole("ration", self.ration, at_least=1))
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """The histograms with noise, shape (queries, classes): publishable under the guarantee above.
+        """The histograms with noise, in steps of 1/1024 vote, shape (queries, classes): publishable like the answers.
 
         A student may weigh them. Draw them once: a second draw is a second release.
         """
-        counts = self._rationed(votes).counts
-        return counts + require_rng(rng).normal(scale=self.sigma2, size=counts.shape)
+        self.require_votes(votes)
+        noisy = votes.counts + require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
+        return np.rint(noisy * STEPS) / STEPS
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return self.noisy_counts(votes, rng).argmax(axis=1)
@@ -125,10 +138,10 @@ class RationedGNMax(TiedMechanism):
             return 0.0
         return gaussian_checks_epsilon(math.sqrt(2 * spoken) / self.sigma2, log_delta=math.log(delta))
 
-    def _rationed(self, votes: Any) -> RationedVotes:
+    def require_votes(self, votes: Votes) -> None:
+        """Refuse votes that are not known to keep the ration."""
         if not isinstance(votes, RationedVotes) or votes.ration > self.ration:
             raise InvalidInput(
                 f"votes must be RationedVotes of a ration of at most {self.ration}, got {votes!r}"
                 + (f" of ration {votes.ration}." if isinstance(votes, RationedVotes) else ".")
             )
-        return votes

@@ -11,7 +11,7 @@ from typing import Any
 
 from quorate.data.files import sync_folder, write_atomically, writing
 from quorate.mechanisms import NO_ANSWER
-from quorate.report.model_card import model_card
+from quorate.report.model_card import NOISY_COUNTS, model_card
 from quorate.report.statement import write_statement
 from quorate.run.folder import RunFolder
 from quorate.run.pipeline import Outcome
@@ -38,10 +38,18 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             aside.mkdir(mode=0o755)
             write_statement(aside, outcome.statement)
             write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
+            if outcome.answers.counts is not None:
+                write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
             manifest = export_student(_leaving(outcome.student), aside)
             accuracy = outcome.accuracy if publish_accuracy else None
             facts = {"Student": outcome.student_name, "Representation": outcome.representation}
-            card = model_card(outcome.statement.as_dict(), manifest, facts=facts, accuracy=accuracy)
+            card = model_card(
+                outcome.statement.as_dict(),
+                manifest,
+                facts=facts,
+                accuracy=accuracy,
+                counts=outcome.answers.counts is not None,
+            )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
             os.rename(aside, home.release)
             sync_folder(home.path)
@@ -61,6 +69,20 @@ def labels_csv(outcome: Outcome) -> str:
     for row, given, taught in zip(outcome.queries, answers.labels, answers.taught, strict=True):
         source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
         writer.writerow([int(row), str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
+    return text.getvalue()
+
+
+def counts_csv(outcome: Outcome) -> str:
+    """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
+
+    row: its place in the public data, from 0. Numbers are exact: steps of 1/1024 vote.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", *(str(label) for label in outcome.classes)])
+    counts = outcome.answers.counts
+    for row, heard in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
+        writer.writerow([int(row), *heard])
     return text.getvalue()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from quorate.checks import InvalidInput
 from quorate.students.graph_model import GraphStudent
 from quorate.students.label_spreading import LabelSpreadingStudent
+from quorate.students.noisy_counts import NoisyCountStudent
 from quorate.students.self_training import SelfTrainingStudent
 from quorate.students.sklearn_student import SklearnStudent
 from quorate.teachers.heads import HeadEnsemble
@@ -19,16 +20,28 @@ AUTO = "auto"
 _SELF_TRAINING = "self-training"
 _HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
 _HEAD = "head:"
+NOISY_COUNTS = "noisy-counts"
+_IMAGES = ("hog", "contrastive", "hog+contrastive")
+
+
+def is_auto(choice: Any) -> bool:
+    """Whether the choice is left to quorate."""
+    return isinstance(choice, str) and choice == AUTO
 
 
 def default_teacher(representation: str) -> str:
     """What "auto" stands for: kernel ridge on features of images, logistic regression on all else."""
-    return "kernel-ridge" if representation == "hog" else "logistic"
+    return "kernel-ridge" if representation in _IMAGES else "logistic"
 
 
-def default_student(representation: str) -> str:
-    """What "auto" stands for: a support vector machine on features of images, logistic regression on all else."""
-    return "svm-rbf(C=1.0, class_weight='balanced')" if representation == "hog" else "logistic"
+def default_student(representation: str, *, counts: bool = False) -> str:
+    """What "auto" stands for: a support vector machine on features of images, logistic regression on all else.
+
+    counts: where noisy counts are released, a student that hears them.
+    """
+    if counts:
+        return NOISY_COUNTS
+    return "svm-rbf(C=1.0, class_weight='balanced')" if representation in _IMAGES else "logistic"
 
 
 def make_teacher(choice: Any, *, public: Any = None) -> Any:
@@ -52,10 +65,11 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
 def make_student(choice: Any, *, seed: int | None = None) -> Any:
     """A student that takes -1 as unlabelled.
 
-    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too),
-    `label-spreading`, `graph` (spreads the answers over the public graph, then trains on the surest; for images a
-    network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any
-    estimator's NAME (learns from the answers alone), or an estimator; one of quorate.students is taken as it is.
+    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
+    (hears how clearly the teachers spoke), `label-spreading`, `graph` (spreads the answers over the public graph, then
+    trains on the surest; for images a network where PyTorch is installed), a network (`cnn`, `self-training-cnn`,
+    `vat`, `gan`, `fixmatch`), any estimator's NAME (learns from the answers alone), or an estimator; one of
+    quorate.students is taken as it is.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
@@ -63,6 +77,8 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
             return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
         if kind == "graph":
             return GraphStudent(random_state=seed)
+        if kind == NOISY_COUNTS:
+            return NoisyCountStudent(representation="raw", random_state=seed)
         if kind == "label-spreading":
             return LabelSpreadingStudent("raw", random_state=seed)
         made = _named(choice)

@@ -13,39 +13,17 @@ from sklearn.base import clone
 from quorate.accounting.statement import Statement, round_up
 from quorate.mechanisms import NO_ANSWER
 from quorate.mechanisms.base import FloatArray
-from quorate.public import build_graph, choose_queries
 from quorate.run.noise_log import Log
 from quorate.run.plan import Plan
-from quorate.run.represent import View
 from quorate.run.rounds import Answers, ask
 from quorate.run.task import Task
-from quorate.students.labelled import UNLABELLED
+from quorate.students.labelled import UNLABELLED, row_count
 from quorate.votes import IntArray, Votes
 
 TUNED_ALWAYS = {
     "representation": "the public data alone",
     "student": "the public data and the released labels alone",
 }
-
-
-def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
-    """The public rows to ask about, in the order they are asked; chosen on public data alone."""
-    return choose_queries(
-        strategy, pool=len(view.public), budget=queries, features=view.public, random_state=seed
-    ).astype(np.int64)
-
-
-def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:
-    """What the teachers vote on the chosen public rows. Private.
-
-    smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a function of
-    that teacher and of public data, so the guarantee is the same.
-    """
-    if not smooth:
-        return Votes.from_predictions(teachers.predict(view.public[queries], progress=progress), classes=classes)
-    graph = build_graph(view.public)
-    predictions = teachers.predict(view.public, progress=progress)
-    return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
 def meet(
@@ -72,8 +50,16 @@ def meet(
     return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
 
 
+def teach(student: Any, X_student: Any, answers: Answers, queries: IntArray) -> Any:
+    """The student, fitted on what was released: the noisy counts where there are any and it can hear them."""
+    if answers.counts is not None and hasattr(student, "fit_counts"):
+        noise = answers.rounds[0].mechanism.parameters()["sigma2"]
+        return student.fit_counts(X_student, queries, answers.counts, sigma2=noise)
+    return student.fit(X_student, student_labels(answers, queries, row_count(X_student)))
+
+
 def student_labels(answers: Answers, queries: IntArray, pool: int) -> IntArray:
-    """What the student learns from: one class number per public row, -1 where nobody asked or nobody answered."""
+    """What a student learns from: one class number per public row, -1 where nobody asked or nobody answered."""
     y = np.full(pool, UNLABELLED, np.int64)
     y[queries] = np.where(answers.taught == NO_ANSWER, UNLABELLED, answers.taught)
     return y
@@ -93,7 +79,7 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
         classes=tuple(str(label) for label in task.classes),
         unit=task.private.unit,
         unit_column=task.private.unit_column,
-        adjacency=task.private.adjacency,
+        adjacency=task.private.adjacency(counted=plan.voices),
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
         versions=versions(),
     )

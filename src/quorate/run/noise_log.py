@@ -37,7 +37,7 @@ class Log(Protocol):
     def draw(
         self, name: str, votes: Votes, mechanism: Mechanism, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
-        """(answers of shape (queries,), whether their noise came from a cryptographic source)."""
+        """(what `mechanism.sample` gave, one row per query; whether its noise came from a cryptographic source)."""
         ...
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
@@ -85,7 +85,7 @@ class NoiseLog:
             write_atomically(path, _pack(header, answers), mode=0o400)
         header, answers = _unpack(path)
         different = [key for key in belongs if header.get(key) != belongs[key]]
-        if different or answers.shape != (votes.queries,):
+        if different or len(answers) != votes.queries:
             raise InvalidInput(
                 f"{path} holds answers drawn for another {' and '.join(different) or 'number of queries'}; "
                 "drawing again would cost privacy twice, so start a new run in a new folder."

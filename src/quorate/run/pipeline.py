@@ -18,17 +18,19 @@ from quorate.accounting.statement import Statement
 from quorate.checks import InvalidInput, whole
 from quorate.data.files import private_folder, write_atomically
 from quorate.mechanisms.base import TiedMechanism
+from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.noise import secure_rng
-from quorate.run.choices import AUTO, default_student, default_teacher, make_student, make_teacher, takes_rows
+from quorate.run.choices import AUTO, default_student, is_auto, make_student, takes_rows
 from quorate.run.folder import RunFolder
-from quorate.run.meeting import meet, queries_of, state, student_labels, versions, votes_on
+from quorate.run.meeting import meet, state, teach, versions
 from quorate.run.noise_log import NoiseLog
 from quorate.run.plan import Plan, Request, make_plan, plan_from
 from quorate.run.represent import View, view_of
 from quorate.run.rounds import Answers
 from quorate.run.task import Task
+from quorate.run.voting import collect, queries_of, require_voices, votes_from
 from quorate.students.released import ReleasedStudent
-from quorate.teachers import TeacherStore, train_on_shards
+from quorate.teachers import TeacherStore
 from quorate.votes import Votes
 
 
@@ -103,7 +105,7 @@ def run(
         say("Learning features from the public data")
         view = _view(home, task, recipe)
         queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
-        say(f"Training {plan.teachers} teachers")
+        say(f"Hearing {plan.teachers} voices" if plan.voices else f"Training {plan.teachers} teachers")
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
         noise = NoiseLog(home.private / "noise")
@@ -112,7 +114,8 @@ def run(
                 f"{home.release} exists, but the noise log in {noise.folder} is gone: drawing again would cost privacy "
                 "twice; restore the log or start a new run in a new folder."
             )
-        chosen = default_student(view.name) if recipe.student == AUTO else recipe.student
+        counts = plan.mechanism.releases_counts
+        chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
         unfitted = make_student(chosen, seed=recipe.seed)
         raw = takes_rows(unfitted, task.X_public)
         X_student = task.X_public if raw else view.public
@@ -128,7 +131,7 @@ def run(
         statement = state(plan, answers, task)
         _write_local_cost(home.private / "local_cost.json", plan, answers, votes)
         say("Training the student")
-        student = unfitted.fit(X_student, student_labels(answers, queries, task.pool))
+        student = teach(unfitted, X_student, answers, queries)
         labels = [str(label) for label in task.classes]
         released = ReleasedStudent(None if raw else view.fitted, student, labels)
         X_test = task.X_test if raw or task.X_test is None else view.transform(task.X_test)
@@ -178,6 +181,8 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
     if held is not None:
         return plan_from(held["settled"], classes=len(task.classes))
     data = task.private
+    if recipe.request.mechanism == RationedGNMax.name:
+        require_voices(teacher=recipe.teacher, smooth=recipe.smooth)
     plan = make_plan(recipe.request, units=data.units, pool=task.pool, classes=len(task.classes), unit=data.unit)
     home.write(
         {"asked": asked, "settled": plan.as_dict(), "versions": versions(), "fingerprints": dict(task.fingerprints)}
@@ -201,25 +206,22 @@ def _votes(
 ) -> Votes:
     path = home.private / "votes.npy"
     if not path.exists():
-        shards = task.private.shards(
-            plan.teachers,
-            classes=task.classes,
-            seed=recipe.seed,
-            transform=view.representation.transform,
-            folder=home.private / "shards",
-        )
-        teachers = train_on_shards(
-            make_teacher(default_teacher(view.name) if recipe.teacher == AUTO else recipe.teacher, public=view.public),
-            shards,
-            store=TeacherStore(private_folder(home.private / "teachers")),
+        votes, _ = collect(
+            plan,
+            task.private,
+            view,
+            queries,
+            teacher=recipe.teacher,
+            smooth=recipe.smooth,
             seed=recipe.seed,
             n_jobs=recipe.n_jobs,
             progress=progress,
+            store=None if plan.voices else TeacherStore(private_folder(home.private / "teachers")),
+            folder=home.private / "shards",
         )
-        votes = votes_on(teachers, view, queries, classes=len(task.classes), smooth=recipe.smooth, progress=progress)
         counts = votes.counts
         write_atomically(path, lambda file: np.save(file, counts, allow_pickle=False))
-    return Votes(np.load(path, allow_pickle=False))
+    return votes_from(plan, np.load(path, allow_pickle=False))
 
 
 def _write_local_cost(path: Path, plan: Plan, answers: Answers, votes: Votes) -> None:

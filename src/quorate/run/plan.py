@@ -16,6 +16,7 @@ from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput, fraction, positive, whole
 from quorate.mechanisms import Mechanism
 from quorate.mechanisms.interactive_gnmax import InteractiveGNMax
+from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.run.defaults import (
     DEFAULT_EPSILON,
     DEFAULT_MECHANISM,
@@ -24,6 +25,7 @@ from quorate.run.defaults import (
     default_mechanism,
     default_size,
     default_teachers,
+    default_voiced,
     has_noise,
     require_delta,
 )
@@ -59,6 +61,7 @@ class Request:
 class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
+    teachers: how many are counted; where the mechanism is rationed, everyone is one, with a voice of its own.
     bound: the worst case of all rounds together. gate: what decides whether the answers are released, and then its
     certificate is the guarantee; None without one. tuned: parameter → what it was chosen on.
     """
@@ -78,6 +81,11 @@ class Plan:
     def guarantee(self) -> WorstCase | Gated:
         """What a release by this plan may claim, where it may claim anything."""
         return self.bound if self.gate is None else self.gate.certificate()
+
+    @property
+    def voices(self) -> bool:
+        """Whether every record (or user) is a teacher of its own, so that their number is public."""
+        return isinstance(self.mechanism, RationedGNMax)
 
     @property
     def claimable(self) -> bool:
@@ -109,9 +117,10 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
     parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
     """
     tuned: dict[str, str] = {}
+    if request.mechanism == RationedGNMax.name:
+        return _voices_plan(request, units=units, pool=pool, classes=classes, unit=unit)
     teachers = _teachers(request, units, unit, tuned)
-    delta = default_delta(units) if request.delta is None else require_delta(request.delta, units, unit)
-    tuned["delta"] = f"a power of ten below 1 / number of {unit}s" if request.delta is None else "given by the operator"
+    delta = _delta(request, units, unit, tuned)
     mechanism = default_mechanism(request.mechanism, teachers, request.parameters)
     epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
     if epsilon is None and not any(value is not None for value in request.parameters.values()):
@@ -124,10 +133,7 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
         )
         max_answers = cap if request.guarantee == WORST_CASE else max_answers
     else:
-        tuned["number of queries"] = "given by the operator"
-        queries = whole("queries", request.queries, at_least=1)
-        if queries > pool:
-            raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
+        queries = _queries(request, pool, tuned)
     interactive = request.mechanism == INTERACTIVE
     if interactive and request.guarantee == GATE:
         raise InvalidInput("A gate takes one batch of queries: interactive-gnmax, which asks in two rounds, has none.")
@@ -157,6 +163,56 @@ def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: st
         bound=worst_case(mechanism, **sizes),
         tuned=tuned,
         gate=gate,
+    )
+
+
+def _voices_plan(request: Request, *, units: int, pool: int, classes: int, unit: str) -> Plan:
+    """The plan where everyone is a teacher: the queries cost nothing each, so noise comes first, then their number."""
+    name = RationedGNMax.name
+    for option, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
+        if getattr(request, option) != default:
+            raise InvalidInput(
+                f"{option} cannot be chosen for {name}, where every {unit} speaks and all queries together have one "
+                f"price, got {getattr(request, option)!r}."
+            )
+    tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
+    delta = _delta(request, units, unit, tuned)
+    epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
+    if epsilon is None and request.parameters.get("sigma2") is None:
+        epsilon = DEFAULT_EPSILON
+    mechanism = default_mechanism(name, units, request.parameters)
+    assert isinstance(mechanism, RationedGNMax)
+    sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
+    if request.queries is not None:
+        queries = _queries(request, pool, tuned)
+    if epsilon is not None:
+        # All queries cost what `ration` of them cost: as many as the pool has is no dearer than any other number.
+        asked = pool if request.queries is None else queries
+        mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, **sizes)
+        assert isinstance(mechanism, RationedGNMax)
+    if request.queries is None:
+        tuned["number of queries"] = f"so many that each hears five times its noise, from the number of {unit}s"
+        queries = default_voiced(mechanism, units=units, pool=pool, classes=classes)
+    if units * mechanism.ration < mechanism.sigma2 * queries:
+        raise InvalidInput(
+            f"queries must be few enough to be heard: {units} {unit}s that speak on {mechanism.ration} of {queries} "
+            f"queries drown in noise of standard deviation {mechanism.sigma2:.4g}; ask fewer or allow a larger epsilon."
+        )
+    tuned["sigma2, ration"] = (
+        "given by the operator"
+        if epsilon is None
+        else f"the least noise with a worst case of at most {epsilon:g}, from public numbers alone"
+    )
+    return Plan(
+        teachers=units,
+        classes=classes,
+        mechanism=mechanism,
+        interactive=False,
+        queries=queries,
+        max_answers=None,
+        delta=delta,
+        bound=worst_case(mechanism, queries=queries, **sizes),
+        tuned=tuned,
     )
 
 
@@ -226,6 +282,22 @@ def _require_audible(mechanism: Mechanism, teachers: int, *, epsilon: float, que
 def _shape(interactive: bool, *, teachers: int, classes: int) -> dict[str, int]:
     # Bounds that join check and label through the number of teachers hold for the Confident check alone.
     return {"classes": classes} if interactive else {"teachers": teachers, "classes": classes}
+
+
+def _delta(request: Request, units: int, unit: str, tuned: dict[str, str]) -> float:
+    if request.delta is None:
+        tuned["delta"] = f"a power of ten below 1 / number of {unit}s"
+        return default_delta(units)
+    tuned["delta"] = "given by the operator"
+    return require_delta(request.delta, units, unit)
+
+
+def _queries(request: Request, pool: int, tuned: dict[str, str]) -> int:
+    tuned["number of queries"] = "given by the operator"
+    queries = whole("queries", request.queries, at_least=1)
+    if queries > pool:
+        raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
+    return queries
 
 
 def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) -> int:

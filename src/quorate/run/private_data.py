@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,16 +18,19 @@ from quorate.data.partition import adjacency, assign_teachers, key_from_seed, ra
 from quorate.data.task import TableTask
 from quorate.students.labelled import row_count
 from quorate.teachers.shards import ArrayShards, Shards, TableShards
+from quorate.teachers.voices import Block
 
 IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
+
+_ROWS_AT_A_TIME = 50_000
 
 
 class PrivateData(Protocol):
     """What a run asks of its private data.
 
     unit: what is protected. units: how many of those there are. unit_column: the column that says whose a row is, None
-    where there is none. adjacency: the statement's sentence about neighbouring data sets.
+    where there is none.
     """
 
     @property
@@ -39,18 +42,21 @@ class PrivateData(Protocol):
     @property
     def unit_column(self) -> str | None: ...
 
-    @property
-    def adjacency(self) -> str: ...
+    def adjacency(self, *, counted: bool = False) -> str:
+        """The statement's sentence about neighbouring data sets. counted: the number of units is public."""
+        ...
 
-    def shards(
-        self, teachers: int, *, classes: tuple[Any, ...], seed: int, transform: Transform, folder: Path
-    ) -> Shards:
+    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
         """The rows of every teacher, by a keyed hash of each row's (or its user's) own identity.
 
-        classes: all labels. transform: from rows to what the teachers learn from. folder: where a table's shards go,
-        and are found again.
+        classes: how many there are. transform: from rows to what the teachers learn from. folder: where a table's
+        shards go, and are found again.
         Errors: `InvalidInput` where a teacher would have no rows.
         """
+        ...
+
+    def voices(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        """The rows with whose they are, for `quorate.teachers.voices`; folder: as for `shards`."""
         ...
 
 
@@ -96,10 +102,9 @@ class Rows:
         """Users in memory have no column."""
         return None
 
-    @property
-    def adjacency(self) -> str:
-        """The statement's sentence about neighbouring data sets."""
-        return adjacency(by=None if self.users is None else "user", fixed=self.fixed)
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return adjacency(by=None if self.users is None else "user", fixed=self.fixed or counted)
 
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
         """The teacher of every row."""
@@ -108,12 +113,17 @@ class Rows:
         return assign_teachers(self.X if self.users is None else self.users, teachers, key=key_from_seed(seed))
 
     def shards(
-        self, teachers: int, *, classes: tuple[Any, ...], seed: int, transform: Transform, folder: Path | None = None
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | None = None
     ) -> ArrayShards:
         """See `PrivateData`; nothing is written."""
         assignment = self.assignment(teachers, seed=seed)
         _require_rows(np.bincount(assignment, minlength=teachers), self)
-        return ArrayShards(transform(self.X), self.y, assignment, n_teachers=teachers, classes=len(classes))
+        return ArrayShards(transform(self.X), self.y, assignment, n_teachers=teachers, classes=classes)
+
+    def voices(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
+        """See `PrivateData`; all rows at once."""
+        owners = np.arange(len(self.y)) if self.users is None else pd.factorize(self.users, use_na_sentinel=False)[0]
+        yield owners, transform(self.X), self.y
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -137,18 +147,21 @@ class PrivateTable:
         """The column of users."""
         return self.tables.by
 
-    @property
-    def adjacency(self) -> str:
-        """The statement's sentence about neighbouring data sets."""
-        return self.tables.adjacency
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return adjacency(by=self.tables.by, fixed=counted)
 
-    def shards(
-        self, teachers: int, *, classes: tuple[Any, ...], seed: int, transform: Transform, folder: Path
-    ) -> TableShards:
+    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
         held = self.tables.partition(folder, teachers, key=key_from_seed(seed))
         _require_rows(held.sizes, self)
         return TableShards(held, self.tables, transform=transform)
+
+    def voices(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        """See `PrivateData`; the table is split into shards that fit memory, by record or by user."""
+        pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
+        held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True)
+        yield from TableShards(held, self.tables, transform=transform).voices()
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

@@ -14,6 +14,7 @@ from quorate.accounting.statement import Round
 from quorate.mechanisms import NO_ANSWER
 from quorate.mechanisms.base import FloatArray, TiedMechanism
 from quorate.mechanisms.interactive_gnmax import reinforce
+from quorate.mechanisms.rationed_gnmax import STEPS, RationedGNMax
 from quorate.run.noise_log import Log
 from quorate.run.plan import Plan, second_round
 from quorate.votes import IntArray, Votes
@@ -29,6 +30,7 @@ class Answers:
     labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
     queries on which the student of the first round was sure; what the final student learns from.
     secure: whether all noise came from the cryptographic source. passed: what the gate decided, None without one.
+    counts: noisy histograms, (queries, classes), where the mechanism releases them; else None.
     """
 
     labels: IntArray
@@ -36,6 +38,7 @@ class Answers:
     rounds: tuple[Round, ...]
     secure: bool
     passed: bool | None = None
+    counts: FloatArray | None = None
 
 
 def ask(
@@ -55,6 +58,8 @@ def ask(
     """
     if plan.gate is not None:
         return _ask_behind(plan.gate, votes, log=log, rng=rng)
+    if isinstance(plan.mechanism, RationedGNMax):
+        return _ask_voices(plan.mechanism, votes, log=log, rng=rng)
     if not plan.interactive:
         labels, secure = log.draw("round-1", votes, plan.mechanism, rng, max_answers=plan.max_answers)
         return Answers(
@@ -117,6 +122,36 @@ def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator)
     return Answers(
         labels=labels, taught=labels, rounds=(_round(gate.mechanism, labels, None),), secure=secure, passed=passed
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyCounts(TiedMechanism):
+    """Noisy histograms as something the log can draw once: whole steps of their public grid, (queries, classes)."""
+
+    name: ClassVar[str] = "noisy counts"
+
+    mechanism: RationedGNMax
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return np.rint(self.mechanism.noisy_counts(votes, rng) * STEPS).astype(np.int64)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        return self.mechanism.log_probabilities(votes)
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return self.mechanism.worst_case(orders)
+
+    def parameters(self) -> dict[str, Any]:
+        return self.mechanism.parameters()
+
+
+def _ask_voices(mechanism: RationedGNMax, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+    """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
+    drawn, secure = log.draw("round-1", votes, _NoisyCounts(mechanism=mechanism), rng)
+    counts = drawn / STEPS
+    labels = counts.argmax(axis=1)
+    asked = (_round(mechanism, labels, None),)
+    return Answers(labels=labels, taught=labels, rounds=asked, secure=secure, counts=counts)
 
 
 def _round(mechanism: Any, labels: IntArray, cap: int | None) -> Round:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,6 +144,19 @@ class TableShards:
         self.n_teachers = folder.n_teachers
         self.sizes = folder.sizes
         self._folder, self._task, self._transform = folder, task, transform
+
+    def voices(self) -> Iterator[tuple[NDArray[np.int64], Any, NDArray[np.int64]]]:
+        """(whose each row is, rows, class indices), shard by shard: every user's rows are in one shard.
+
+        Where no column says whose a row is, it is its own.
+        """
+        task = self._task
+        for index in np.flatnonzero(self.sizes):
+            rows = read_shard(self._folder.files(int(index)))
+            owners = np.arange(len(rows)) if task.by is None else pd.factorize(rows[task.by])[0]
+            X = task.columns.apply(rows)
+            X = X if self._transform is None else self._transform(X)
+            yield owners.astype(np.int64), X, task.indices(rows[task.target])
 
     def part(self, teachers: range) -> TablePart:
         """The rows of some teachers, not yet read."""

@@ -1,0 +1,102 @@
+"""Voices: on the nearest queries, within their ration, from their own rows, however the rows come in."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from quorate.checks import InvalidInput
+from quorate.mechanisms import RationedGNMax
+from quorate.mechanisms.rationed_gnmax import RationedVotes
+from quorate.teachers import voices
+from quorate.teachers.voices import hear_voices, nearest
+
+X, y = make_blobs(900, centers=4, n_features=3, cluster_std=0.8, random_state=0)
+QUERIES = X[:12]
+OWNERS = np.random.default_rng(1).integers(0, 40, 900)
+
+
+def heard(ration=1, owners=OWNERS, labels=y, rows=X, queries=QUERIES, everyone=41):
+    return hear_voices([(owners, rows, labels)], queries, classes=4, voices=everyone, ration=ration)
+
+
+def words_of(owner, ration):
+    """What one owner says, the plain way: {query: class}."""
+    mine = owner == OWNERS
+    place = np.linalg.norm(X[mine][:, None] - QUERIES[None], axis=2).argmin(axis=1)
+    near = np.bincount(place, minlength=12)
+    chosen = sorted(range(12), key=lambda query: (-near[query], query))[:ration]
+    return {
+        query: int(np.bincount(y[mine][place == query], minlength=4).argmax()) for query in chosen if near[query] > 0
+    }
+
+
+def test_one_record_one_voice_at_the_nearest_query():
+    votes = heard(owners=np.arange(900), everyone=900)
+    expected = np.zeros((12, 4), int)
+    np.add.at(expected, (np.linalg.norm(X[:, None] - QUERIES[None], axis=2).argmin(axis=1), y), 1)
+    assert np.array_equal(votes.counts, expected)
+    assert (votes.teachers, votes.ration) == (900, 1)
+    assert (votes.counts.argmax(axis=1) == y[:12]).all()
+    RationedGNMax(sigma2=5).sample(votes, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("ration", [1, 2, 5, 100])
+def test_everyone_says_within_the_ration_what_most_of_their_rows_are(ration):
+    expected = np.zeros((12, 4), int)
+    for owner in range(40):
+        words = words_of(owner, ration)
+        assert len(words) <= ration
+        for query, label in words.items():
+            expected[query, label] += 1
+    assert np.array_equal(heard(ration).counts, expected)
+    assert expected.sum() < 40 * 12 or ration == 100
+
+
+def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
+    whole = heard(2).counts
+    order = np.random.default_rng(2).permutation(900)
+    assert np.array_equal(heard(2, OWNERS[order], y[order], X[order]).counts, whole)
+    blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
+    monkeypatch.setattr(voices, "_CELLS", 1)
+    assert np.array_equal(hear_voices(blocks, QUERIES, classes=4, voices=40, ration=2).counts, whole)
+
+
+@pytest.mark.parametrize("ration", [1, 3])
+def test_one_owner_s_rows_change_no_more_than_the_ration_allows(ration):
+    before = heard(ration).counts
+    mine = OWNERS == 7
+    after = heard(ration, labels=np.where(mine, (y + 1) % 4, y), rows=np.where(mine[:, None], -X, X)).counts
+    assert 0 < np.abs(after - before).sum() <= 2 * ration
+    assert np.abs(after - before).max() == 1
+
+
+def test_progress_and_ties():
+    told = []
+    hear_voices(
+        [(np.arange(2), X[:2], y[:2])], QUERIES, classes=4, voices=2, progress=lambda done, total: told.append(done)
+    )
+    assert told == [2]
+    assert nearest([[0.0]], [[1.0], [-1.0]]).tolist() == [0]
+    # One row at each of two queries, two classes at one: the earlier query, the lower class.
+    where, what = voices.spoken(np.zeros(3, int), np.array([5, 3, 3]), np.array([2, 1, 0]), classes=3, ration=2)
+    assert (where.tolist(), what.tolist()) == ([3, 5], [0, 2])
+    where, what = voices.spoken(np.zeros(2, int), np.array([5, 3]), np.array([2, 1]), classes=3, ration=1)
+    assert (where.tolist(), what.tolist()) == ([3], [1])
+
+
+def test_nobody_says_nothing():
+    empty = (np.zeros(0, int), np.zeros((0, 3)), np.zeros(0, int))
+    assert hear_voices([empty], QUERIES, classes=4, voices=1).counts.sum() == 0
+
+
+def test_wrong_input_is_refused():
+    for ration in (0, 1.5, True):
+        with pytest.raises(InvalidInput, match="ration"):
+            heard(ration)
+    with pytest.raises(InvalidInput, match="queries must be finite"):
+        heard(queries=np.full((2, 3), np.nan))
+    with pytest.raises(InvalidInput, match="private rows must be finite"):
+        heard(rows=np.full((900, 3), np.inf))
+    with pytest.raises(InvalidInput, match="40, got 39"):
+        heard(everyone=39)
+    assert isinstance(heard(), RationedVotes)
