@@ -34,11 +34,13 @@ from pathlib import Path
 import joblib
 import numpy as np
 
-from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
+from quorate.accounting.calibrate import calibrate
+from quorate.accounting.worst_case import worst_case
 from quorate.data.datasets import mnist
-from quorate.mechanisms import GNMax
-from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
+from quorate.mechanisms import GNMax, Mechanism, RationedGNMax
+from quorate.mechanisms.rationed_gnmax import RationedVotes
 from quorate.public import build_graph, learn_representation, representatives
+from quorate.run.defaults import default_voiced
 from quorate.students.graph_model import GraphStudent
 from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.teachers import train_teachers
@@ -49,7 +51,7 @@ from quorate.votes import Votes
 DELTA = 1e-5
 TEACHERS = 2000
 PROPORTION = 0.16
-HEARD, LEAST_QUERIES, MOST_QUERIES = 5, 40, 640
+LEAST_QUERIES, MOST_QUERIES = 40, 640
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 PUBLISHED = [
     ("2018 Confident-GNMax (data-dependent: no guarantee)", 1.97, 0.985),
@@ -121,67 +123,68 @@ def voices(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarra
     return work.piece(f"voices-{seed}-{asked}", make)
 
 
-def sigma_for(epsilon: float, squares: float) -> float:
-    """The smallest noise (to a thousandth) with which sqrt(squares)/sigma Gaussian-DP is within epsilon."""
-    low, high = 1e-3, 1e6
-    while high / low > 1.001:
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if gaussian_dp_epsilon(squares**0.5 / middle, DELTA) <= epsilon else (middle, high)
-    return high
+def plan(way: str, epsilon: float, records: int, pool: int) -> tuple[Mechanism, int]:
+    """(mechanism, queries) within epsilon, from public numbers alone."""
+    if way == "voices":
+        mechanism = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=pool)
+        return mechanism, default_voiced(mechanism, units=records, pool=pool, classes=10)
+    sizes = {"delta": DELTA, "teachers": TEACHERS, "classes": 10}
+    loud = GNMax(sigma2=PROPORTION * TEACHERS)
+    few, many = LEAST_QUERIES, MOST_QUERIES + 1
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if worst_case(loud, queries=middle, **sizes).epsilon <= epsilon else (few, middle)
+    return calibrate(loud, epsilon=epsilon, queries=few, **sizes), few
 
 
-def answers(work: Work, data, seen, way: str, epsilon: float, seed: int):
-    """(queries, released labels, sigma, true epsilon, piece of work) of one way of asking."""
+def answers(work: Work, data, seen, way: str, mechanism: Mechanism, asked: int, seed: int):
+    """(queries, what was released: labels or noisy counts, piece of work) of one way of asking."""
     rng = np.random.default_rng([seed, 2])
-    if way == "teachers":
-        held = votes(work, data, seen, seed)
-        # The noise for one query is mu's inverse, sqrt(2) / mu; K queries need sqrt(K) times as much.
-        one = sigma_for(epsilon, 2)
-        asked = int(np.clip((PROPORTION * TEACHERS / one) ** 2, LEAST_QUERIES, MOST_QUERIES))
-        sigma = sigma_for(epsilon, 2 * asked)
-        labels = GNMax(sigma2=sigma).sample(Votes(held["teachers"][:asked], teachers=TEACHERS), rng)
-        return held["queries"][:asked], labels, sigma, gaussian_dp_epsilon((2 * asked) ** 0.5 / sigma, DELTA), held
-    sigma = sigma_for(epsilon, 2)
-    asked = int(np.clip(len(data.y) / (HEARD * sigma), 20, MOST_QUERIES))
-    held = voices(work, data, seen, seed, asked)
-    mechanism = RationedGNMax(sigma2=sigma, ration=1)
-    labels = mechanism.sample(RationedVotes(held["counts"], teachers=len(data.y), ration=1), rng)
-    return held["queries"], labels, sigma, mechanism.direct_epsilon(queries=asked, delta=DELTA), held
+    if way == "voices":
+        held = voices(work, data, seen, seed, asked)
+        heard = RationedVotes(held["counts"], teachers=len(data.y), ration=1)
+        return held["queries"], mechanism.noisy_counts(heard, rng), held
+    held = votes(work, data, seen, seed)
+    return held["queries"][:asked], mechanism.sample(Votes(held["teachers"][:asked], teachers=TEACHERS), rng), held
 
 
-def student(work: Work, data, queries, labels, seed: int) -> dict[str, np.ndarray]:
+def taught(student, X, queries, released, sigma: float):
+    """The student, fitted on what was released."""
+    if released.ndim == 2:
+        return student.fit_counts(X, queries, released, sigma2=sigma)
+    y = np.full(len(X), -1)
+    y[queries] = released
+    return student.fit(X, y)
+
+
+def student(work: Work, data, queries, released, sigma: float, seed: int) -> dict[str, np.ndarray]:
     def make():
-        y = np.full(len(data.X_public), -1)
-        y[queries] = labels
         seen = joblib.load(work.folder / "representation.joblib")
-        fitted = GraphStudent(representation=seen, random_state=seed).fit(data.X_public, y)
+        fitted = taught(GraphStudent(representation=seen, random_state=seed), data.X_public, queries, released, sigma)
         return {
             "spread": np.mean(fitted.graph_.beliefs_.argmax(axis=1) == data.y_public),
             "pool": np.mean(fitted.predict(data.X_public) == data.y_public),
             "test": np.mean(fitted.predict(data.X_test) == data.y_test),
         }
 
-    return work.piece(student_name(queries, labels, seed), make)
+    return work.piece(student_name("student", queries, released, seed), make)
 
 
-def student_name(queries, labels, seed: int) -> str:
-    """The name of a student's piece: equal labels make equal students."""
-    key = hashlib.blake2b(np.asarray([seed, *queries, *labels]).tobytes(), digest_size=6).hexdigest()
-    return f"student-{seed}-{key}"
+def student_name(kind: str, queries, released, seed: int) -> str:
+    """The name of a student's piece: equal answers make equal students."""
+    key = hashlib.blake2b(np.asarray([seed, *queries, *np.ravel(released)]).tobytes(), digest_size=6).hexdigest()
+    return f"{kind}-{seed}-{key}"
 
 
-def graph_student(work: Work, data, seen, queries, labels, seed: int) -> dict[str, np.ndarray]:
-    """The labels spread over the public graph and nothing more: a second, not minutes."""
+def graph_student(work: Work, data, seen, queries, released, sigma: float, seed: int) -> dict[str, np.ndarray]:
+    """What was released spread over the public graph and nothing more: a second, not minutes."""
 
     def make():
-        y = np.full(len(data.X_public), -1)
-        y[queries] = labels
-        fitted = LabelSpreadingStudent("raw", random_state=seed).fit(seen["public"], y)
+        fitted = taught(LabelSpreadingStudent("raw", random_state=seed), seen["public"], queries, released, sigma)
         spread = np.mean(fitted.beliefs_.argmax(axis=1) == data.y_public)
         return {"spread": spread, "pool": spread, "test": np.mean(fitted.predict(seen["test"]) == data.y_test)}
 
-    key = hashlib.blake2b(np.asarray([seed, *queries, *labels]).tobytes(), digest_size=6).hexdigest()
-    return work.piece(f"graph-{seed}-{key}", make)
+    return work.piece(student_name("graph", queries, released, seed), make)
 
 
 def main() -> None:
@@ -191,7 +194,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=(0, 1, 2))
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
-    parser.add_argument("--ways", nargs="*", default=("teachers", "ration"))
+    parser.add_argument("--ways", nargs="*", default=("teachers", "voices"))
     parser.add_argument("--graph-only", action="store_true", help="networks only where they are there already")
     parser.add_argument("--representation", default="hog", help="hog, or hog+contrastive; one --work folder each")
     parser.add_argument("--figure", action="store_true")
@@ -203,12 +206,17 @@ def main() -> None:
     # Whatever is complete first is the most wanted: epsilon 0.1 and 0.2 come before the rest of the frontier.
     for epsilon in sorted(given.epsilons, key=lambda value: abs(np.log(value / 0.1))):
         for way in given.ways:
+            mechanism, asked = plan(way, epsilon, len(data.y), len(data.X_public))
+            true = worst_case(mechanism, queries=asked, delta=DELTA, teachers=TEACHERS, classes=10).epsilon
+            sigma = mechanism.sigma2
             for seed in given.seeds:
-                queries, labels, sigma, true, held = answers(work, data, seen, way, epsilon, seed)
+                queries, released, held = answers(work, data, seen, way, mechanism, asked, seed)
+                labels = released.argmax(axis=1) if released.ndim == 2 else released
                 right = float(np.mean(labels == data.y_public[queries]))
-                kinds = {"graph": graph_student(work, data, seen, queries, labels, seed)}
-                if not given.graph_only or (work.folder / f"{student_name(queries, labels, seed)}.npz").exists():
-                    kinds["graph + network"] = student(work, data, queries, labels, seed)
+                kinds = {"graph": graph_student(work, data, seen, queries, released, sigma, seed)}
+                name = student_name("student", queries, released, seed)
+                if not given.graph_only or (work.folder / f"{name}.npz").exists():
+                    kinds["graph + network"] = student(work, data, queries, released, sigma, seed)
                 for kind, got in kinds.items():
                     pieces = (seen, held, got)
                     rows.append(
@@ -248,10 +256,10 @@ def write(rows: list[dict]) -> None:
     figure, axes = plt.subplots(figsize=(7, 4.5))
     named = {
         "teachers": f"{TEACHERS} teachers, GNMax, sigma = {PROPORTION} N",
-        "ration": "one voice per record, K = records / 5 sigma",
+        "voices": "one voice per record, K = records / 5 sigma",
     }
     styles = {"graph": ("-", "o"), "graph + network": ("none", "*")}
-    for way, colour in (("teachers", "#1b6ca8"), ("ration", "#c1440e")):
+    for way, colour in (("teachers", "#1b6ca8"), ("voices", "#c1440e")):
         for kind, (style, marker) in styles.items():
             chosen = [row for row in rows if row["way"] == way and row["student"] == kind]
             marks = sorted({row["epsilon"] for row in chosen})

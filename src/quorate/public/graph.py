@@ -82,17 +82,16 @@ class PublicGraph:
     ) -> NDArray[np.float64]:
         """Class probabilities of every public example from few labels, (pool, classes).
 
-        labels: class indices, (pool,), -1 where unlabelled. strength: share of its neighbours' belief that an example
+        labels: class indices, (pool,), -1 where unlabelled; or how loudly each class was heard at each example,
+        (pool, classes), such as noisy counts, 0 where nobody was asked: spreading is linear, so their noise averages
+        out, and what is negative then counts as nothing. strength: share of its neighbours' belief that an example
         takes over, in (0, 1). balance: scale classes to the shares that the labels have (class mass normalisation),
         which matters where one class happens to sit in a denser place. Rows that no label reaches are uniform.
         Source: Zhou et al. 2004 (local and global consistency); Zhu et al. 2003 (class mass).
         """
-        known = np.asarray(labels)
         classes = whole("classes", classes, at_least=2)
         strength, steps = fraction("strength", strength), whole("steps", steps, at_least=1)
-        if known.shape != (self.size,) or known.dtype.kind not in "iu" or known.max() >= classes or known.min() < -1:
-            raise InvalidInput(f"labels must be {self.size} integers from -1 to {classes - 1}.")
-        seeds = (known[:, None] == np.arange(classes)).astype(np.float64)
+        seeds = self._seeds(np.asarray(labels), classes)
         root = np.sqrt(np.maximum(np.asarray(self.weights.sum(axis=1)).ravel(), 1e-12))
         similar = sparse.diags(1 / root) @ self.weights @ sparse.diags(1 / root)
         belief = seeds.copy()
@@ -100,12 +99,22 @@ class PublicGraph:
             belief, before = strength * (similar @ belief) + (1 - strength) * seeds, belief
             if np.abs(belief - before).max() < 1e-9:
                 break
-        belief = belief / root[:, None]
+        belief = np.maximum(belief / root[:, None], 0)
         if balance:
-            share = seeds.sum(axis=0) / seeds.sum()
-            belief = belief * (share / np.maximum(belief.sum(axis=0), 1e-300))
+            share = np.maximum(seeds.sum(axis=0), 0)
+            belief = belief * (share / share.sum() / np.maximum(belief.sum(axis=0), 1e-300))
         total = belief.sum(axis=1, keepdims=True)
         return np.where(total > 0, belief / np.where(total > 0, total, 1), 1 / classes)
+
+    def _seeds(self, labels: NDArray[Any], classes: int) -> NDArray[np.float64]:
+        if labels.shape == (self.size, classes) and labels.dtype.kind in "iuf" and np.isfinite(labels).all():
+            if not labels.sum(axis=0).max() > 0:
+                raise InvalidInput("labels must be positive for some class on the whole: noise has drowned every vote.")
+            return labels.astype(np.float64)
+        known = labels
+        if known.shape != (self.size,) or known.dtype.kind not in "iu" or known.max() >= classes or known.min() < -1:
+            raise InvalidInput(f"labels must be {self.size} integers from -1 to {classes - 1}.")
+        return (known[:, None] == np.arange(classes)).astype(np.float64)
 
     def _step(self) -> Any:
         degree = np.maximum(np.asarray(self.weights.sum(axis=1)).ravel(), 1e-12)

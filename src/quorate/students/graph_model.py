@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from quorate.checks import InvalidInput, whole
 from quorate.public.representation import default_representation, learn_representation
 from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded
+from quorate.students.labelled import UNLABELLED, require_counts, require_labels, row_count, seeded
 
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
@@ -27,8 +27,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         one, first on the graph and then in the eyes of the model before. Unsure rows are heard, if softly: left out,
         a whole way of writing a digit may be missing, and the model guesses it wrong.
 
-    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. Fitted: `classes_`, `graph_`
-    (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
+    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
+    Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
     Source: Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
     """
@@ -56,13 +56,25 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows, then train."""
         labels = require_labels(y, row_count(X))
-        rounds = whole("rounds", self.rounds, at_least=1)
-        self.graph_ = LabelSpreadingStudent(
+        return self._learn(X, self._graph().fit(X, labels), labels)
+
+    def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
+        """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
+        places, heard = require_counts(queries, counts, row_count(X))
+        graph = self._graph().fit_counts(X, places, heard, sigma2=sigma2)
+        labels = np.full(row_count(X), UNLABELLED)
+        labels[places] = graph.classes_[heard[:, graph.classes_].argmax(axis=1)]
+        return self._learn(X, graph, labels)
+
+    def _graph(self) -> LabelSpreadingStudent:
+        return LabelSpreadingStudent(
             self.representation, neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
-        ).fit(X, labels)
-        self.classes_ = self.graph_.classes_
-        self.model_ = None
-        beliefs = self.graph_.beliefs_
+        )
+
+    def _learn(self, X: Any, graph: LabelSpreadingStudent, labels: NDArray[np.int64]) -> Self:
+        rounds = whole("rounds", self.rounds, at_least=1)
+        self.graph_, self.classes_, self.model_ = graph, graph.classes_, None
+        beliefs = graph.beliefs_
         for number in range(rounds if len(self.classes_) > 1 else 0):
             self.model_ = self._learned(X, beliefs, labels, number)
             beliefs = self.model_.predict_proba(X)

@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from quorate.checks import InvalidInput, fraction, whole
+from quorate.checks import InvalidInput, fraction, positive, whole
 from quorate.public.graph import build_graph
 from quorate.public.representation import learn_representation
-from quorate.students.labelled import UNLABELLED, require_labels, row_count
+from quorate.students.labelled import DROWNED, UNLABELLED, require_counts, require_labels, row_count
 
 
 class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
@@ -51,18 +51,38 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows."""
         labels = require_labels(y, row_count(X))
+        self.classes_ = np.unique(labels[labels != UNLABELLED])
+        known = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
+        return self._spread(X, known)
+
+    def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
+        """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`."""
+        places, heard = require_counts(queries, counts, row_count(X))
+        positive("sigma2", sigma2)
+        # A class that is not heard on the whole would only spread noise.
+        self.classes_ = np.flatnonzero(heard.sum(axis=0) > 0)
+        if not len(self.classes_):
+            raise InvalidInput(DROWNED)
+        seeds = np.zeros((row_count(X), len(self.classes_)))
+        seeds[places] = heard[:, self.classes_]
+        return self._spread(X, seeds)
+
+    def _spread(self, X: Any, known: NDArray[Any]) -> Self:
+        """Spread class positions, or how loudly each was heard."""
         neighbours = whole("neighbours", self.neighbours, at_least=1)
         fraction("strength", self.strength)
         if row_count(X) < 3:
             raise InvalidInput(f"A graph student needs at least 3 public rows, got {row_count(X)}.")
-        self.classes_ = np.unique(labels[labels != UNLABELLED])
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         features = self.representation_.transform(X)
         seed = 0 if self.random_state is None else self.random_state
         graph = build_graph(features, neighbours=min(neighbours, len(features) - 1), random_state=seed)
-        known = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
-        beliefs = graph.spread(known, classes=max(2, len(self.classes_)), strength=self.strength)
-        self.beliefs_ = beliefs if len(self.classes_) > 1 else np.ones((len(features), 1))
+        alone = len(self.classes_) < 2
+        self.beliefs_ = (
+            np.ones((len(features), 1))
+            if alone
+            else graph.spread(known, classes=len(self.classes_), strength=self.strength)
+        )
         self.near_ = NearestNeighbors(n_neighbors=min(neighbours, len(features))).fit(features)
         return self
 

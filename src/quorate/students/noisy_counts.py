@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from quorate.checks import InvalidInput, positive
 from quorate.public.representation import learn_representation
-from quorate.students.labelled import UNLABELLED, require_labels, row_count, seeded
+from quorate.students.labelled import DROWNED, UNLABELLED, require_counts, require_labels, row_count, seeded
 
 
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):
@@ -43,20 +43,14 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Train on noisy counts. sigma2: the noise that they carry, a public parameter."""
         sigma2 = positive("sigma2", sigma2)
-        places, heard = np.asarray(queries), np.asarray(counts, np.float64)
-        if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
-            raise InvalidInput(f"queries must be positions in X, got {queries!r}.")
-        if places.min() < 0 or places.max() >= row_count(X):
-            raise InvalidInput(f"queries must be positions from 0 to {row_count(X) - 1}.")
-        if heard.ndim != 2 or len(heard) != len(places) or heard.shape[1] < 2 or not np.isfinite(heard).all():
-            raise InvalidInput(f"counts must be finite numbers (queries, classes), got shape {heard.shape}.")
+        places, heard = require_counts(queries, counts, row_count(X))
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         features = self.representation_.transform(X)
         means = cluster_means(features, features[places])
         weights = np.maximum(heard, 0)
         said = np.flatnonzero(weights.sum(axis=0) > 0)
         if not len(said):
-            raise InvalidInput("counts must be positive somewhere: the noise has drowned every vote.")
+            raise InvalidInput(DROWNED)
         self.classes_ = said
         if len(said) == 1:
             self.estimator_ = None
