@@ -146,3 +146,23 @@ def test_other_widths_and_nan_are_refused_at_transform():
         representation.transform(np.ones((5, 2)))
     with pytest.raises(InvalidInput, match="finite"):
         representation.transform(np.full((1, 3), np.inf))
+
+
+def test_an_encoder_beside_gradients_gives_each_the_same_say():
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)
+    from sklearn.pipeline import FeatureUnion
+
+    from quorate.public.contrastive import ContrastiveEncoder
+    from quorate.public.representation import beside_gradients
+
+    images = RNG.normal(size=(80, 12, 12)).clip(0).astype(np.float32)
+    union = beside_gradients(ContrastiveEncoder(width=4, epochs=1, random_state=0))
+    assert isinstance(union, FeatureUnion)
+    seen = learn_representation(union, images, random_state=0)
+    features = seen.transform(images)
+    parts = [part.transform(images) for _, part in seen._transformer.transformer_list]
+    assert len(parts) == 2
+    for part in parts:
+        np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.hstack(parts), features, atol=1e-5)

@@ -118,7 +118,7 @@ def test_a_class_that_the_graph_loses_keeps_its_answers():
     student = GraphStudent(KernelOnFeatures("raw"), representation="raw", random_state=0).fit(X, labels)
     assert (student.graph_.beliefs_.argmax(axis=1) == 0).all()
     assert student.predict_proba(X).shape == (61, 2)
-    assert student.model_.classes_.tolist() == [0, 1]
+    assert student.models_[0].classes_.tolist() == [0, 1]
 
 
 def test_a_network_corrects_the_graph_on_digits():
@@ -166,7 +166,7 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
 
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     plain = GraphStudent(neighbours=5, random_state=0).fit(bars, labels)
-    assert isinstance(plain.model_, KernelOnFeatures)
+    assert isinstance(plain.models_[0], KernelOnFeatures)
     assert (plain.predict(bars) == y).mean() > 0.8
     monkeypatch.undo()
     pytest.importorskip("torch")
@@ -198,3 +198,50 @@ def test_its_network_is_exported_as_a_network(tmp_path):
     written = export_student(network, tmp_path)
     assert written["format"] == "safetensors"
     assert (load_student(tmp_path).predict(X_new) == network.predict(X_new)).mean() > 0.99
+
+
+def heard_of_moons(sigma, seed=0):
+    """Noisy counts at sixty representatives, with five voices at the quietest and 200 at the loudest."""
+    X, _, y, X_new, y_new = moons()
+    queries = representatives(X, 60, random_state=0)
+    counts = np.linspace(5, 200, 60)[:, None] * np.eye(2)[y[queries]]
+    return X, queries, counts + np.random.default_rng(seed).normal(0, sigma, counts.shape), X_new, y_new
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_noisy_counts_teach_more_than_their_largest(which):
+    hard, heard = [], []
+    for seed in range(10):
+        X, queries, counts, X_new, y_new = heard_of_moons(50.0, seed)
+        labels = np.full(len(X), -1)
+        labels[queries] = counts.argmax(axis=1)
+        student = students(X)[which].set_params(strength=0.9)
+        hard.append((student.fit(X, labels).predict(X_new) == y_new).mean())
+        student.fit_counts(X, queries, counts, sigma2=50.0)
+        heard.append((student.predict(X_new) == y_new).mean())
+        np.testing.assert_allclose(student.predict_proba(X_new).sum(axis=1), 1, rtol=1e-6)
+    assert np.mean(heard) > 0.97
+    assert np.mean(heard) > np.mean(hard) + 0.01
+
+
+def test_a_class_that_nobody_names_is_not_learned_from_its_noise():
+    X, queries, counts, X_new, _ = heard_of_moons(1.0)
+    three = np.column_stack([counts[:, 0], np.full(60, -0.5), counts[:, 1]])
+    student = LabelSpreadingStudent("raw").fit_counts(X, queries, three, sigma2=1.0)
+    assert student.classes_.tolist() == [0, 2]
+    assert set(student.predict(X_new)) <= {0, 2}
+    alone = LabelSpreadingStudent("raw").fit_counts(X, queries, three * [1, 1, -1], sigma2=1.0)
+    assert alone.predict(X_new).tolist() == [0] * len(X_new)
+    with pytest.raises(InvalidInput, match="drowned"):
+        LabelSpreadingStudent("raw").fit_counts(X, queries, -counts, sigma2=1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"queries": [9999]}, {"queries": [[0]]}, {"counts": np.full((60, 2), np.nan)}, {"counts": [1]}, {"sigma2": 0}],
+)
+@pytest.mark.parametrize("which", [0, 1])
+def test_counts_that_do_not_fit_are_refused(which, wrong):
+    X, queries, counts, _, _ = heard_of_moons(1.0)
+    with pytest.raises(InvalidInput):
+        students(X)[which].fit_counts(X, **{"queries": queries, "counts": counts, "sigma2": 1.0, **wrong})

@@ -43,7 +43,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
 
 
 def describe(network: Any) -> list[dict[str, Any]] | None:
-    """The layers of a plain `torch.nn.Sequential` as JSON, or None where one of them is not in `LAYERS`."""
+    """The layers of a plain `torch.nn.Sequential` as JSON, or None where it is none, or one is not in `LAYERS`."""
+    if not isinstance(network, nn.Sequential):
+        return None
     described = []
     for layer in network:
         name = type(layer).__name__

@@ -132,7 +132,7 @@ def _named(name: str, X_public: Any) -> Any:
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
         "contrastive": _contrastive,
-        "hog+contrastive": lambda: _beside(hog=_hog(most), contrastive=_contrastive()),
+        "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
     }
     if name not in named:
         raise InvalidInput(f"representation must be auto, {', '.join(named)} or a transformer, got {name!r}.")
@@ -143,8 +143,12 @@ def _hog(most: int) -> Any:
     return make_pipeline(DeskewHOG(), PCA(most))
 
 
-def _beside(**parts: Any) -> Any:
-    """Transformers side by side; each as directions from its public mean, so that none is louder than the others."""
+def beside_gradients(encoder: Any, most: int = 64) -> Any:
+    """An encoder of images beside upright gradients (of at most `most` components), to be fitted.
+
+    Each gives directions from its public mean, so that neither is louder than the other.
+    """
+    parts = {"hog": _hog(most), "encoder": encoder}
     return FeatureUnion(
         [(name, make_pipeline(part, StandardScaler(with_std=False), Normalizer())) for name, part in parts.items()]
     )

@@ -23,12 +23,13 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
         PyTorch is installed, otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
-    rounds: how often a model is trained, each time anew. Every row counts by how far its likeliest class leads the next
-        one, first on the graph and then in the eyes of the model before. Unsure rows are heard, if softly: left out,
-        a whole way of writing a digit may be missing, and the model guesses it wrong.
+    rounds: how often a model is trained, each time anew; all but the first answer together. Every row counts by how
+        far its likeliest class leads the next one, first on the graph and then in the eyes of the model before. Unsure
+        rows are heard, if softly: left out, a whole way of writing a digit may be missing, and the model guesses it
+        wrong.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
-    Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `model_`. Deterministic under `random_state`.
+    Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `models_`. Deterministic under `random_state`.
     Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
     Source: Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
     """
@@ -73,31 +74,39 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
 
     def _learn(self, X: Any, graph: LabelSpreadingStudent, labels: NDArray[np.int64]) -> Self:
         rounds = whole("rounds", self.rounds, at_least=1)
-        self.graph_, self.classes_, self.model_ = graph, graph.classes_, None
+        self.graph_, self.classes_, self.models_ = graph, graph.classes_, []
         beliefs = graph.beliefs_
         for number in range(rounds if len(self.classes_) > 1 else 0):
-            self.model_ = self._learned(X, beliefs, labels, number)
-            beliefs = self.model_.predict_proba(X)
+            self.models_.append(self._learned(X, beliefs, labels, number))
+            beliefs = self.models_[-1].predict_proba(X)
+        # The first has learned the graph's mistakes; the others make different ones.
+        self.models_ = self.models_[1:] or self.models_
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_))."""
+        """Class probabilities, (rows, len(classes_)): the models' geometric mean."""
         check_is_fitted(self, "classes_")
-        return (self.model_ or self.graph_).predict_proba(X)
+        if not self.models_:
+            return self.graph_.predict_proba(X)
+        heard = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
+        odds = np.exp(heard - heard.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    @available_if(lambda self: hasattr(getattr(self, "model_", None), "exported_network"))
+    @available_if(lambda self: are_networks(getattr(self, "models_", [])))
     def exported_network(self) -> Any:
-        """The network that was learned, as one module from inputs to probabilities; only where it is one."""
-        return self.model_.exported_network()
+        """The networks that were learned, as one module from inputs to probabilities; only where they are networks."""
+        from quorate.networks.average import averaged
+
+        return averaged([model.exported_network() for model in self.models_])
 
     @property
     def shape_(self) -> Any:
         """The shape of one input, where a network was learned."""
-        return getattr(self, "model_", None).shape_
+        return self.models_[0].shape_
 
     def _learned(self, X: Any, beliefs: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
         """A fresh model that has learned the likeliest class of every row, as loud as its lead."""
@@ -171,6 +180,11 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of every row."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def are_networks(models: list[Any]) -> bool:
+    """Whether there are models, all of them networks."""
+    return bool(models) and all(hasattr(model, "exported_network") for model in models)
 
 
 def lead(beliefs: ArrayLike) -> NDArray[np.float64]:
