@@ -6,10 +6,10 @@
 Features (one-hot, scaled and ranked columns) are fitted on the public half alone. Two ways of asking:
 - teachers: logistic teachers on equal shares of the records, plain GNMax over the medoids of K public clusters; the
   student hears the answers alone.
-- ration: every record is a teacher that speaks once, about the representative nearest to it (RationedGNMax); the
+- voices: every record is a teacher that speaks once, about the representative nearest to it (RationedGNMax); the
   student hears the noisy counts, which the same guarantee covers.
 
-Settings: the ways themselves were first tried with Adult's labels in sight. The ration way asks K = records / (5 sigma)
+Settings: the ways themselves were first tried with Adult's labels in sight. The voices way asks K = records / (5 sigma)
 representatives, so that one hears five times the noise, and its student's C is 0.3 / sigma; both did best in simulated
 worlds (--rehearse: public rows, labels of random functions). The teachers way has 500 teachers of 65 records, K = 640.
 adult.test is halved anew for each seed. Noise is seeded so that it can be repeated.
@@ -26,10 +26,12 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
+from quorate.accounting.calibrate import calibrate
+from quorate.accounting.worst_case import worst_case
 from quorate.data.datasets import adult
 from quorate.mechanisms import GNMax, RationedGNMax
 from quorate.public import learn_representation, representatives
+from quorate.run.defaults import default_voiced
 from quorate.students.noisy_counts import NoisyCountStudent
 from quorate.teachers import collect_votes, train_teachers
 from quorate.teachers.heads import HeadEnsemble
@@ -38,28 +40,18 @@ from quorate.teachers.voices import hear_voices, nearest
 DELTA = 1e-5
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 TEACHERS, QUERIES = 500, 640
-HEARD = 5
 RESULTS = Path(__file__).parent / "results"
 
 
-def noise_for(epsilon: float, squares: float) -> float:
-    """The least noise, to a thousandth, with which sqrt(squares)/sigma Gaussian-DP stays within epsilon."""
-    low, high = 1e-3, 1e6
-    while high / low > 1.001:
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if gaussian_dp_epsilon(squares**0.5 / middle, DELTA) <= epsilon else (middle, high)
-    return high
-
-
-def rationed(public, private, y, order, epsilon: float, heard: float, seed: int):
+def voices(public, private, y, order, epsilon: float, seed: int):
     """(student, sigma, K, true epsilon)."""
-    sigma = noise_for(epsilon, 2)
-    queries = order[: int(np.clip(len(y) / (heard * sigma), 20, len(order)))]
+    mechanism = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=len(order))
+    queries = order[: default_voiced(mechanism, units=len(y), pool=len(order), classes=2)]
     votes = hear_voices([(np.arange(len(y)), private, y)], public[queries], classes=2, voices=len(y))
-    mechanism = RationedGNMax(sigma2=sigma, ration=1)
     counts = mechanism.noisy_counts(votes, np.random.default_rng([seed, 2]))
-    student = NoisyCountStudent(representation="raw").fit_counts(public, queries, counts, sigma2=sigma)
-    return student, sigma, len(queries), mechanism.direct_epsilon(queries=len(queries), delta=DELTA)
+    student = NoisyCountStudent(representation="raw").fit_counts(public, queries, counts, sigma2=mechanism.sigma2)
+    true = worst_case(mechanism, queries=len(queries), delta=DELTA).epsilon
+    return student, mechanism.sigma2, len(queries), true
 
 
 def rehearse(data: str, worlds: int) -> None:
@@ -72,7 +64,7 @@ def rehearse(data: str, worlds: int) -> None:
         X, y, public, test, chance = world(pool, seed)
         order = representatives(public, 1280, random_state=seed)
         for heard, epsilon in product((5, 10, 20, 40), (0.2, 1.0)):
-            sigma = noise_for(epsilon, 2)
+            sigma = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=1280).sigma2
             queries = order[: int(np.clip(len(y) / (heard * sigma), 20, len(order)))]
             counts = np.zeros((len(queries), 2))
             np.add.at(counts, (nearest(X, public[queries]), y), 1)
@@ -114,22 +106,26 @@ def main() -> None:
         trained = time.perf_counter() - start
         for epsilon in EPSILONS:
             start = time.perf_counter()
-            student, sigma, k, true = rationed(public, private, data.y, order, epsilon, HEARD, seed)
+            student, sigma, k, true = voices(public, private, data.y, order, epsilon, seed)
             score = (student.predict(test) == data.y_test).mean()
-            rows.append(row("ration", seed, true, sigma, k, score, time.perf_counter() - start))
+            rows.append(row("voices", seed, true, sigma, k, score, time.perf_counter() - start))
             start = time.perf_counter()
-            sigma = noise_for(epsilon, 2 * QUERIES)
-            labels = GNMax(sigma2=sigma).sample(votes, np.random.default_rng([seed, 3]))
+            loud = GNMax(sigma2=0.16 * TEACHERS)
+            sizes = {"queries": QUERIES, "delta": DELTA, "teachers": TEACHERS, "classes": 2}
+            mechanism = calibrate(loud, epsilon=epsilon, **sizes)
+            labels = mechanism.sample(votes, np.random.default_rng([seed, 3]))
             plain = LogisticRegression(C=0.1, max_iter=1000).fit(public[asked], labels)
-            true = gaussian_dp_epsilon((2 * QUERIES) ** 0.5 / sigma, DELTA)
+            true = worst_case(mechanism, **sizes).epsilon
             score = plain.score(test, data.y_test)
-            rows.append(row("teachers", seed, true, sigma, QUERIES, score, trained + time.perf_counter() - start))
+            rows.append(
+                row("teachers", seed, true, mechanism.sigma2, QUERIES, score, trained + time.perf_counter() - start)
+            )
     RESULTS.mkdir(exist_ok=True)
     with open(RESULTS / "adult_representatives.csv", "w", newline="") as file:
         table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    for way in ("ration", "teachers"):
+    for way in ("voices", "teachers"):
         for epsilon in EPSILONS:
             some = [r for r in rows if r["way"] == way and abs(r["epsilon"] / epsilon - 1) < 0.02]
             scores = [r["accuracy"] for r in some]
