@@ -1,10 +1,13 @@
-"""How the graph student's rounds were chosen: on scikit-learn's digits, handwriting of other people than MNIST's.
+"""How the graph student was chosen: on scikit-learn's digits, handwriting of other people than MNIST's.
 
     python benchmarks/graph_student_choice.py [--seeds 0 1 2] [--seconds 540]
 
-1,797 digits of 8x8 pixels, enlarged to 28x28; 40, 80 or 160 representatives with their labels, of which some are wrong:
-how much of the pool the graph of the representation gets right, and how much the student after every round. Beside it
-the plain way: rows that count alike, the surest 80% (then 90%, 95%, ...) of them.
+1,797 digits of 8x8 pixels, enlarged to 28x28. Three questions:
+- which rows a model learns from: every row by its lead, or the surest 80% (then 90%, 95%, ...) alike;
+- which models answer: the last, or all but the first together;
+- what is spread, where everyone has a voice: the positive part of the noisy counts, or the largest alone.
+For the first two 40, 80 or 160 representatives have labels, of which some are wrong. For the third, half of the digits
+are private voices and the other half the pool, at a noise that leaves each representative five, two or one times it.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ from skimage.transform import resize
 from sklearn.datasets import load_digits
 
 from quorate.networks.classifier import TorchClassifier
-from quorate.public import learn_representation, representatives
+from quorate.public import build_graph, learn_representation, representatives
 from quorate.students.graph_model import GraphStudent, lead
+from quorate.teachers.voices import hear_voices
 
 CASES = ((40, 0), (40, 1), (80, 0), (80, 3), (160, 12))
 ROUNDS = 5
@@ -52,36 +56,80 @@ def answers(features: np.ndarray, y: np.ndarray, *, asked: int, wrong: int, seed
     return labels
 
 
+def rounds_of(kind: type[TorchClassifier], X, beliefs, seed: int) -> list[np.ndarray]:
+    """What the models of every round believe."""
+    found = []
+    for number in range(ROUNDS):
+        model = kind("quick-cnn", steps=280, learning_rate=0.004, augmentation="moderate", average=0.99)
+        model.set_params(random_state=10 * seed + number)
+        if kind is Surest:
+            model.share = 1 - 0.2 / 2**number
+        model.fit(X, beliefs.argmax(axis=1), sample_weight=np.maximum(lead(beliefs), 1e-3))
+        # A class that nobody is likeliest to have would shift the columns; with these labels none is.
+        assert len(model.classes_) == 10
+        beliefs = model.predict_proba(X)
+        found.append(beliefs)
+    return found
+
+
+def rows_and_models(X, y, features, seeds, until: float) -> None:
+    """The first two questions."""
+    for asked, wrong in CASES:
+        for name, kind in (("every row by its lead", TorchClassifier), ("the surest alike", Surest)):
+            right = []
+            for seed in seeds:
+                if time.monotonic() > until:
+                    raise SystemExit("out of time")
+                labels = answers(features, y, asked=asked, wrong=wrong, seed=seed)
+                graph = GraphStudent(rounds=1, random_state=seed).fit(X, labels).graph_.beliefs_
+                found = rounds_of(kind, X, graph, seed)
+                together = np.mean(np.log(np.maximum(found[1:], 1e-30)), axis=0)
+                right.append([(each.argmax(axis=1) == y).mean() for each in (graph, *found, together)])
+            *means, together = np.mean(right, axis=0)
+            told = ", ".join(f"{mean:.4f}" for mean in means)
+            print(
+                f"{asked} labels, {wrong} wrong, {name}: graph and rounds {told}; all but the first {together:.4f}",
+                flush=True,
+            )
+
+
+def voices(X, y, features, seeds) -> None:
+    """The third question."""
+    for heard in (5, 2, 1):
+        for asked in (40, 80, 160):
+            right = []
+            for seed in seeds:
+                private, pool = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
+                queries = representatives(features[pool], asked, random_state=seed)
+                everyone = [(np.arange(len(private)), features[private], y[private])]
+                counts = hear_voices(everyone, features[pool][queries], classes=10, voices=len(private)).counts
+                sigma = len(private) / (heard * asked)
+                noisy = counts + np.random.default_rng([seed, asked]).normal(0, sigma, counts.shape)
+                graph = build_graph(features[pool])
+                hard = np.full(len(pool), -1)
+                hard[queries] = noisy.argmax(axis=1)
+                loud = np.zeros((len(pool), 10))
+                loud[queries] = np.maximum(noisy, 0)
+                right.append(
+                    [(graph.spread(each, classes=10).argmax(axis=1) == y[pool]).mean() for each in (hard, loud)]
+                )
+            largest, positive = np.mean(right, axis=0)
+            print(
+                f"{asked} queries that hear {heard} times their noise: largest alone {largest:.4f}, "
+                f"positive part {positive:.4f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, nargs="*", default=(0, 1, 2))
     parser.add_argument("--seconds", type=float, default=1e9)
     given = parser.parse_args()
-    until = time.monotonic() + given.seconds
     X, y = digits()
     features = learn_representation("hog", X, random_state=0).transform(X)
-    for asked, wrong in CASES:
-        for name, kind in (("every row by its lead", TorchClassifier), ("the surest alike", Surest)):
-            right = []
-            for seed in given.seeds:
-                if time.monotonic() > until:
-                    raise SystemExit("out of time")
-                labels = answers(features, y, asked=asked, wrong=wrong, seed=seed)
-                student = GraphStudent(rounds=1, random_state=seed).fit(X, labels)
-                beliefs = student.graph_.beliefs_
-                right.append([(beliefs.argmax(axis=1) == y).mean()])
-                for number in range(ROUNDS):
-                    model = kind("quick-cnn", steps=280, learning_rate=0.004, augmentation="moderate", average=0.99)
-                    model.set_params(random_state=10 * seed + number)
-                    if kind is Surest:
-                        model.share = 1 - 0.2 / 2**number
-                    model.fit(X, beliefs.argmax(axis=1), sample_weight=np.maximum(lead(beliefs), 1e-3))
-                    # A class that nobody is likeliest to have would shift the columns; with these labels none is.
-                    assert len(model.classes_) == 10
-                    beliefs = model.predict_proba(X)
-                    right[-1].append((beliefs.argmax(axis=1) == y).mean())
-            means = ", ".join(f"{mean:.4f}" for mean in np.mean(right, axis=0))
-            print(f"{asked} labels, {wrong} wrong, {name}: graph and rounds {means}", flush=True)
+    voices(X, y, features, range(10))
+    rows_and_models(X, y, features, given.seeds, time.monotonic() + given.seconds)
 
 
 if __name__ == "__main__":

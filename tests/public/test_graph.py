@@ -146,3 +146,14 @@ def test_wrong_input_is_refused():
         build_graph(np.full((30, 2), np.nan))
     with pytest.raises(InvalidInput):
         build_graph(np.zeros((5, 2)), neighbours=5)
+
+
+def test_loudness_is_spread_as_labels_are():
+    graph = build_graph(np.random.default_rng(0).normal(size=(60, 2)))
+    labels = np.full(60, -1)
+    labels[:6] = [0, 1, 2, 0, 1, 2]
+    loud = 7.0 * (labels[:, None] == np.arange(3))
+    np.testing.assert_allclose(graph.spread(loud, classes=3), graph.spread(labels, classes=3), atol=1e-12)
+    for wrong in (-loud, np.full((60, 3), np.nan), np.zeros((60, 3)), loud[:, :2], loud[:-1]):
+        with pytest.raises(InvalidInput, match="labels must be"):
+            graph.spread(wrong, classes=3)

@@ -82,11 +82,11 @@ class PublicGraph:
     ) -> NDArray[np.float64]:
         """Class probabilities of every public example from few labels, (pool, classes).
 
-        labels: class indices, (pool,), -1 where unlabelled; or how loudly each class was heard at each example,
-        (pool, classes), such as noisy counts, 0 where nobody was asked: spreading is linear, so their noise averages
-        out, and what is negative then counts as nothing. strength: share of its neighbours' belief that an example
-        takes over, in (0, 1). balance: scale classes to the shares that the labels have (class mass normalisation),
-        which matters where one class happens to sit in a denser place. Rows that no label reaches are uniform.
+        labels: class indices, (pool,), -1 where unlabelled; or how loudly each class was heard at each example, (pool,
+        classes), from 0 on, such as the positive part of noisy counts. strength: share of its neighbours' belief that
+        an example takes over, in (0, 1). balance: scale classes to the shares that the labels have (class mass
+        normalisation), which matters where one class happens to sit in a denser place. Rows that no label reaches are
+        uniform.
         Source: Zhou et al. 2004 (local and global consistency); Zhu et al. 2003 (class mass).
         """
         classes = whole("classes", classes, at_least=2)
@@ -99,17 +99,19 @@ class PublicGraph:
             belief, before = strength * (similar @ belief) + (1 - strength) * seeds, belief
             if np.abs(belief - before).max() < 1e-9:
                 break
-        belief = np.maximum(belief / root[:, None], 0)
+        belief = belief / root[:, None]
         if balance:
-            share = np.maximum(seeds.sum(axis=0), 0)
-            belief = belief * (share / share.sum() / np.maximum(belief.sum(axis=0), 1e-300))
+            share = seeds.sum(axis=0) / seeds.sum()
+            belief = belief * (share / np.maximum(belief.sum(axis=0), 1e-300))
         total = belief.sum(axis=1, keepdims=True)
         return np.where(total > 0, belief / np.where(total > 0, total, 1), 1 / classes)
 
     def _seeds(self, labels: NDArray[Any], classes: int) -> NDArray[np.float64]:
-        if labels.shape == (self.size, classes) and labels.dtype.kind in "iuf" and np.isfinite(labels).all():
-            if not labels.sum(axis=0).max() > 0:
-                raise InvalidInput("labels must be positive for some class on the whole: noise has drowned every vote.")
+        if labels.shape == (self.size, classes) and labels.dtype.kind == "f":
+            if not (np.isfinite(labels).all() and (labels >= 0).all() and labels.sum() > 0):
+                raise InvalidInput(
+                    "labels must be finite numbers from 0, not all 0, where they say how loud a class is."
+                )
             return labels.astype(np.float64)
         known = labels
         if known.shape != (self.size,) or known.dtype.kind not in "iu" or known.max() >= classes or known.min() < -1:

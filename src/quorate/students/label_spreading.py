@@ -56,7 +56,10 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         return self._spread(X, known)
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
-        """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`."""
+        """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`.
+
+        Their positive part is what is spread: where a class was heard loudly it outvotes more of its neighbours.
+        """
         places, heard = require_counts(queries, counts, row_count(X))
         positive("sigma2", sigma2)
         # A class that is not heard on the whole would only spread noise.
@@ -64,7 +67,7 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         if not len(self.classes_):
             raise InvalidInput(DROWNED)
         seeds = np.zeros((row_count(X), len(self.classes_)))
-        seeds[places] = heard[:, self.classes_]
+        seeds[places] = np.maximum(heard[:, self.classes_], 0)
         return self._spread(X, seeds)
 
     def _spread(self, X: Any, known: NDArray[Any]) -> Self:
