@@ -112,7 +112,8 @@ class PublicGraph:
                 raise InvalidInput(
                     "labels must be finite numbers from 0, not all 0, where they say how loud a class is."
                 )
-            return labels.astype(np.float64)
+            # The loudest is 1, as a label is: the iteration stops at an absolute step.
+            return labels.astype(np.float64) / labels.max()
         known = labels
         if known.shape != (self.size,) or known.dtype.kind not in "iu" or known.max() >= classes or known.min() < -1:
             raise InvalidInput(f"labels must be {self.size} integers from -1 to {classes - 1}.")
