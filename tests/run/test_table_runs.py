@@ -83,7 +83,7 @@ def test_records_go_to_the_teachers_they_have_in_memory(tables, tmp_path):
     task = task_of(tables, "private.parquet")
     frame = task.private.tables.private.read()
     memory = Rows(X=frame, y=np.zeros(len(frame), np.int64)).assignment(12, seed=3)
-    shards = task.private.shards(12, classes=task.classes, seed=3, transform=lambda X: X, folder=tmp_path / "shards")
+    shards = task.private.shards(12, classes=len(task.classes), seed=3, transform=lambda X: X, folder=tmp_path / "shards")
     for teacher, (rows, labels) in enumerate(shards.part(range(12)).load()):
         mine = frame[memory == teacher]
         assert sorted(rows["age"].dropna()) == sorted(mine["age"].dropna())
@@ -132,7 +132,7 @@ def test_teachers_do_not_depend_on_who_is_read_beside_them(tmp_path):
     for name in ("full", "holed"):
         task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.csv", target="ill", by="age")
         folder = tmp_path / f"shards of {name}"
-        loaded.append(task.private.shards(5, classes=task.classes, seed=0, transform=lambda X: X, folder=folder))
+        loaded.append(task.private.shards(5, classes=len(task.classes), seed=0, transform=lambda X: X, folder=folder))
     before, after = (shards.part(range(5)).load() for shards in loaded)
     changed = [not one[0].equals(other[0]) for one, other in zip(before, after, strict=True)]
     assert sum(changed) == 1
@@ -155,7 +155,7 @@ def test_a_damaged_shard_is_one_sentence_and_made_again_after_it_is_removed(tabl
     folder = tmp_path / "shards"
 
     def load(teacher: int):
-        shards = task.private.shards(5, classes=task.classes, seed=0, transform=lambda X: X, folder=folder)
+        shards = task.private.shards(5, classes=len(task.classes), seed=0, transform=lambda X: X, folder=folder)
         return shards.part(range(teacher, teacher + 1)).load()[0]
 
     before = load(2)

@@ -71,7 +71,7 @@ def test_the_release_holds_the_counts_and_a_student_that_loads(task, tmp_path):
 
 def test_another_student_learns_from_the_labels(task, tmp_path):
     outcome = run(tmp_path / "run", task, replace(RECIPE, student="naive-bayes"))
-    assert outcome.accuracy > 0.9
+    assert outcome.accuracy > 0.7
 
 
 def test_users_are_heard_by_their_ration(task, tmp_path):

@@ -24,18 +24,33 @@ import numpy as np
 
 from quorate.checks import InvalidInput
 from quorate.data.files import private_folder, sweep, write_atomically
-from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from quorate.mechanisms.base import NO_ANSWER, FloatArray
 from quorate.noise import is_private, require_rng
 from quorate.votes import IntArray, Votes
 
 FORMAT = 1
 
 
+class Drawable(Protocol):
+    """What may be drawn once and kept: a mechanism's answers, a gate's decision, noisy counts."""
+
+    @property
+    def name(self) -> str: ...
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        """What is released, one row per query."""
+        ...
+
+    def parameters(self) -> dict[str, Any]:
+        """Public parameters, which a resumed run compares."""
+        ...
+
+
 class Log(Protocol):
     """Where drawn answers are kept: on the disk for a run, in memory for an estimator."""
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Mechanism, rng: np.random.Generator, *, max_answers: int | None = None
+        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
         """(what `mechanism.sample` gave, one row per query; whether its noise came from a cryptographic source)."""
         ...
@@ -49,7 +64,7 @@ class MemoryLog:
     """Draws and keeps nothing: for one process that either finishes or publishes nothing."""
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Mechanism, rng: np.random.Generator, *, max_answers: int | None = None
+        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
         """See `Log.draw`."""
         return sample_capped(votes, mechanism, rng, max_answers=max_answers), is_private(rng)
@@ -71,7 +86,7 @@ class NoiseLog:
         return self._path(name).exists()
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Mechanism, rng: np.random.Generator, *, max_answers: int | None = None
+        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
         """The answers of that name: read where they were drawn before, else drawn, flushed to the disk, then returned.
 
@@ -105,7 +120,7 @@ class NoiseLog:
 
 
 def sample_capped(
-    votes: Votes, mechanism: Mechanism, rng: np.random.Generator, *, max_answers: int | None = None
+    votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
 ) -> IntArray:
     """`mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
 
@@ -124,7 +139,7 @@ def fingerprint_of(votes: Votes) -> str:
     return digest.hexdigest()
 
 
-def _belongs_to(votes: Votes, mechanism: Mechanism, max_answers: int | None) -> dict[str, Any]:
+def _belongs_to(votes: Votes, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
     parameters = {
         name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         if isinstance(value, np.ndarray)

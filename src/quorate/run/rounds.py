@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from quorate.accounting.gate import Gate
 from quorate.accounting.statement import Round
 from quorate.mechanisms import NO_ANSWER
-from quorate.mechanisms.base import FloatArray, TiedMechanism
+from quorate.mechanisms.base import FloatArray
 from quorate.mechanisms.interactive_gnmax import reinforce
 from quorate.mechanisms.rationed_gnmax import STEPS, RationedGNMax
 from quorate.run.noise_log import Log
@@ -88,7 +88,7 @@ def ask(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Decision(TiedMechanism):
+class _Decision:
     """A gate's one noisy test as something the log can draw once: 1 for every query where it passed, else -1."""
 
     name: ClassVar[str] = "gate"
@@ -97,12 +97,6 @@ class _Decision(TiedMechanism):
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return np.full(votes.queries, 1 if self.gate.decide(votes, rng) else NO_ANSWER)
-
-    def log_probabilities(self, votes: Votes) -> FloatArray:
-        raise NotImplementedError("A gate is certified as a whole.")
-
-    def worst_case(self, orders: FloatArray) -> FloatArray:
-        return np.full(np.shape(orders), np.inf)
 
     def parameters(self) -> dict[str, Any]:
         gate = self.gate
@@ -125,7 +119,7 @@ def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _NoisyCounts(TiedMechanism):
+class _NoisyCounts:
     """Noisy histograms as something the log can draw once: whole steps of their public grid, (queries, classes)."""
 
     name: ClassVar[str] = "noisy counts"
@@ -134,12 +128,6 @@ class _NoisyCounts(TiedMechanism):
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return np.rint(self.mechanism.noisy_counts(votes, rng) * STEPS).astype(np.int64)
-
-    def log_probabilities(self, votes: Votes) -> FloatArray:
-        return self.mechanism.log_probabilities(votes)
-
-    def worst_case(self, orders: FloatArray) -> FloatArray:
-        return self.mechanism.worst_case(orders)
 
     def parameters(self) -> dict[str, Any]:
         return self.mechanism.parameters()
