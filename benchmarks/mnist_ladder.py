@@ -28,6 +28,7 @@ import numpy as np
 
 from quorate.accounting.exact import exact_curve
 from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
+from quorate.accounting.worst_case import worst_case
 from quorate.data.datasets import mnist
 from quorate.mechanisms import GNMax, RationedGNMax
 from quorate.public import build_graph, learn_representation, representatives
@@ -87,7 +88,7 @@ def measured(data, graph_student, name, votes, queries, mechanism, mean, seconds
         local = exact_curve(votes, mechanism).epsilon(delta=DELTA)[0]
     else:
         # A run of tied queries is charged as a whole: there is no local cost.
-        true, local = mechanism.direct_epsilon(queries=len(queries), delta=DELTA), np.nan
+        true, local = worst_case(mechanism, queries=len(queries), delta=DELTA).epsilon, np.nan
     y = np.full(len(data.y_public), -1)
     y[queries] = labels
     student = graph_student.fit(SEEN["public"], y)

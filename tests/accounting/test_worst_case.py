@@ -11,7 +11,7 @@ from quorate.accounting.curve import DEFAULT_ORDERS, Curve
 from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
 from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax, GNMax
+from quorate.mechanisms import ConfidentGNMax, GNMax, RunCost
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.votes import IntArray, Votes
 
@@ -55,8 +55,8 @@ def test_what_gaussian_dp_saves_over_the_renyi_conversions() -> None:
 class _Toy(Mechanism):
     """A mechanism with the claims a test gives it."""
 
-    def __init__(self, *, curve: float = math.inf, pure: float | None = None, direct: float | None = None) -> None:
-        self.curve, self.pure, self.direct = curve, pure, direct
+    def __init__(self, *, curve: float = math.inf, pure: float | None = None, whole: float | None = None) -> None:
+        self.curve, self.pure, self.whole = curve, pure, whole
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         raise NotImplementedError
@@ -70,25 +70,26 @@ class _Toy(Mechanism):
     def pure_dp(self) -> float | None:
         return self.pure
 
-    def direct_epsilon(self, *, queries: int, delta: float) -> float | None:
-        return self.direct
+    def run_cost(self, *, queries: int) -> RunCost | None:
+        return None if self.whole is None else RunCost(epsilon=self.whole, checks=1)
 
 
 _Toy.name = "toy"
 
 
 def test_the_minimum_of_all_theorems_wins_and_is_named() -> None:
-    assert worst_case(_Toy(direct=0.5, pure=1.0, curve=1.0), queries=3, delta=1e-5).basis.startswith("direct")
-    assert worst_case(_Toy(direct=9.0, pure=0.1, curve=1.0), queries=3, delta=1e-5).basis.startswith("pure")
-    assert worst_case(_Toy(direct=9.0, pure=3.0, curve=1e-4), queries=3, delta=1e-5).basis.startswith(
+    assert worst_case(_Toy(whole=0.5, pure=1.0, curve=1.0), queries=3, delta=1e-5).basis == "the whole run of toy"
+    assert worst_case(_Toy(whole=9.0, pure=0.1, curve=1.0), queries=3, delta=1e-5).basis.startswith("pure")
+    assert worst_case(_Toy(whole=9.0, pure=3.0, curve=1e-4), queries=3, delta=1e-5).basis.startswith(
         "the worst case of toy, Rényi"
     )
 
 
 def test_no_bound_is_infinity_and_nan_is_never_a_bound() -> None:
     assert worst_case(_Toy(), queries=3, delta=1e-5).epsilon == math.inf
-    assert worst_case(_Toy(direct=math.nan), queries=3, delta=1e-5).epsilon == math.inf
-    assert worst_case(_Toy(direct=-1.0), queries=3, delta=1e-5).epsilon == math.inf
+    for never in (math.nan, -1.0):
+        with pytest.raises(InvalidInput):
+            worst_case(_Toy(whole=never), queries=3, delta=1e-5)
 
 
 def test_monotone_in_queries_delta_and_noise() -> None:

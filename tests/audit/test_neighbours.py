@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from quorate.accounting.worst_case import worst_case
 from quorate.audit import audit
 from quorate.audit.neighbours import candidate_neighbours, require_neighbours, worst_neighbours
 from quorate.checks import InvalidInput
@@ -66,5 +67,5 @@ def test_an_audit_finds_a_rationed_mechanism_with_less_noise_than_claimed():
     claim = RationedGNMax(sigma2=1.0)
     options = {"delta": 1e-5, "queries": 2, "samples": 20_000, "rng": np.random.default_rng(0)}
     assert not audit(claim, **options).refuted
-    claimed = claim.direct_epsilon(queries=2, delta=1e-5)
+    claimed = worst_case(claim, queries=2, delta=1e-5).epsilon
     assert audit(RationedGNMax(sigma2=0.1), claimed=claimed, **options).refuted

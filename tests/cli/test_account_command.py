@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from quorate.accounting.account import account
+from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput
 from quorate.cli.app import main
 from quorate.mechanisms import ConfidentGNMax, RationedGNMax
@@ -107,7 +108,7 @@ def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
     code, out, _ = command(*rationed, votes=tmp_path / "kept.npy")
     assert code == 0
     found = json.loads(out)
-    assert found["worst_case"]["epsilon"] == RationedGNMax(sigma2=50).direct_epsilon(queries=3, delta=1e-5)
+    assert found["worst_case"]["epsilon"] == worst_case(RationedGNMax(sigma2=50), queries=3, delta=1e-5).epsilon
     assert (found["teachers"], found["local"], found["published"]) == (4, None, None)
     code, out, err = command(*rationed, votes=tmp_path / "broken.npy")
     assert (code, out) == (2, "")

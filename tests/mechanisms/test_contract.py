@@ -14,6 +14,7 @@ from cases import CASES, Case, missing
 from scipy.special import log_ndtr
 from scipy.stats import chi2
 
+from quorate.accounting.run_cost import run_epsilon
 from quorate.checks import InvalidInput
 from quorate.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, PermuteAndFlip, TiedMechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
@@ -121,9 +122,10 @@ def test_no_neighbours_cost_more_than_claimed(case: Case, teachers: int, classes
                 delta = math.exp(log_delta) - math.exp(epsilon + float(log_ndtr(-epsilon / mu - mu / 2)))
                 assert hockey_stick(p, q, epsilon).max() <= delta * (1 + 1e-9) + 1e-13
         for delta in (1e-9, 1e-3, 0.05, 0.3, 0.6):
-            direct = mechanism.direct_epsilon(queries=1, delta=delta)
-            if direct is not None and direct < math.inf:
-                assert hockey_stick(p, q, direct).max() <= delta * (1 + 1e-9)
+            tied = mechanism.run_cost(queries=1)
+            whole = math.inf if tied is None else run_epsilon(tied, delta=delta)
+            if whole < math.inf:
+                assert hockey_stick(p, q, whole).max() <= delta * (1 + 1e-9)
 
 
 def test_the_brute_force_finds_a_curve_that_is_too_low():

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from brute_force import histograms, hockey_stick, neighbours
 
+from quorate.accounting.budget import propose_test_release_within
+from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput
 from quorate.mechanisms import ProposeTestRelease
 from quorate.votes import Votes
@@ -17,7 +19,7 @@ FORMS = [
 
 @pytest.mark.parametrize("mechanism", FORMS)
 def test_two_queries_together_keep_the_claim(mechanism: ProposeTestRelease):
-    """All pairs of neighbours on each of two queries: the product law against `direct_epsilon(queries=2)`."""
+    """All pairs of neighbours on each of two queries: the product law against the worst case of two queries."""
     votes = histograms(teachers=8, classes=2)
     law = np.exp(mechanism.log_probabilities(votes))
     before, after = neighbours(votes)
@@ -28,7 +30,7 @@ def test_two_queries_together_keep_the_claim(mechanism: ProposeTestRelease):
         log_p, log_q = np.log(joint_p), np.log(joint_q)
     close = 0.0
     for delta in (0.02, 0.05, 0.15, 0.4):
-        epsilon = mechanism.direct_epsilon(queries=2, delta=delta)
+        epsilon = worst_case(mechanism, queries=2, delta=delta).epsilon
         if math.isfinite(epsilon):
             worst = hockey_stick(log_p, log_q, epsilon).max()
             assert worst <= delta
@@ -41,18 +43,18 @@ def test_one_laplace_query_is_tight():
     votes = histograms(teachers=40, classes=2)
     before, after = neighbours(votes)
     law = mechanism.log_probabilities(votes)
-    assert mechanism.direct_epsilon(queries=1, delta=0.01) == 1.0
+    assert worst_case(mechanism, queries=1, delta=0.01).epsilon == 1.0
     assert hockey_stick(law[before], law[after], 1.0).max() == pytest.approx(0.01, rel=1e-9)
     assert hockey_stick(law[before], law[after], 0.95).max() > 0.02
-    assert mechanism.direct_epsilon(queries=1, delta=0.0099) == math.inf
-    assert mechanism.direct_epsilon(queries=2, delta=0.01) == math.inf
+    assert worst_case(mechanism, queries=1, delta=0.0099).epsilon == math.inf
+    assert worst_case(mechanism, queries=2, delta=0.01).epsilon == math.inf
 
 
 @pytest.mark.parametrize("queries", [1, 15, 221])
 def test_a_budget_is_kept_and_used(queries: int):
-    mechanism = ProposeTestRelease.for_budget(epsilon=1.0, delta=1e-5, queries=queries)
-    assert 0.999 < mechanism.direct_epsilon(queries=queries, delta=1e-5) <= 1
-    assert mechanism.direct_epsilon(queries=queries + 1, delta=1e-5) > 1
+    mechanism = propose_test_release_within(epsilon=1.0, delta=1e-5, queries=queries)
+    assert 0.999 < worst_case(mechanism, queries=queries, delta=1e-5).epsilon <= 1
+    assert worst_case(mechanism, queries=queries + 1, delta=1e-5).epsilon > 1
 
 
 def test_published_votes_allow_few_answers(data_dir):
@@ -60,7 +62,7 @@ def test_published_votes_allow_few_answers(data_dir):
     votes = Votes(np.load(data_dir / "votes" / "mnist_250_teachers.npy"))[:221]
     answers = []
     for queries in range(10, 22):
-        law = ProposeTestRelease.for_budget(epsilon=1.0, delta=1e-5, queries=queries).log_probabilities(votes)
+        law = propose_test_release_within(epsilon=1.0, delta=1e-5, queries=queries).log_probabilities(votes)
         answers.append(queries * (1 - np.exp(law[:, -1]).mean()))
     assert max(answers) == pytest.approx(9.5, abs=0.1)
 

@@ -49,7 +49,7 @@ def test_whole_runs_of_two_queries_never_cost_more_than_claimed(sigma):
             laws.append(np.outer([first[0], 1 - first[0]], [first[1], 1 - first[1]]).ravel())
         for p, q in itertools.permutations(laws, 2):
             for delta in (1e-6, 1e-3, 0.05):
-                epsilon = mechanism.direct_epsilon(queries=2, delta=delta)
+                epsilon = worst_case(mechanism, queries=2, delta=delta).epsilon
                 assert np.maximum(p - math.exp(epsilon) * q, 0).sum() <= delta
                 tallest[delta] = max(
                     tallest.get(delta, 0), np.maximum(p - math.exp(epsilon / 2.5) * q, 0).sum() / delta
@@ -62,12 +62,12 @@ def test_the_epsilon_is_that_of_gaussian_dp_and_does_not_grow_with_the_queries()
     mechanism = RationedGNMax(sigma2=50, ration=3)
     expected = gaussian_dp_epsilon(math.sqrt(6) / 50, 1e-5)
     for queries in (3, 40, 100_000):
-        assert mechanism.direct_epsilon(queries=queries, delta=1e-5) == pytest.approx(expected, rel=1e-6)
+        assert worst_case(mechanism, queries=queries, delta=1e-5).epsilon == pytest.approx(expected, rel=1e-6)
         assert worst_case(mechanism, queries=queries, delta=1e-5).epsilon >= expected * (1 - 1e-9)
-    assert mechanism.direct_epsilon(queries=1, delta=1e-5) == pytest.approx(
+    assert worst_case(mechanism, queries=1, delta=1e-5).epsilon == pytest.approx(
         worst_case(GNMax(sigma2=50), queries=1, delta=1e-5).epsilon, rel=1e-6
     )
-    assert mechanism.direct_epsilon(queries=0, delta=1e-5) == 0
+    assert worst_case(mechanism, queries=0, delta=1e-5).epsilon == 0
     assert np.isinf(mechanism.worst_case(np.array([2.0, 10.0]))).all()
 
 
@@ -129,7 +129,7 @@ def test_wrong_parameters_are_refused(wrong):
 @pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan, True])
 def test_wrong_delta_is_refused(delta):
     with pytest.raises(InvalidInput):
-        RationedGNMax(sigma2=5).direct_epsilon(queries=3, delta=delta)
+        worst_case(RationedGNMax(sigma2=5), queries=3, delta=delta)
 
 
 def test_it_is_frozen_and_picklable():

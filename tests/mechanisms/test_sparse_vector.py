@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from brute_force import histograms, neighbours
 
+from quorate.accounting.budget import sparse_vector_within
+from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput
 from quorate.mechanisms import SparseVector
 from quorate.mechanisms.instability import distance_to_instability
@@ -55,7 +57,7 @@ def test_whole_runs_of_two_queries_keep_the_claim(mechanism: SparseVector):
     same = winner[pairs[0]] == winner[pairs[1]]
     epsilon = mechanism.refusals * (mechanism.epsilon1 + mechanism.epsilon2)
     for target, delta in [(epsilon, mechanism.failure(queries=2))] + [
-        (mechanism.direct_epsilon(queries=2, delta=delta), delta) for delta in (0.3, 0.5, 0.9)
+        (worst_case(mechanism, queries=2, delta=delta).epsilon, delta) for delta in (0.3, 0.5, 0.9)
     ]:
         if not math.isfinite(target):
             continue
@@ -95,19 +97,19 @@ def test_failure_bounds_answers_to_unstable_queries():
     assert 0.02 < failed < mechanism.failure(queries=3)
 
 
-def test_direct_epsilon():
+def test_the_epsilon_of_a_run():
     mechanism = SparseVector(threshold=60.0, refusals=2, epsilon1=0.5, epsilon2=0.5)
     failure = mechanism.failure(queries=100)
-    assert mechanism.direct_epsilon(queries=100, delta=failure) == pytest.approx(2.0, rel=1e-9)
-    assert mechanism.direct_epsilon(queries=100, delta=failure * 0.999) == math.inf
-    assert mechanism.direct_epsilon(queries=100, delta=0.5) < 2.0
-    assert mechanism.direct_epsilon(queries=0, delta=1e-9) == 0.0
+    assert worst_case(mechanism, queries=100, delta=failure).epsilon == pytest.approx(2.0, rel=1e-9)
+    assert worst_case(mechanism, queries=100, delta=failure * 0.999).epsilon == math.inf
+    assert worst_case(mechanism, queries=100, delta=0.5).epsilon < 2.0
+    assert worst_case(mechanism, queries=0, delta=1e-9).epsilon == 0.0
 
 
 @pytest.mark.parametrize("refusals", [1, 4])
 def test_a_budget_is_kept_and_used(refusals: int):
-    mechanism = SparseVector.for_budget(epsilon=1.0, delta=1e-5, queries=221, refusals=refusals)
-    assert 0.99 < mechanism.direct_epsilon(queries=221, delta=1e-5) <= 1
+    mechanism = sparse_vector_within(epsilon=1.0, delta=1e-5, queries=221, refusals=refusals)
+    assert 0.99 < worst_case(mechanism, queries=221, delta=1e-5).epsilon <= 1
     assert 0.999e-5 < mechanism.failure(queries=221) <= 1e-5
 
 

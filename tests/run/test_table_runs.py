@@ -83,7 +83,9 @@ def test_records_go_to_the_teachers_they_have_in_memory(tables, tmp_path):
     task = task_of(tables, "private.parquet")
     frame = task.private.tables.private.read()
     memory = Rows(X=frame, y=np.zeros(len(frame), np.int64)).assignment(12, seed=3)
-    shards = task.private.shards(12, classes=len(task.classes), seed=3, transform=lambda X: X, folder=tmp_path / "shards")
+    shards = task.private.shards(
+        12, classes=len(task.classes), seed=3, transform=lambda X: X, folder=tmp_path / "shards"
+    )
     for teacher, (rows, labels) in enumerate(shards.part(range(12)).load()):
         mine = frame[memory == teacher]
         assert sorted(rows["age"].dropna()) == sorted(mine["age"].dropna())

@@ -14,6 +14,7 @@ from quorate.accounting.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilo
 from quorate.accounting.joint_supremum import joint_supremum, two_class_costs
 from quorate.accounting.label_only import label_only_cost
 from quorate.accounting.pure_dp import pure_dp_epsilon
+from quorate.accounting.run_cost import run_epsilon
 from quorate.checks import InvalidInput, fraction, whole
 from quorate.mechanisms.base import FloatArray, Mechanism, TiedMechanism
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
@@ -82,9 +83,9 @@ def _bounds(
     classes: int | None,
     abstentions: bool,
 ) -> Iterator[tuple[float, str]]:
-    direct = mechanism.direct_epsilon(queries=queries, delta=delta)
-    if direct is not None:
-        yield direct, f"direct theorem of {mechanism.name}"
+    tied = mechanism.run_cost(queries=queries)
+    if tied is not None:
+        yield run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}"
     if isinstance(mechanism, TiedMechanism):
         return
     gaussian = mechanism.gaussian_dp()

@@ -1,6 +1,6 @@
 """Aggregation mechanisms, one file each; `base.Mechanism` says what a mechanism is."""
 
-from quorate.mechanisms.base import NO_ANSWER, Mechanism, TiedMechanism
+from quorate.mechanisms.base import NO_ANSWER, Mechanism, RunCost, TiedMechanism
 from quorate.mechanisms.confident_gnmax import ConfidentGNMax
 from quorate.mechanisms.exponential import ExponentialMechanism
 from quorate.mechanisms.gnmax import GNMax
@@ -44,6 +44,7 @@ __all__ = [
     "PermuteAndFlip",
     "ProposeTestRelease",
     "RationedGNMax",
+    "RunCost",
     "ScreenedExponential",
     "SparseVector",
     "TiedMechanism",

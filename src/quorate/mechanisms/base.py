@@ -19,6 +19,21 @@ FloatArray = NDArray[np.float64]
 NO_ANSWER = -1
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunCost:
+    """What all queries of a run cost together: checks that are private by themselves, and failures that delta pays for.
+
+    Either `mu`: the checks together are mu-Gaussian-DP; or `epsilon`: each of `checks` is epsilon-DP. Outside an event
+    of probability at most `failure`, equal on both sides, the run is a function of its checks; inf where unbounded.
+    `quorate.accounting.run_epsilon` turns it into an epsilon.
+    """
+
+    mu: float | None = None
+    epsilon: float | None = None
+    checks: int = 0
+    failure: float = 0.0
+
+
 class Mechanism(ABC):
     """An aggregation mechanism: a frozen dataclass (keyword-only) of public parameters.
 
@@ -61,8 +76,8 @@ class Mechanism(ABC):
         """The epsilon of one query under pure differential privacy, where there is one; else None."""
         return None
 
-    def direct_epsilon(self, *, queries: int, delta: float) -> float | None:
-        """An (epsilon, delta) guarantee for `queries` queries together that no curve expresses; else None."""
+    def run_cost(self, *, queries: int) -> RunCost | None:
+        """What `queries` (at least 1) cost together where that is not so much for each of them; else None."""
         return None
 
     def for_queries(self, rows: NDArray[np.intp]) -> Mechanism:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import log_ndtr
 
 from quorate.checks import InvalidInput, fraction, positive, whole
-from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
-from quorate.mechanisms.composition import gaussian_checks_epsilon, pure_checks_epsilon
+from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, RunCost
 from quorate.mechanisms.instability import distance_to_instability
 from quorate.mechanisms.laplace_check import laplace_log_above
 from quorate.noise import require_rng
@@ -37,8 +36,8 @@ class ProposeTestRelease(Mechanism):
     Source: Dwork and Lei 2009 (propose-test-release); MATH.md E (i).
 
     >>> mechanism = ProposeTestRelease.for_delta(epsilon_per_query=1.0, delta_per_query=1e-6)
-    >>> mechanism.direct_epsilon(queries=1, delta=1e-6)
-    1.0
+    >>> mechanism.failure(queries=1) <= 1e-6
+    True
     """
 
     name: ClassVar[str] = "propose-test-release"
@@ -67,34 +66,6 @@ class ProposeTestRelease(Mechanism):
             raise InvalidInput(f"delta_per_query must be below 1/2, got {delta_per_query!r}.")
         # A hair above the formula, so that rounding cannot put the failure above delta_per_query.
         return cls(threshold=(1e-11 - math.log(2 * delta)) / epsilon, epsilon_per_query=epsilon)
-
-    @classmethod
-    def for_budget(cls, *, epsilon: float, delta: float, queries: int) -> Self:
-        """The form that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
-
-        One half of delta is spent on failures and one on the checks.
-        """
-        epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
-        queries = whole("queries", queries, at_least=1)
-        share = delta / 2 / queries
-
-        def gaussian(sigma: float) -> Self:
-            return cls(threshold=-float(ndtri(share)) * sigma * (1 + 1e-9), sigma1=sigma)
-
-        def laplace(scale: float) -> Self:
-            return cls(threshold=-math.log(2 * share) * scale * (1 + 1e-9), epsilon_per_query=1 / scale)
-
-        fitted: list[Self] = []
-        for form in (gaussian, laplace):
-            low, high = 0.0, 1.0
-            while form(high).direct_epsilon(queries=queries, delta=delta) > epsilon:
-                low, high = high, high * 2
-            while high - low > 1e-6 * high:
-                middle = (low + high) / 2
-                over = form(middle).direct_epsilon(queries=queries, delta=delta) > epsilon
-                low, high = (middle, high) if over else (low, middle)
-            fitted.append(form(high))
-        return min(fitted, key=lambda mechanism: mechanism.threshold)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         rng = require_rng(rng)
@@ -128,18 +99,9 @@ class ProposeTestRelease(Mechanism):
         passed, _ = self._log_check(np.array([-self.threshold]))
         return whole("queries", queries) * math.exp(float(passed[0])) * (1 + 1e-12)
 
-    def direct_epsilon(self, *, queries: int, delta: float) -> float:
-        """The epsilon of `queries` queries at `delta`; inf where delta is not above `failure`."""
-        queries, delta = whole("queries", queries), fraction("delta", delta)
-        if queries == 0:
-            return 0.0
-        remaining = delta - self.failure(queries=queries)
-        if not remaining >= 0:
-            return math.inf
-        log_delta = math.log(remaining) if remaining > 0 else -math.inf
+    def run_cost(self, *, queries: int) -> RunCost:
+        k = whole("queries", queries, at_least=1)
         if self.epsilon_per_query is not None:
-            return pure_checks_epsilon(self.epsilon_per_query, checks=queries, log_delta=log_delta)
+            return RunCost(epsilon=self.epsilon_per_query, checks=k, failure=self.failure(queries=k))
         assert self.sigma1 is not None
-        if log_delta == -math.inf:
-            return math.inf
-        return gaussian_checks_epsilon(math.sqrt(queries) / self.sigma1, log_delta=log_delta)
+        return RunCost(mu=math.sqrt(k) / self.sigma1, failure=self.failure(queries=k))

@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quorate.checks import InvalidInput, fraction, positive, whole
-from quorate.mechanisms.base import FloatArray, TiedMechanism
-from quorate.mechanisms.composition import gaussian_checks_epsilon
+from quorate.checks import InvalidInput, positive, whole
+from quorate.mechanisms.base import FloatArray, RunCost, TiedMechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.noise import require_rng
 from quorate.votes import IntArray, Votes
@@ -94,10 +93,10 @@ class RationedGNMax(TiedMechanism):
     and Su 2022, Theorem 1.
 
     >>> mechanism = RationedGNMax(sigma2=100, ration=1)
-    >>> mechanism.direct_epsilon(queries=40, delta=1e-5) == mechanism.direct_epsilon(queries=1000, delta=1e-5)
+    >>> mechanism.run_cost(queries=40) == mechanism.run_cost(queries=1000)
     True
-    >>> round(mechanism.direct_epsilon(queries=40, delta=1e-5), 3)
-    0.04
+    >>> round(mechanism.run_cost(queries=40).mu, 4)
+    0.0141
     """
 
     name: ClassVar[str] = "rationed-gnmax"
@@ -127,16 +126,12 @@ class RationedGNMax(TiedMechanism):
         return np.column_stack([labels, np.full(len(labels), -np.inf)])
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        # There is no cost per query: a run is charged as a whole by `direct_epsilon`.
+        # There is no cost per query: a run is charged as a whole by `run_cost`.
         return np.full(np.shape(orders), np.inf)
 
-    def direct_epsilon(self, *, queries: int, delta: float) -> float:
-        delta, queries = fraction("delta", delta), whole("queries", queries)
+    def run_cost(self, *, queries: int) -> RunCost:
         # A teacher cannot speak on more queries than there are.
-        spoken = min(self.ration, queries)
-        if spoken == 0:
-            return 0.0
-        return gaussian_checks_epsilon(math.sqrt(2 * spoken) / self.sigma2, log_delta=math.log(delta))
+        return RunCost(mu=math.sqrt(2 * min(self.ration, whole("queries", queries, at_least=1))) / self.sigma2)
 
     def require_votes(self, votes: Votes) -> None:
         """Refuse votes that are not known to keep the ration."""

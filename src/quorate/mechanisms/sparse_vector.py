@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from quorate.checks import fraction, positive, whole
-from quorate.mechanisms.base import NO_ANSWER, FloatArray, TiedMechanism
-from quorate.mechanisms.composition import pure_checks_epsilon
+from quorate.checks import positive, whole
+from quorate.mechanisms.base import NO_ANSWER, FloatArray, RunCost, TiedMechanism
 from quorate.mechanisms.instability import distance_to_instability
 from quorate.mechanisms.laplace_check import laplace_log_above
 from quorate.noise import require_rng
@@ -37,7 +36,7 @@ class SparseVector(TiedMechanism):
     Source: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017 (noise 2/epsilon2); MATH.md E (ii).
 
     >>> mechanism = SparseVector(threshold=40, refusals=1, epsilon1=0.5, epsilon2=0.5)
-    >>> mechanism.direct_epsilon(queries=10, delta=1e-2) <= 1.0
+    >>> mechanism.run_cost(queries=10).failure <= 1e-2
     True
     """
 
@@ -53,24 +52,6 @@ class SparseVector(TiedMechanism):
         object.__setattr__(self, "refusals", whole("refusals", self.refusals, at_least=1))
         object.__setattr__(self, "epsilon1", positive("epsilon1", self.epsilon1))
         object.__setattr__(self, "epsilon2", positive("epsilon2", self.epsilon2))
-
-    @classmethod
-    def for_budget(cls, *, epsilon: float, delta: float, queries: int, refusals: int = 1) -> Self:
-        """The run of `queries` queries within (epsilon, delta): epsilon in equal shares, delta all for failures."""
-        epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
-        queries, refusals = whole("queries", queries, at_least=1), whole("refusals", refusals, at_least=1)
-        share = epsilon / refusals / 2 * (1 - 1e-12)
-
-        def at(threshold: float) -> Self:
-            return cls(threshold=threshold, refusals=refusals, epsilon1=share, epsilon2=share)
-
-        low, high = 0.0, 1.0
-        while at(high).failure(queries=queries) > delta:
-            low, high = high, high * 2
-        while high - low > 1e-9 * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if at(middle).failure(queries=queries) > delta else (low, middle)
-        return at(high)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         rng = require_rng(rng)
@@ -116,7 +97,7 @@ class SparseVector(TiedMechanism):
         return result
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        # There is no cost per query: the run is charged as a whole by `direct_epsilon`.
+        # There is no cost per query: the run is charged as a whole by `run_cost`.
         return np.full(np.shape(orders), np.inf)
 
     def failure(self, *, queries: int) -> float:
@@ -133,19 +114,11 @@ class SparseVector(TiedMechanism):
         found = minimize_scalar(log_bound, bounds=(0, w), method="bounded", options={"xatol": 1e-9 * w})
         return min(1.0, math.exp(min(log_bound(float(found.x)), log_bound(w))) * (1 + 1e-12))
 
-    def direct_epsilon(self, *, queries: int, delta: float) -> float:
-        """The epsilon of one run of at most `queries` queries at `delta`; inf where delta is below `failure`."""
-        queries, delta = whole("queries", queries), fraction("delta", delta)
-        if queries == 0:
-            return 0.0
-        remaining = delta - self.failure(queries=queries)
-        if not remaining >= 0:
-            return math.inf
-        log_delta = math.log(remaining) if remaining > 0 else -math.inf
+    def run_cost(self, *, queries: int) -> RunCost:
+        k = whole("queries", queries, at_least=1)
         # A run of k queries has at most k refusals, whatever it would have allowed.
-        return pure_checks_epsilon(
-            self.epsilon1 + self.epsilon2, checks=min(self.refusals, queries), log_delta=log_delta
-        )
+        checks = min(self.refusals, k)
+        return RunCost(epsilon=self.epsilon1 + self.epsilon2, checks=checks, failure=self.failure(queries=k))
 
 
 def _laplace_rule(*, scale: float, kinks: FloatArray, smooth: float) -> tuple[FloatArray, FloatArray]:

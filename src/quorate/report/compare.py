@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from scipy.optimize import brentq
 
+from quorate.accounting.budget import propose_test_release_within, sparse_vector_within
 from quorate.accounting.calibrate import NOISE_FIELDS
 from quorate.accounting.curve import Curve
 from quorate.accounting.epsilons import LOCAL_NOTICE
@@ -181,9 +182,12 @@ def compare(
             mechanism, gated = fitted
             rows.append(_row(mechanism, votes, labels, delta=delta, gated=gated))
     if at == "worst-case" and mechanisms is None:
-        for kind in (ProposeTestRelease, SparseVector):
+        for kind, within in (
+            (ProposeTestRelease, propose_test_release_within),
+            (SparseVector, sparse_vector_within),
+        ):
             tell(kind.name)
-            mechanism = kind.for_budget(epsilon=epsilon, delta=delta, queries=votes.queries)
+            mechanism = within(epsilon=epsilon, delta=delta, queries=votes.queries)
             rows.append(_row(mechanism, votes, labels, delta=delta, gated=None))
     rows.sort(key=lambda row: (not row.mechanism.releasable, -row.worth(votes.classes), row.name))
     return Comparison(votes=votes, at=at, epsilon=epsilon, delta=delta, labelled=labels is not None, rows=tuple(rows))
