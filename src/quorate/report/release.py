@@ -40,9 +40,9 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
             if outcome.answers.counts is not None:
                 write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
-            manifest = export_student(_leaving(outcome.student), aside)
+            manifest = export_student(_leaving(outcome.student), aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
-            facts = {"Student": outcome.student_name, "Representation": outcome.representation}
+            facts = {"Student": outcome.student_name, "Representation": outcome.representation, "Input": outcome.rows}
             card = model_card(
                 outcome.statement.as_dict(),
                 manifest,

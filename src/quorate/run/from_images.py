@@ -65,7 +65,14 @@ def task_from_images(
         y_test=y_test,
         classes_from=CLASSES_FROM[origin],
         fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
+        rows=_in_words(shown),
     )
+
+
+def _in_words(images: Images) -> str:
+    shape = " x ".join(map(str, images.X.shape[1:]))
+    scale = "from 0 to 1 (8-bit values divided by 255)" if images.X.min() >= 0 and images.X.max() <= 1 else "as given"
+    return f"images of {shape} values {scale}"
 
 
 def _fits(hidden: Images, other: Images, what: str) -> None:
@@ -73,6 +80,12 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
         raise InvalidInput(
             f"The {what} images {other.path} must have the private ones' shape {hidden.X.shape[1:]}, got "
             f"{other.X.shape[1:]}."
+        )
+    most, other_most = float(hidden.X.max()), float(other.X.max())
+    if max(most, other_most) > 50 * min(most, other_most) > 0:
+        raise InvalidInput(
+            f"The {what} images {other.path} must have values on the private ones' scale (8-bit images are divided by "
+            f"255): the largest are {other_most:g} and {most:g}."
         )
     if Path(other.path).resolve() == Path(hidden.path).resolve() or np.array_equal(other.X, hidden.X):
         raise InvalidInput(f"The {what} images {other.path} are the private ones, which must not leave.")

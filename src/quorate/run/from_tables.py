@@ -28,6 +28,7 @@ def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: 
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
         fingerprints={name: _digest(table.path) for name, table in given.items() if table is not None},
+        rows=f"a data frame with the columns {', '.join(tables.features)}, as the public table has them",
     )
 
 

@@ -59,7 +59,8 @@ class Outcome:
     """A finished run. Publishable: student, statement, labels, queries. `accuracy` (on the test rows) and the
     folder's private/ are for eyes inside the room.
 
-    student: predicts labels from raw rows. queries: public rows that were asked about. answers: released labels.
+    student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
+    about. answers: released labels.
     """
 
     folder: Path
@@ -71,6 +72,7 @@ class Outcome:
     classes: tuple[Any, ...]
     accuracy: float | None
     test_rows: int
+    rows: str
     representation: str
     student_name: str
 
@@ -146,6 +148,7 @@ def run(
             classes=task.classes,
             accuracy=accuracy,
             test_rows=0 if task.y_test is None else len(task.y_test),
+            rows=task.rows,
             representation=view.name,
             student_name=chosen if isinstance(chosen, str) else type(chosen).__name__,
         )

@@ -22,7 +22,8 @@ class Task:
 
     private: rows with the numbers of their classes, indices into `classes`. classes: labels, public knowledge.
     X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
-    fingerprints: a checksum per data set, compared on resume.
+    fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
+    student.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool.
     """
@@ -34,6 +35,7 @@ class Task:
     y_test: IntArray | None = None
     classes_from: str = "given by the caller"
     fingerprints: dict[str, str] = field(default_factory=dict[str, str])
+    rows: str = "rows as the public ones"
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:

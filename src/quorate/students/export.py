@@ -23,12 +23,15 @@ MANIFEST = "student.json"
 _OWN = ("quorate.", "sklearn.")
 
 
-def export_student(student: Any, folder: str | os.PathLike[str], *, format: str | None = None) -> dict[str, Any]:
+def export_student(
+    student: Any, folder: str | os.PathLike[str], *, format: str | None = None, rows: str | None = None
+) -> dict[str, Any]:
     """Write a fitted student to `folder`; returns what `student.json` there holds.
 
     format: "safetensors" (networks made of plain `torch.nn` layers, with architecture.json beside the weights),
     "onnx" (any network; scikit-learn models on numeric columns), "skops" (anything scikit-learn-like), or None:
-    the first of these that fits, where skops comes before onnx for what is not a network.
+    the first of these that fits, where skops comes before onnx for what is not a network. rows: what a row of its
+    input is, in words.
     Returns: {"format", "file", "how_to_load": [three lines of Python, run inside `folder`], "classes", "input"}.
     Nothing but the student is written; that it was made from public data and released labels is the caller's claim.
     Errors: `InvalidInput` for a student that is not fitted or a format that cannot hold it.
@@ -53,6 +56,8 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, format: str 
         written = write_network(student, target, format)
     else:
         written = _write_sklearn_onnx(student, target)
+    if rows is not None:
+        written["input"] = {**written["input"], "rows": rows}
     manifest = {**written, "classes": np.asarray(classes).tolist()}
     _replace(target / MANIFEST, (json.dumps(manifest, indent=2, allow_nan=False) + "\n").encode())
     return manifest
