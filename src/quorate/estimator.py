@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from quorate.checks import InvalidInput
 from quorate.mechanisms import Mechanism
 from quorate.noise import secure_rng
-from quorate.run.choices import AUTO, default_student, is_auto, make_student, takes_rows
-from quorate.run.defaults import DEFAULT_MECHANISM
+from quorate.run.choices import auto_mechanism, default_student, is_auto, make_student, takes_rows
+from quorate.run.defaults import AUTO
 from quorate.run.meeting import meet, state, teach
 from quorate.run.noise_log import MemoryLog
 from quorate.run.plan import Request, make_plan
@@ -30,14 +30,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
 
     teacher, student: scikit-learn classifiers, names (`quorate.run.choices`), or "auto".
-    n_teachers: None for about a hundred records each. mechanism: a name, or a `Mechanism` with its parameters.
-    epsilon: the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta:
-    below 1 / number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many.
-    representation: what the learners see of a row, learned from public rows. queries: which public rows to ask about.
-    smooth: smooth teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or
-    "random" by place, for a table whose number of rows is public. classes: all labels, public knowledge; None: those
-    of y. random_state: of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary
-    generator is for tests, and the statement then says "not private".
+    n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
+    for images `rationed-gnmax` (everyone a voice), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
+    the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
+    number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many. representation:
+    what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
+    teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
+    for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
+    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
+    tests, and the statement then says "not private".
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism
@@ -61,7 +62,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         student: Any = AUTO,
         *,
         n_teachers: int | None = None,
-        mechanism: str | Mechanism = DEFAULT_MECHANISM,
+        mechanism: str | Mechanism = AUTO,
         epsilon: float | None = None,
         delta: float | None = None,
         n_queries: int | None = None,
@@ -127,7 +128,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _meet(self, rows: Rows, task: Task, seed: int) -> None:
-        plan = make_plan(self._request(), units=rows.units, pool=task.pool, classes=len(task.classes), unit=rows.unit)
+        request = self._request()
+        plan = make_plan(
+            request,
+            units=rows.units,
+            pool=task.pool,
+            classes=len(task.classes),
+            unit=rows.unit,
+            auto=auto_mechanism(request, task.X_public, teacher=self.teacher, smooth=self.smooth),
+        )
         view = view_of(task.X_public, self.representation, seed=seed)
         self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
         self.votes_, self.teachers_ = collect(

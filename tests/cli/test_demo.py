@@ -6,8 +6,10 @@ import pytest
 from quorate.cli.app import main
 
 
-def test_the_demo_runs_end_to_end(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["quorate", "demo", "--small", "--epsilon", "8", "--out", str(tmp_path / "run")])
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "rationed-gnmax"])
+def test_the_demo_runs_end_to_end(monkeypatch, capsys, tmp_path, mechanism):
+    options = ["--small", "--epsilon", "8", "--mechanism", mechanism, "--out", str(tmp_path / "run")]
+    monkeypatch.setattr(sys, "argv", ["quorate", "demo", *options])
     with pytest.raises(SystemExit) as stopped:
         main()
     seen = capsys.readouterr()

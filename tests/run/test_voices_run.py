@@ -1,6 +1,7 @@
 """Runs in which every record, or user, is a teacher with a voice of its own."""
 
 import csv
+import importlib.util
 import json
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
 from quorate.checks import InvalidInput
 from quorate.mechanisms.rationed_gnmax import RationedVotes
 from quorate.report.release import publish
+from quorate.run.choices import auto_mechanism, default_student
 from quorate.run.from_files import task_from_files
 from quorate.run.pipeline import Recipe, run
 from quorate.run.plan import Request, make_plan, plan_from
@@ -157,3 +159,41 @@ def test_the_estimator_hears_voices_too(task):
     assert model.counts_.shape == (len(model.queries_), 3)
     with pytest.raises(InvalidInput, match="teachers cannot be chosen"):
         model.set_params(n_teachers=30).fit(task.private.X, task.private.y, X_public=task.X_public)
+
+
+IMAGES, ROWS = np.zeros((5, 12, 12)), np.zeros((5, 12))
+
+
+@pytest.mark.parametrize(
+    ("request_", "X", "options", "chosen"),
+    [
+        (Request(), IMAGES, {}, NAME),
+        (Request(epsilon=0.1, queries=40, parameters={"ration": 2}), IMAGES, {}, NAME),
+        (Request(), ROWS, {}, "confident-gnmax"),
+        (Request(), pd.DataFrame(ROWS), {}, "confident-gnmax"),
+        (Request(teachers=250), IMAGES, {}, "confident-gnmax"),
+        (Request(max_answers=3), IMAGES, {}, "confident-gnmax"),
+        (Request(guarantee="gate"), IMAGES, {}, "confident-gnmax"),
+        (Request(parameters={"sigma2": 40.0}), IMAGES, {}, "confident-gnmax"),
+        (Request(), IMAGES, {"teacher": "kernel-ridge"}, "confident-gnmax"),
+        (Request(), IMAGES, {"smooth": True}, "confident-gnmax"),
+    ],
+)
+def test_images_have_voices_unless_something_is_asked_of_teachers(request_, X, options, chosen):
+    assert auto_mechanism(request_, X, **options) == chosen
+    plan = make_plan(Request(epsilon=3.0), units=60_000, pool=2000, classes=3, auto=chosen)
+    assert plan.mechanism.name == chosen
+
+
+def test_what_is_asked_by_name_is_what_runs(task):
+    assert auto_mechanism(Request(), task.X_public) == "confident-gnmax"
+    plan = make_plan(Request(mechanism="gnmax", epsilon=3.0), units=60_000, pool=2000, classes=3, auto=NAME)
+    assert plan.mechanism.name == "gnmax"
+
+
+def test_students_that_hear_counts_by_default(monkeypatch):
+    assert default_student("table", counts=True) == default_student("raw", counts=True) == "noisy-counts"
+    assert default_student("hog", counts=True) == "graph"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert default_student("hog+contrastive", counts=True).startswith("svm-rbf")
+    assert default_student("table").startswith("logistic")

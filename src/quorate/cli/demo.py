@@ -18,10 +18,14 @@ def demo(
     out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("demo-run"),
     epsilon: Annotated[float, typer.Option(help="Keep the worst case within this.")] = 2.0,
     seed: Annotated[int, typer.Option(help="Of the images and the models, never of the noise.")] = 0,
+    mechanism: Annotated[str, typer.Option(help="As in quorate train; rationed-gnmax: everyone a voice.")] = (
+        "confident-gnmax"
+    ),
     small: Annotated[bool, typer.Option("--small", help="A tenth of everything, to see that it runs.")] = False,
 ) -> None:
     """Letters A to J in many fonts: 30,000 private images, 250 teachers, one student that may leave."""
     from quorate.data.datasets import glyphs
+    from quorate.mechanisms import RationedGNMax
     from quorate.report.plots import picture
     from quorate.report.release import publish
     from quorate.report.table import run_table
@@ -32,11 +36,19 @@ def demo(
     scale = 10 if small else 1
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)
-    recipe = Recipe(request=Request(teachers=TEACHERS // scale, epsilon=epsilon), seed=seed)
+    teachers = None if mechanism == RationedGNMax.name else TEACHERS // scale
+    recipe = Recipe(request=Request(teachers=teachers, mechanism=mechanism, epsilon=epsilon), seed=seed)
     outcome = run(out, task_from_dataset(data), recipe, progress=True, say=say)
     release = publish(outcome, publish_accuracy=True)
     console.print(run_table(outcome, release=release))
     console.print(f"[bold]Picture[/]             {picture(outcome)}", highlight=False, soft_wrap=True)
+    if teachers is not None:
+        console.print(
+            "\nThe same letters at the same epsilon, every image a teacher of its own:\n"
+            f"  [bold]quorate demo --mechanism {RationedGNMax.name} --out demo-voices[/]",
+            highlight=False,
+            soft_wrap=True,
+        )
     console.print(
         "\nNext, with a table of your own:\n"
         "  [bold]quorate train --private private.csv --public public.csv --target COLUMN --epsilon 2 --out my-run[/]",

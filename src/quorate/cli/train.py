@@ -64,7 +64,11 @@ def train(
     ] = None,
     max_answers: Annotated[int | None, _OPTION(help="Stop after so many answers.", rich_help_panel=_PRIVACY)] = None,
     mechanism: Annotated[
-        str | None, _OPTION(help="How votes become answers. [default: confident-gnmax]", rich_help_panel=_PRIVACY)
+        str | None,
+        _OPTION(
+            help="How votes become answers. [default: confident-gnmax; rationed-gnmax for images]",
+            rich_help_panel=_PRIVACY,
+        ),
     ] = None,
     threshold: Parameters.threshold = None,
     sigma1: Parameters.sigma1 = None,
@@ -148,7 +152,7 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
     # Learning libraries take seconds to import: not before the options are known to be sound.
     from quorate.report.release import publish
     from quorate.report.table import run_table
-    from quorate.run.choices import AUTO
+    from quorate.run.defaults import AUTO
     from quorate.run.folder import RunFolder
     from quorate.run.from_files import task_from_files
     from quorate.run.pipeline import Recipe, run

@@ -14,6 +14,7 @@ from quorate.accounting.statement import round_up
 from quorate.data.files import write_atomically
 from quorate.mechanisms import NO_ANSWER
 from quorate.run.pipeline import Outcome
+from quorate.run.voting import votes_from
 from quorate.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"
@@ -22,7 +23,7 @@ _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4
 def picture(outcome: Outcome, path: Path | None = None) -> Path:
     """One PNG of where the votes and the budget went; default: `private/picture.png`, because it shows votes."""
     path = outcome.folder / "private" / "picture.png" if path is None else path
-    votes = Votes(np.load(outcome.folder / "private" / "votes.npy", allow_pickle=False))
+    votes = votes_from(outcome.plan, np.load(outcome.folder / "private" / "votes.npy", allow_pickle=False))
     figure = Figure(figsize=(10, 6.4), layout="constrained")
     FigureCanvasAgg(figure)
     top, bottom = figure.subplots(2, 1, height_ratios=[3, 1])
@@ -36,7 +37,9 @@ def picture(outcome: Outcome, path: Path | None = None) -> Path:
 
 
 def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
-    share = votes.top / votes.teachers
+    voices = outcome.plan.voices
+    # Where everyone is a teacher, a query hears those nearest to it alone.
+    share = votes.top / np.maximum(votes.counts.sum(axis=1), 1) if voices else votes.top / votes.teachers
     answered = outcome.answers.labels != NO_ANSWER
     cap = outcome.plan.max_answers
     after = np.zeros(len(answered), bool) if cap is None else np.cumsum(answered) - answered >= cap
@@ -68,7 +71,8 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
             fontsize=9,
         )
     axes.set_xlim(0, 1)
-    axes.set_xlabel(f"share of the {votes.teachers} teachers that agree on the leading class")
+    who = "voices at a query" if voices else f"{votes.teachers} teachers"
+    axes.set_xlabel(f"share of the {who} that agree on the leading class")
     axes.set_ylabel("queries")
     axes.set_title(f"What the teachers thought of {votes.queries} public rows", loc="left", fontweight="bold")
     axes.legend(loc="upper left", frameon=False)

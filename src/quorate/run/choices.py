@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from typing import Any
 
 import numpy as np
 
 from quorate.checks import InvalidInput
+from quorate.mechanisms import RationedGNMax
+from quorate.run.defaults import AUTO, DEFAULT_MECHANISM
+from quorate.run.plan import WORST_CASE, Request
 from quorate.students.graph_model import GraphStudent
 from quorate.students.label_spreading import LabelSpreadingStudent
 from quorate.students.noisy_counts import NoisyCountStudent
@@ -16,11 +20,11 @@ from quorate.students.sklearn_student import SklearnStudent
 from quorate.teachers.heads import HeadEnsemble
 from quorate.teachers.registry import check_estimator_like, make_estimator
 
-AUTO = "auto"
 _SELF_TRAINING = "self-training"
 _HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
+_GRAPH = "graph"
 _IMAGES = ("hog", "contrastive", "hog+contrastive")
 
 
@@ -34,13 +38,30 @@ def default_teacher(representation: str) -> str:
     return "kernel-ridge" if representation in _IMAGES else "logistic"
 
 
+def auto_mechanism(request: Request, X_public: Any, *, teacher: Any = AUTO, smooth: bool = False) -> str:
+    """What the mechanism "auto" stands for: for images, everyone a voice; Confident-GNMax for all else.
+
+    And for images, too, wherever something is asked for that only teachers have: how many, which, smoothed, a cap on
+    answers, a gate, or noise of other mechanisms.
+    """
+    of_teachers = request.teachers is not None or not is_auto(teacher) or smooth
+    of_answers = request.max_answers is not None or request.guarantee != WORST_CASE
+    of_noise = any(value is not None for name, value in request.parameters.items() if name != "ration")
+    if is_images(X_public) and not (of_teachers or of_answers or of_noise):
+        return RationedGNMax.name
+    return DEFAULT_MECHANISM
+
+
 def default_student(representation: str, *, counts: bool = False) -> str:
     """What "auto" stands for: a support vector machine on features of images, logistic regression on all else.
 
-    counts: where noisy counts are released, a student that hears them.
+    counts: where noisy counts are released, a student that hears them: of images the graph student where PyTorch is
+    installed.
     """
-    if counts:
+    if counts and representation not in _IMAGES:
         return NOISY_COUNTS
+    if counts and importlib.util.find_spec("torch") is not None:
+        return _GRAPH
     return "svm-rbf(C=1.0, class_weight='balanced')" if representation in _IMAGES else "logistic"
 
 
@@ -75,7 +96,7 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
             return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
-        if kind == "graph":
+        if kind == _GRAPH:
             return GraphStudent(random_state=seed)
         if kind == NOISY_COUNTS:
             return NoisyCountStudent(representation="raw", random_state=seed)
@@ -96,8 +117,12 @@ def _is_student(estimator: Any) -> bool:
 
 def takes_rows(student: Any, X_public: Any) -> bool:
     """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
-    images = not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
-    return bool(getattr(student, "takes_rows", images and hasattr(student, "exported_network")))
+    return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
+
+
+def is_images(X_public: Any) -> bool:
+    """Whether rows are images: arrays of three dimensions or more."""
+    return not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:

@@ -14,6 +14,7 @@ from quorate.mechanisms import MECHANISMS, Mechanism, RationedGNMax
 TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 ROWS_PER_TEACHER = 100
 DEFAULT_EPSILON = 2.0
+AUTO = "auto"
 DEFAULT_MECHANISM = "confident-gnmax"
 MOST_QUERIES = 1000
 MOST_VOICED = 1280

@@ -20,7 +20,8 @@ from quorate.data.files import private_folder, write_atomically
 from quorate.mechanisms.base import TiedMechanism
 from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.noise import secure_rng
-from quorate.run.choices import AUTO, default_student, is_auto, make_student, takes_rows
+from quorate.run.choices import auto_mechanism, default_student, is_auto, make_student, takes_rows
+from quorate.run.defaults import AUTO
 from quorate.run.folder import RunFolder
 from quorate.run.meeting import meet, state, teach, versions
 from quorate.run.noise_log import NoiseLog
@@ -186,7 +187,14 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
     data = task.private
     if recipe.request.mechanism == RationedGNMax.name:
         require_voices(teacher=recipe.teacher, smooth=recipe.smooth)
-    plan = make_plan(recipe.request, units=data.units, pool=task.pool, classes=len(task.classes), unit=data.unit)
+    plan = make_plan(
+        recipe.request,
+        units=data.units,
+        pool=task.pool,
+        classes=len(task.classes),
+        unit=data.unit,
+        auto=auto_mechanism(recipe.request, task.X_public, teacher=recipe.teacher, smooth=recipe.smooth),
+    )
     home.write(
         {"asked": asked, "settled": plan.as_dict(), "versions": versions(), "fingerprints": dict(task.fingerprints)}
     )

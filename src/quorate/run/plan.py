@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,7 @@ from quorate.mechanisms import Mechanism
 from quorate.mechanisms.interactive_gnmax import InteractiveGNMax
 from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.run.defaults import (
+    AUTO,
     DEFAULT_EPSILON,
     DEFAULT_MECHANISM,
     build_mechanism,
@@ -41,13 +43,14 @@ _GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 class Request:
     """What a user asks of the privacy side; None: choose for me.
 
-    mechanism: its name on the command line. parameters: by field name. epsilon: the guarantee must stay within it.
-    guarantee: "worst-case", or "gate": all answers are released only where a noisy test finds that the teachers agree,
-    planned on simulated votes of which a share `agreement` goes to the winner; the worst case where no gate helps.
+    mechanism: its name on the command line, or "auto". parameters: by field name. epsilon: the guarantee must stay
+    within it. guarantee: "worst-case", or "gate": all answers are released only where a noisy test finds that the
+    teachers agree, planned on simulated votes of which a share `agreement` goes to the winner; the worst case where no
+    gate helps.
     """
 
     teachers: int | None = None
-    mechanism: str = DEFAULT_MECHANISM
+    mechanism: str = AUTO
     parameters: dict[str, float | None] = field(default_factory=dict[str, float | None])
     queries: int | None = None
     max_answers: int | None = None
@@ -107,16 +110,20 @@ class Plan:
         return {key: value for key, value in values.items() if value is not None}
 
 
-def make_plan(request: Request, *, units: int, pool: int, classes: int, unit: str = "record") -> Plan:
+def make_plan(
+    request: Request, *, units: int, pool: int, classes: int, unit: str = "record", auto: str = DEFAULT_MECHANISM
+) -> Plan:
     """Settle what `request` leaves open, from public sizes alone, and price it.
 
     units: private records or users. pool: public rows. Where neither an epsilon nor any noise is given, the noise is
-    calibrated to an epsilon of 2.
+    calibrated to an epsilon of 2. auto: what the mechanism "auto" stands for.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
     """
     tuned: dict[str, str] = {}
+    if request.mechanism == AUTO:
+        request = dataclasses.replace(request, mechanism=auto)
     if request.mechanism == RationedGNMax.name:
         return _voices_plan(request, units=units, pool=pool, classes=classes, unit=unit)
     teachers = _teachers(request, units, unit, tuned)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from quorate.checks import InvalidInput
 from quorate.mechanisms.rationed_gnmax import RationedGNMax, RationedVotes
 from quorate.public import build_graph, choose_queries
-from quorate.run.choices import AUTO, default_teacher, is_auto, make_teacher
+from quorate.run.choices import default_teacher, is_auto, make_teacher
+from quorate.run.defaults import AUTO
 from quorate.run.plan import Plan
 from quorate.run.private_data import PrivateData
 from quorate.run.represent import View
