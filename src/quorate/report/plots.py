@@ -86,6 +86,10 @@ def budget_shares(outcome: Outcome) -> list[tuple[str, float, str]]:
     has no such parameter.
     """
     plan = outcome.plan
+    if plan.voices:
+        return [
+            (f"all {outcome.statement.answered} answers together, for everyone speaks on few of them", 1.0, _ANSWERED)
+        ]
     cost = plan.mechanism.gaussian_dp()
     charged = plan.queries if plan.max_answers is None else min(plan.queries, plan.max_answers)
     check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * plan.queries, cost[1] ** 2 * charged)
