@@ -166,3 +166,17 @@ def test_an_encoder_beside_gradients_gives_each_the_same_say():
     for part in parts:
         np.testing.assert_allclose(np.linalg.norm(part, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(np.hstack(parts), features, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["hog", "pca"])
+def test_the_last_digits_of_a_row_s_features_are_its_own(name):
+    rng = np.random.default_rng(3)
+    images = rng.normal(size=(1000, 16, 16)).clip(0).astype(np.float32)
+    seen = learn_representation(name, images[:300], random_state=0)
+    features = seen.transform(images)
+    order = rng.permutation(1000)
+    # In single precision half of the rows would differ; another processor's arithmetic may leave a few.
+    assert (seen.transform(images[order]) != features[order]).any(axis=1).mean() < 0.01
+    for rows in (1, 5, 37, 768, 769):
+        assert (seen.transform(images[:rows]) != features[:rows]).any(axis=1).mean() < 0.01
+    assert seen.transform(images[:0]).shape == (0, seen.features)

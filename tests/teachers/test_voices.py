@@ -57,7 +57,7 @@ def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
     order = np.random.default_rng(2).permutation(900)
     assert np.array_equal(heard(2, OWNERS[order], y[order], X[order]).counts, whole)
     blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
-    monkeypatch.setattr(voices, "_CELLS", 1)
+    monkeypatch.setattr(voices, "_ROWS", 7)
     assert np.array_equal(hear_voices(blocks, QUERIES, classes=4, voices=40, ration=2).counts, whole)
 
 
@@ -100,3 +100,16 @@ def test_wrong_input_is_refused():
     with pytest.raises(InvalidInput, match="40, got 39"):
         heard(everyone=39)
     assert isinstance(heard(), RationedVotes)
+
+
+def test_a_row_s_nearest_query_does_not_depend_on_the_rows_beside_it():
+    """Queries that stand twice, and rows on the border between two: only rounding tells their distances apart."""
+    rng = np.random.default_rng(5)
+    queries = np.repeat(rng.normal(size=(40, 30)), 2, axis=0).astype(np.float32)[rng.permutation(80)]
+    rows = ((queries[rng.integers(0, 80, 1500)] + queries[rng.integers(0, 80, 1500)]) / 2).astype(np.float32)
+    together = nearest(rows, queries)
+    order = rng.permutation(1500)
+    # None on the machines at hand; another processor's arithmetic may leave a few.
+    assert (nearest(rows[order], queries) != together[order]).mean() < 0.002
+    for count in (1, 6, 767, 769):
+        assert (nearest(rows[:count], queries) != together[:count]).sum() <= 1

@@ -18,6 +18,9 @@ from quorate.public.tables import TableFeatures
 
 FloatArray = NDArray[np.float32]
 
+# A multiple of the widths in which linear algebra takes rows, so that none of them is at an edge.
+_BLOCK = 768
+
 
 class Representation:
     """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
@@ -39,8 +42,17 @@ class Representation:
         return self._features
 
     def transform(self, X: Any) -> FloatArray:
-        """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many."""
-        made = _as_features(self._transformer.transform(X), rows=len_of(X))
+        """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many.
+
+        Rows go through in blocks of one size, the last one filled up: linear algebra rounds by the shape of a block,
+        and a record more must not change the last digits of another one's features.
+        """
+        rows = len_of(X)
+        blocks = [
+            _as_features(self._transformer.transform(take(X, np.resize(here, _BLOCK))), rows=_BLOCK)[: len(here)]
+            for here in (np.arange(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK))
+        ]
+        made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
         if made.shape[1] != self._features:
             raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
         return made
@@ -107,15 +119,15 @@ def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
 
 
 class _Flat(TransformerMixin, BaseEstimator):
-    """Rows of any shape as rows of numbers."""
+    """Rows of any shape as rows of double numbers: in single ones a product's last digits go by a row's place."""
 
     def fit(self, X: ArrayLike, y: Any = None) -> _Flat:
         """Nothing is learned."""
         return self
 
-    def transform(self, X: Any) -> FloatArray:
-        """float32 (rows, values of a row)."""
-        array = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float32)
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """float64 (rows, values of a row)."""
+        array = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
         return array.reshape(len(array), -1)
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -140,7 +152,7 @@ def _named(name: str, X_public: Any) -> Any:
 
 
 def _hog(most: int) -> Any:
-    return make_pipeline(DeskewHOG(), PCA(most))
+    return make_pipeline(DeskewHOG(), _Flat(), PCA(most))
 
 
 def beside_gradients(encoder: Any, most: int = 64) -> Any:

@@ -16,7 +16,7 @@ IntArray = NDArray[np.int64]
 Block = tuple[Any, Any, Any]
 """(whose each row is, features of the rows, class numbers), with all rows of everyone whom it names."""
 
-_CELLS = 2**25
+_ROWS = 768
 
 
 def hear_voices(
@@ -87,12 +87,20 @@ def spoken(
 
 
 def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
-    """The position of the nearest query of every row, (rows,); a tie goes to the earlier one."""
-    given, asked = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
+    """The position of the nearest query of every row, (rows,); a tie goes to the earlier one.
+
+    In double numbers and blocks of one size, the last one filled up, so that where a row stands, and beside which
+    others, has no say in how its distances are rounded; those that agree to nine digits are a tie.
+    """
+    given, asked = np.asarray(rows, np.float64), np.asarray(queries, np.float64)
     squares = np.square(asked).sum(axis=1)
-    block = max(1, _CELLS // max(len(asked), 1))
-    parts = [(squares - 2 * given[at : at + block] @ asked.T).argmin(axis=1) for at in range(0, len(given), block)]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+    scale = max(float(squares.max(initial=0)), 1e-300)
+    found = np.empty(len(given), np.int64)
+    for start in range(0, len(given), _ROWS):
+        here = np.arange(start, min(start + _ROWS, len(given)))
+        distance = squares - 2 * given[np.resize(here, _ROWS)] @ asked.T
+        found[here] = np.round(distance / scale, 9).argmin(axis=1)[: len(here)]
+    return found
 
 
 def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:
