@@ -245,3 +245,14 @@ def test_any_module_is_a_scikit_learn_classifier(digits):
     np.testing.assert_array_equal(
         fitted.predict_proba(X), clone(classifier).fit(X[:POOL], names[:POOL]).predict_proba(X)
     )
+
+
+@pytest.mark.parametrize("kind", SEMI_SUPERVISED)
+def test_parameters_are_known_to_scikit_learn_wherever_they_are_passed_on(kind):
+    student = kind("mlp", steps=7, ratio=5) if kind is not SelfTrainingNetwork else kind("mlp", steps=7, keep=0.5)
+    copied = clone(student)
+    assert (copied.steps, copied.network, copied.get_params()) == (7, "mlp", student.get_params())
+    assert {"network", "steps", "patience", "device", "verbose"} < set(student.get_params())
+    assert copied.set_params(patience=9).patience == 9
+    with pytest.raises(TypeError):
+        kind(stepps=7)

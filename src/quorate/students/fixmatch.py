@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from quorate.checks import non_negative, whole
 from quorate.networks import training
 from quorate.networks.architectures import Factory
 from quorate.networks.backend import F, Tensor, torch
-from quorate.students.torch_student import TorchStudent, share_of
+from quorate.students.torch_student import TorchStudent, Training, share_of
 
 
 class FixMatch(TorchStudent):
@@ -27,32 +27,9 @@ class FixMatch(TorchStudent):
         threshold: float = 0.95,
         ratio: int = 3,
         unlabelled_weight: float = 1.0,
-        steps: int = 1000,
-        batch_size: int = 64,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        average: float = 0.99,
-        augmentation: str = "moderate",
-        mirror: bool = False,
-        patience: int = 3,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
+        **options: Unpack[Training],
     ) -> None:
-        super().__init__(
-            network,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            average=average,
-            augmentation=augmentation,
-            mirror=mirror,
-            patience=patience,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
+        super().__init__(network, **options)
         self.threshold = threshold
         self.ratio = ratio
         self.unlabelled_weight = unlabelled_weight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from quorate.networks import training
 from quorate.networks.architectures import Factory
 from quorate.networks.backend import Tensor, torch
 from quorate.students.supervised import SupervisedNetwork
-from quorate.students.torch_student import share_of
+from quorate.students.torch_student import Training, share_of
 
 
 class SelfTrainingNetwork(SupervisedNetwork):
@@ -28,32 +28,9 @@ class SelfTrainingNetwork(SupervisedNetwork):
         *,
         rounds: int = 2,
         keep: float = 0.9,
-        steps: int = 1000,
-        batch_size: int = 64,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        average: float = 0.99,
-        augmentation: str = "moderate",
-        mirror: bool = False,
-        patience: int = 3,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
+        **options: Unpack[Training],
     ) -> None:
-        super().__init__(
-            network,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            average=average,
-            augmentation=augmentation,
-            mirror=mirror,
-            patience=patience,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
+        super().__init__(network, **options)
         self.rounds = rounds
         self.keep = keep
 

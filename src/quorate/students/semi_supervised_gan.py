@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from quorate.checks import InvalidInput, positive, whole
 from quorate.networks import training
 from quorate.networks.architectures import Factory
 from quorate.networks.backend import F, Tensor, nn, torch
-from quorate.students.torch_student import TorchStudent
+from quorate.students.torch_student import TorchStudent, Training
 
 
 class SemiSupervisedGAN(TorchStudent):
@@ -30,32 +30,9 @@ class SemiSupervisedGAN(TorchStudent):
         noise: int = 64,
         ratio: int = 2,
         generator_rate: float = 0.003,
-        steps: int = 1000,
-        batch_size: int = 64,
-        learning_rate: float = 0.002,
-        weight_decay: float = 0.01,
-        average: float = 0.99,
-        augmentation: str = "moderate",
-        mirror: bool = False,
-        patience: int = 3,
-        random_state: int | None = None,
-        device: str | None = None,
-        verbose: int = 0,
+        **options: Unpack[Training],
     ) -> None:
-        super().__init__(
-            network,
-            steps=steps,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            average=average,
-            augmentation=augmentation,
-            mirror=mirror,
-            patience=patience,
-            random_state=random_state,
-            device=device,
-            verbose=verbose,
-        )
+        super().__init__(network, **options)
         self.noise = noise
         self.ratio = ratio
         self.generator_rate = generator_rate

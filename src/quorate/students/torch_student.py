@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from inspect import Parameter, signature
+from typing import Any, Self, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,22 @@ from quorate.networks.architectures import Factory
 from quorate.networks.backend import Tensor, torch
 from quorate.networks.classifier import TorchClassifier, beside
 from quorate.students.labelled import UNLABELLED, require_labels
+
+
+class Training(TypedDict, total=False):
+    """What every network student takes beside parameters of its own: those of `TorchStudent`."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    average: float
+    augmentation: str
+    mirror: bool
+    patience: int
+    random_state: int | None
+    device: str | None
+    verbose: int
 
 
 class TorchStudent(TorchClassifier):
@@ -59,6 +76,22 @@ class TorchStudent(TorchClassifier):
             verbose=verbose,
         )
         self.patience = patience
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """scikit-learn's list of parameters, with those that a student passes on as `**options`."""
+        starts = [
+            vars(kind)["__init__"]
+            for kind in cls.__mro__
+            if issubclass(kind, TorchStudent) and "__init__" in vars(kind)
+        ]
+        taken = {
+            each.name
+            for start in starts
+            for each in signature(start).parameters.values()
+            if each.kind is not Parameter.VAR_KEYWORD
+        }
+        return sorted(taken - {"self"})
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Train on public rows X, of which those with y other than -1 are labelled."""
