@@ -260,39 +260,46 @@ def write(rows: list[dict]) -> None:
         table = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
         table.writeheader()
         table.writerows(sorted(rows, key=lambda row: (row["way"], row["student"], row["epsilon"], row["seed"])))
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    named = {
-        "teachers": f"{TEACHERS} teachers, GNMax, sigma = {PROPORTION} N",
-        "voices": "one voice per record, K = records / 5 sigma",
-    }
-    styles = {"graph": ("-", "o"), "graph + network": ("none", "*")}
-    for way, colour in (("teachers", "#1b6ca8"), ("voices", "#c1440e")):
-        for kind, (style, marker) in styles.items():
+    figure, panels = plt.subplots(1, 2, figsize=(10.5, 4.6), sharex=True, sharey=True)
+    named = {"voices": "a voice per image", "teachers": f"{TEACHERS:,} teachers, GNMax"}
+    colours = {"voices": "#c1440e", "teachers": "#1b6ca8"}
+    styles = {"graph + network": ("-", "*", 11, 1.8), "graph": (":", "o", 3, 1.0)}
+    for axes, column, where in zip(
+        panels, ("pool_accuracy", "test_accuracy"), ("9,000 public images", "1,000 test images"), strict=True
+    ):
+        for way, kind in [(way, kind) for way in named for kind in styles]:
             chosen = [row for row in rows if row["way"] == way and row["student"] == kind]
             marks = sorted({row["epsilon"] for row in chosen})
-            found = [[row["pool_accuracy"] for row in chosen if row["epsilon"] == mark] for mark in marks]
+            found = [[row[column] for row in chosen if row["epsilon"] == mark] for mark in marks]
+            if not marks:
+                continue
+            line, marker, size, width = styles[kind]
+            label = f"{named[way]}: {kind}"
             means = [np.mean(some) for some in found]
-            low, high = [min(some) for some in found], [max(some) for some in found]
-            if marks:
-                size = 11 if marker == "*" else 4
-                label = f"{named[way]}: {kind}"
-                axes.plot(marks, means, linestyle=style, color=colour, marker=marker, ms=size, label=label)
-                axes.fill_between(marks, low, high, color=colour, alpha=0.12)
+            axes.plot(marks, means, line, color=colours[way], marker=marker, ms=size, lw=width, label=label)
+            if kind == "graph + network":
+                low, high = [min(some) for some in found], [max(some) for some in found]
+                axes.fill_between(marks, low, high, color=colours[way], alpha=0.12)
+        axes.axhline(0.99, color="grey", lw=0.5)
+        axes.set(xscale="log", xlabel="true epsilon (worst-case, delta 1e-5)", title=where, ylim=(0.955, 0.995))
+        axes.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("student's accuracy")
     for label, epsilon, accuracy in PUBLISHED:
         if epsilon <= 2.1:
-            axes.plot(epsilon, accuracy, "x", color="grey")
-            axes.annotate(label, (epsilon, accuracy), fontsize=6, ha="right", va="top", color="grey")
-    axes.axhline(0.99, color="grey", lw=0.5)
-    axes.set(
-        xscale="log",
-        xlabel="true epsilon (worst-case, delta 1e-5)",
-        ylabel="student's accuracy on the 9,000 public images",
-        title="MNIST: accuracy against true epsilon",
-    )
-    axes.set_ylim(0.9, 1.0)
-    axes.legend(fontsize=7, loc="lower right")
+            panels[1].plot(epsilon, accuracy, "x", color="black", ms=5)
+            panels[1].annotate(
+                label,
+                (epsilon, accuracy),
+                xytext=(-5, -3),
+                textcoords="offset points",
+                fontsize=7,
+                ha="right",
+                va="top",
+            )
+    panels[0].legend(fontsize=8, loc="lower right", frameon=False)
+    figure.suptitle("MNIST: accuracy against true epsilon (mean and range of three seeds)")
     figure.tight_layout()
-    figure.savefig(RESULTS / "mnist_frontier.png", dpi=130)
+    figure.savefig(RESULTS / "mnist_frontier.png", dpi=110)
 
 
 if __name__ == "__main__":
