@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
     kind = name.removeprefix(_HEAD)
     if kind in _HEADS and (name.startswith(_HEAD) or kind == _HEADS[0]):
         try:
-            return HeadEnsemble(kind=kind, public=public, **parameters)  # type: ignore[arg-type]
+            return HeadEnsemble(kind=cast(Any, kind), public=public, **parameters)
         except TypeError as error:
             raise InvalidInput(f"{name} cannot be made from the parameters {parameters!r}: {error}") from error
     return make_estimator(name, **parameters)
