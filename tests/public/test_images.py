@@ -5,6 +5,7 @@ import pytest
 from skimage.feature import hog
 
 from quorate.checks import InvalidInput
+from quorate.public import learn_representation
 from quorate.public.images import DeskewHOG, as_grey_images, deskew
 
 
@@ -71,3 +72,14 @@ def test_shapes_of_images():
 def test_another_size_than_in_public_is_refused():
     with pytest.raises(InvalidInput, match=r"\(28, 28\)"):
         DeskewHOG().fit(bar(0.0)[None]).transform(np.zeros((1, 20, 20)))
+
+
+def test_bright_and_coloured_images_keep_their_features_in_any_company():
+    rng = np.random.default_rng(0)
+    ink = rng.random((40, 28, 28)) * (rng.random((40, 28, 28)) > 0.8)
+    coloured = np.stack([ink, 1 - ink, ink**2], axis=-1).astype(np.float32)
+    for images in (coloured, 100 + ink.astype(np.float32)):
+        together = DeskewHOG().fit_transform(images)
+        alone = np.concatenate([DeskewHOG().fit_transform(image[None]) for image in images])
+        np.testing.assert_allclose(together, alone, atol=1e-6)
+        assert len(learn_representation("hog", images).transform(images)) == 40

@@ -112,6 +112,24 @@ def test_network_student_predicts_the_same(tmp_path, digits, network, format, wr
         assert in_fresh_process(tmp_path, images) == student.predict(images).tolist()
 
 
+@pytest.mark.parametrize("format", ["safetensors", "onnx"])
+def test_coloured_images_are_read_with_channels_last_or_first(tmp_path, digits, format):
+    pytest.importorskip("torch")
+    if format == "onnx":
+        pytest.importorskip("onnxruntime")
+    from quorate.networks import TorchClassifier
+
+    X, y = digits
+    grey = X.reshape(-1, 8, 8)
+    images = np.stack([grey, grey[:, ::-1], grey.transpose(0, 2, 1)], axis=-1)
+    student = TorchClassifier("cnn", steps=30, random_state=0).fit(images, y)
+    wanted = student.predict(images).tolist()
+    assert len(set(wanted)) > 5
+    export_student(student, tmp_path, format=format)
+    for same in (images, images.transpose(0, 3, 1, 2), images.reshape(len(images), -1)):
+        assert in_fresh_process(tmp_path, np.ascontiguousarray(same)) == wanted
+
+
 def test_a_network_leaves_under_its_labels(tmp_path, digits):
     pytest.importorskip("torch")
     from quorate.networks import TorchClassifier

@@ -86,7 +86,7 @@ def write_network(student: Any, target: Path, format: str | None) -> dict[str, A
         f"import json, torch, safetensors.torch; spec = json.load(open('architecture.json')); network = {build}",
         "network.load_state_dict(safetensors.torch.load_file('student.safetensors'))",
         "labels = [spec['classes'][k] for k in "
-        f"network(torch.as_tensor(X, dtype=torch.float32).reshape(-1, {', '.join(map(str, shape))})).argmax(1)]",
+        f"network({_arranged('torch.as_tensor(X, dtype=torch.float32)', shape, 'movedim')}).argmax(1)]",
     ]
     return {
         "format": "safetensors",
@@ -119,7 +119,7 @@ def _write_onnx(network: Any, shape: list[int], target: Path) -> dict[str, Any]:
         "import json, numpy as np, onnxruntime; classes = json.load(open('student.json'))['classes']",
         "session = onnxruntime.InferenceSession('student.onnx')",
         "labels = [classes[k] for k in session.run(None, "
-        f"{{'input': np.asarray(X, np.float32).reshape(-1, {', '.join(map(str, shape))})}})[0].argmax(1)]",
+        f"{{'input': {_arranged('np.asarray(X, np.float32)', shape, 'np.moveaxis')}}})[0].argmax(1)]",
     ]
     return {
         "format": "onnx",
@@ -127,6 +127,16 @@ def _write_onnx(network: Any, shape: list[int], target: Path) -> dict[str, Any]:
         "how_to_load": how,
         "input": {"shape": ["rows", *shape], "dtype": "float32"},
     }
+
+
+def _arranged(array: str, shape: list[int], move: str) -> str:
+    """Python that brings rows, or images with channels last or first, into the order that a network reads."""
+    if len(shape) < 3 or shape[0] == 1:
+        return f"{array}.reshape(-1, {', '.join(map(str, shape))})"
+    channels, height, width = shape
+    last = f"x.reshape(-1, {height}, {width}, {channels})"
+    moved = f"{last}.{move}(-1, 1)" if move == "movedim" else f"{move}({last}, -1, 1)"
+    return f"(lambda x: x if tuple(x.shape[1:]) == ({channels}, {height}, {width}) else {moved})({array})"
 
 
 class NetworkStudent:

@@ -46,15 +46,17 @@ def deskew(images: ArrayLike) -> FloatArray:
     """
     grey = as_grey_images(images, name="images")
     height, width = grey.shape[1:]
-    rows, columns = np.arange(height, dtype=np.float32), np.arange(width, dtype=np.float32)
+    rows, columns = np.arange(height, dtype=np.float64), np.arange(width, dtype=np.float64)
     by_row, by_column = grey.sum(axis=2, dtype=np.float64), grey.sum(axis=1, dtype=np.float64)
     mass = np.maximum(by_row.sum(axis=1), 1e-12)
     row_mean, column_mean = by_row @ rows / mass, by_column @ columns / mass
     row_variance = by_row @ rows**2 / mass - row_mean**2
-    covariance = np.einsum("nyx,y,x->n", grey, rows, columns, optimize=True) / mass - row_mean * column_mean
+    # In doubles: of a bright image the two terms are large and nearly equal.
+    covariance = np.einsum("nyx,x->ny", grey, columns) @ rows / mass - row_mean * column_mean
     slant = np.where(row_variance > 1e-3, covariance / np.maximum(row_variance, 1e-3), 0)
     slant = np.clip(slant, -1, 1).astype(np.float32)
-    source = columns[None, None, :] + (slant[:, None] * (rows[None] - row_mean[:, None].astype(np.float32)))[:, :, None]
+    shift = slant[:, None] * (rows[None] - row_mean[:, None]).astype(np.float32)
+    source = columns.astype(np.float32)[None, None, :] + shift[:, :, None]
     left = np.floor(source).astype(np.int64)
     part = (source - left).astype(np.float32)
     padded = np.pad(grey, ((0, 0), (0, 0), (1, 1)))
