@@ -142,7 +142,8 @@ def test_missing_files_are_named(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not idx at all", b"\0\0\x08\x01\0\0\0\x05abc", gzip.compress(b"\0\0\x08\x01\0\0\0\x02ab", mtime=0)[:12]]
+    "content",
+    [b"", b"not idx at all", b"\0\0\x08\x01\0\0\0\x05abc", gzip.compress(b"\0\0\x08\x01\0\0\0\x02ab", mtime=0)[:12]],
 )
 def test_damaged_idx_files_are_refused(tmp_path, content: bytes) -> None:
     file = tmp_path / ("x.gz" if content[:2] == b"\x1f\x8b" else "x")
