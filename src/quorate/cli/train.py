@@ -87,7 +87,11 @@ def train(
         ),
     ] = None,
     student: Annotated[
-        str | None, _OPTION(help="As --teacher, or self-training[:NAME].", rich_help_panel=_LEARNING)
+        str | None,
+        _OPTION(
+            help="As --teacher, or self-training[:NAME], label-spreading, graph, noisy-counts.",
+            rich_help_panel=_LEARNING,
+        ),
     ] = None,
     representation: Annotated[
         str | None, _OPTION(help="What learners see of a row, learned from public rows.", rich_help_panel=_LEARNING)
