@@ -1,8 +1,11 @@
-"""Where the real data of the tests lies."""
+"""Where the real data of the tests lies, and where their noise comes from."""
 
 from __future__ import annotations
 
 import os
+import random
+import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,3 +21,37 @@ def data_dir() -> Path:
             f"no real data: set QUORATE_DATA to the folder that holds mnist/, adult/ and votes/ (looked in {DATA})"
         )
     return DATA
+
+
+class Entropy:
+    """What `quorate.noise.secure_rng` gets for a key in a test: numbers that follow from the test's name.
+
+    So a test of real noise that passes once passes always. Other processes have the operating system's entropy.
+    """
+
+    def __init__(self) -> None:
+        self.process, self.system, self.draw = os.getpid(), secrets.randbits, random.Random(0)
+
+    def randbits(self, bits: int) -> int:
+        return self.draw.getrandbits(bits) if os.getpid() == self.process else self.system(bits)
+
+
+ENTROPY = Entropy()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    # By the module: what its fixtures draw must not depend on which of its tests comes first.
+    secrets.randbits = ENTROPY.randbits
+    ENTROPY.draw = random.Random(item.nodeid.partition("::")[0])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    ENTROPY.draw = random.Random(item.nodeid)
+
+
+@pytest.fixture
+def system_entropy() -> Callable[[int], int]:
+    """What keys noise outside of tests."""
+    return ENTROPY.system
