@@ -3,8 +3,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-# One thread a process: the processes share the cores already.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: demo test check clean
 
@@ -12,14 +10,14 @@ demo: $(VENV)/installed
 	$(BIN)/quorate demo
 
 test: $(VENV)/test-installed
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(VENV)/dev-installed
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/quorate
+	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/quorate
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

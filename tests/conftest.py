@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+# One thread a process, before any library reads it: workers share the cores already, and a process that is forked from
+# one whose OpenMP threads run waits for them for ever.
+for library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ[f"{library}_NUM_THREADS"] = "1"
+
 DATA = Path(os.environ.get("QUORATE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

@@ -3,8 +3,10 @@
 import csv
 import json
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from sklearn.datasets import make_blobs
 
 from quorate.accounting.epsilons import WorstCase
 from quorate.checks import InvalidInput
-from quorate.report.plots import budget_shares, picture
+from quorate.report.plots import budget_shares, picture, released_picture
 from quorate.report.release import publish
 from quorate.report.statement import read_statement, write_statement
 from quorate.report.table import run_table
@@ -53,6 +55,7 @@ def test_the_release_is_complete(finished):
     assert {path.name for path in release.iterdir()} == {
         "statement.json",
         "model_card.md",
+        "report.html",
         "labels.csv",
         "student.json",
         "student.skops",
@@ -86,7 +89,7 @@ def test_nothing_private_is_in_the_release(finished):
     outcome, release = finished
     content = b"".join(path.read_bytes() for path in release.iterdir() if path.suffix != ".skops")
     local = json.loads((outcome.folder / "private" / "local_cost.json").read_text())
-    told = content.decode()
+    told = re.sub(r"data:image/png;base64,[^\"]*", "", content.decode())
     assert str(local["epsilon"])[:7] not in told
     assert str(SECRET) not in told
     assert "deadbeef" not in told
@@ -138,6 +141,16 @@ def test_an_interrupted_release_is_written_anew(tmp_path):
     assert f"{outcome.accuracy:.2%}" in (release / "model_card.md").read_text()
 
 
+def test_the_released_picture_is_made_of_what_is_released(tmp_path):
+    request = Request(teachers=30, parameters=dict(NOISE), queries=40)
+    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    shown = released_picture(outcome)
+    shutil.rmtree(tmp_path / "run" / "private")
+    assert released_picture(replace(outcome, accuracy=None, test_rows=0, student=None)) == shown
+    other = np.zeros_like(outcome.answers.taught)
+    assert released_picture(replace(outcome, answers=replace(outcome.answers, taught=other))) != shown
+
+
 def test_a_statement_is_the_only_thing_written_as_one(tmp_path, finished):
     for other in ({"epsilon": 0.1}, WorstCase(epsilon=0.1, delta=1e-5, basis=""), None):
         with pytest.raises(InvalidInput, match="states its privacy by a Statement"):
@@ -172,6 +185,7 @@ def test_the_picture_adds_up_and_stays_private(finished):
     check = 100 / 15.0**2
     answers = 2 * 60 / 5.0**2
     assert shares[0][1] == pytest.approx(check / (check + answers))
+    assert released_picture(outcome)[:8] == b"\x89PNG\r\n\x1a\n"
     path = picture(outcome)
     assert path.parent.name == "private"
     assert path.read_bytes()[:4] == b"\x89PNG"

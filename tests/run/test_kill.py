@@ -61,7 +61,8 @@ def stamps(folder):
 
 
 def released(folder):
-    return {name: (folder / "release" / name).read_text() for name in ("labels.csv", "statement.json", "model_card.md")}
+    names = ("labels.csv", "statement.json", "model_card.md", "report.html")
+    return {name: (folder / "release" / name).read_text() for name in names}
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,7 @@ def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
         **noisy,
         "statement.json": "the privacy statement, for machines",
         "model_card.md": "this card",
+        "report.html": "this card as a page, with a picture of where the budget went",
     }
 
 

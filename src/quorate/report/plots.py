@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from quorate.run.voting import votes_from
 from quorate.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"
+_NAMED = 30
 
 
 def picture(outcome: Outcome, path: Path | None = None) -> Path:
@@ -34,6 +36,37 @@ def picture(outcome: Outcome, path: Path | None = None) -> Path:
     figure.savefig(image, format="png", dpi=130)
     write_atomically(path, image.getvalue())
     return path
+
+
+def released_picture(outcome: Outcome) -> bytes:
+    """One PNG of released facts alone: where the budget went, and how many labels each class was given."""
+    figure = Figure(figsize=(10, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    top, bottom = figure.subplots(2, 1, height_ratios=[1, 1.6])
+    _budget(top, outcome)
+    _labels(bottom, outcome)
+    image = io.BytesIO()
+    figure.savefig(image, format="png", dpi=130)
+    return image.getvalue()
+
+
+def _labels(axes: Axes, outcome: Outcome) -> None:
+    taught = outcome.answers.taught
+    counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
+    axes.bar(range(len(counts)), counts, color=_ANSWERED)
+    if len(counts) <= _NAMED:
+        names = [textwrap.shorten(str(label), width=18, placeholder="…") for label in outcome.classes]
+        crowded = sum(map(len, names)) > 110
+        axes.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
+    else:
+        axes.set_xlabel(f"{len(counts)} classes, in order")
+    axes.set_ylabel("labels")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    asked = len(outcome.queries)
+    axes.set_title(
+        f"What was learned: {int(counts.sum())} labels for {asked} public rows", loc="left", fontweight="bold"
+    )
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 from quorate.data.files import sync_folder, write_atomically, writing
 from quorate.mechanisms import NO_ANSWER
 from quorate.report.model_card import NOISY_COUNTS, model_card
+from quorate.report.page import page
+from quorate.report.plots import budget_shares, released_picture
 from quorate.report.statement import write_statement
 from quorate.run.folder import RunFolder
 from quorate.run.pipeline import Outcome
@@ -51,6 +53,9 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
                 counts=outcome.answers.counts is not None,
             )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
+            told = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
+            shown = page(card, picture=released_picture(outcome), told=told)
+            write_atomically(aside / "report.html", shown, mode=_PUBLIC)
             os.rename(aside, home.release)
             sync_folder(home.path)
         return home.release
