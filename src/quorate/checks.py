@@ -38,6 +38,17 @@ def positive(name: str, value: Any) -> float:
     return number
 
 
+def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
+    """`value` as a float, refused unless it is a real number from 1e-50 to `at_most`: a scale of noise, or its inverse.
+
+    Within that, no product or square of two of them leaves the range of a float.
+    """
+    number = positive(name, value)
+    if not 1e-50 <= number <= at_most:
+        _refuse(name, value, f"a number from 1e-50 to {at_most:g}")
+    return number
+
+
 def non_negative(name: str, value: Any) -> float:
     """`value` as a float, refused unless it is a finite real number of at least 0."""
     allowed = "a finite number of at least 0"

@@ -28,11 +28,13 @@ class Votes:
     (2, 2, 10)
     """
 
-    __slots__ = ("abstentions", "counts", "teachers")
+    __slots__ = ("abstentions", "classes_are_public", "counts", "teachers")
 
     counts: IntArray
     teachers: int
     abstentions: bool
+    classes_are_public: bool
+    """False where the number of classes was read off private predictions, so that no guarantee may rest on it."""
 
     def __init__(self, counts: ArrayLike, *, teachers: int | None = None, abstentions: bool = False) -> None:
         array = _integers(counts)
@@ -54,6 +56,7 @@ class Votes:
         self.counts = array
         self.teachers = teachers
         self.abstentions = bool(abstentions)
+        self.classes_are_public = True
 
     @classmethod
     def from_predictions(
@@ -62,13 +65,14 @@ class Votes:
         """Count the teachers' predicted classes.
 
         predictions: integers, shape (queries, teachers), one column per teacher, values 0 to classes - 1.
-        classes: number of classes; default: the largest prediction + 1, at least 2.
+        classes: number of classes; default: the largest prediction + 1, at least 2, and `classes_are_public` is False.
         abstain: the value that means "abstains" (such as -1); None: nobody may abstain.
         """
         array = _integers(predictions, name="predictions", lowest=None)
         queries, teachers = array.shape
         valid = np.ones(array.shape, bool) if abstain is None else array != abstain
         highest = int(array[valid].max(initial=-1))
+        told = classes is not None
         classes = max(highest + 1, 2) if classes is None else whole("classes", classes, at_least=2)
         bad = valid & ((array < 0) | (array >= classes))
         if bad.any():
@@ -77,7 +81,9 @@ class Votes:
         rows = np.broadcast_to(np.arange(queries)[:, None], array.shape)
         flat = rows[valid] * classes + array[valid]
         counts = np.bincount(flat, minlength=queries * classes).reshape(queries, classes)
-        return cls(counts, teachers=teachers, abstentions=abstain is not None)
+        votes = cls(counts, teachers=teachers, abstentions=abstain is not None)
+        votes.classes_are_public = told
+        return votes
 
     @property
     def queries(self) -> int:
@@ -115,7 +121,9 @@ class Votes:
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
         """The chosen queries, as votes of the same ensemble."""
-        return self._like(np.atleast_2d(self.counts[rows]))
+        chosen = self._like(np.atleast_2d(self.counts[rows]))
+        chosen.classes_are_public = self.classes_are_public
+        return chosen
 
     def _like(self, counts: ArrayLike) -> Self:
         return type(self)(counts, teachers=self.teachers, abstentions=self.abstentions)

@@ -13,7 +13,7 @@ from quorate.accounting.published import published_curve
 from quorate.accounting.worst_case import worst_case
 from quorate.checks import InvalidInput
 from quorate.mechanisms import ConfidentGNMax, GNMax, LNMax, PermuteAndFlip, SparseVector
-from quorate.votes import Votes
+from quorate.votes import PublicVotes, Votes
 
 VOTES = Votes([[200, 30, 20], [130, 110, 10], [250, 0, 0]])
 CONFIDENT = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
@@ -60,6 +60,29 @@ def test_abstentions_do_not_borrow_the_bound_of_a_full_committee():
     votes = Votes(VOTES.counts, teachers=260, abstentions=True)
     cost = account(votes, CONFIDENT, delta=1e-5)
     assert cost.worst_case == worst_case(CONFIDENT, queries=3, delta=1e-5, teachers=260, classes=3, abstentions=True)
+
+
+def test_classes_read_off_predictions_are_no_public_number():
+    # Another teacher may name a class that nobody named here: with two classes alone LNMax costs half as much.
+    seen = np.random.default_rng(0).integers(0, 2, (40, 50))
+    told, unseen = (Votes.from_predictions(seen, classes=classes) for classes in (2, None))
+    assert (told.classes_are_public, unseen.classes_are_public) == (True, False)
+    assert not unseen[:5].classes_are_public
+    for mechanism in (LNMax(gamma=0.05), ConfidentGNMax(threshold=35, sigma1=40, sigma2=10), GNMax(sigma2=10)):
+        bounds = [
+            account(votes, mechanism, delta=1e-5).worst_case.epsilon
+            for votes in (
+                told,
+                unseen,
+                Votes.from_predictions(seen, classes=10),
+                Votes.from_predictions(seen, classes=3),
+            )
+        ]
+        assert bounds[0] < bounds[1]
+        assert bounds[1] >= max(bounds[2:])
+    public = PublicVotes(told.counts)
+    with pytest.raises(InvalidInput, match="classes must be given where a gate is planned"):
+        account(unseen, GNMax(sigma2=10), delta=1e-5, public_votes=public)
 
 
 @pytest.mark.parametrize("delta", [0, 1, np.nan, -1e-5, "1e-5", True])

@@ -33,6 +33,15 @@ MNIST = ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
 ADULT = ConfidentGNMax(threshold=300, sigma1=200, sigma2=40)
 
 
+@pytest.mark.parametrize("sigma", [3e4, 1e6, 1e12, 1e40])
+def test_very_loud_noise_costs_next_to_nothing_and_is_priced_at_once(sigma):
+    # Tables would grow with the noise: beyond 2**15 votes the differences of log probabilities are close enough.
+    votes = Votes([[60, 30, 10], [50, 50, 0], [100, 0, 0]])
+    costs = local_costs(votes, GNMax(sigma2=sigma), [2.0, 50.0])
+    least = 0.1 * np.array([2.0, 50.0]) / sigma**2
+    assert ((costs > least) & (costs < 10 * least + 1e-20)).all()
+
+
 @pytest.mark.parametrize(
     ("file", "rows", "mechanism", "conversion", "epsilon", "orders"),
     [

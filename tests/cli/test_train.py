@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -202,6 +203,24 @@ def test_an_unknown_option_in_a_config_is_refused(command, tmp_path):
     code, _, err = command("--config", tmp_path / "c.toml")
     assert code == 2
     assert "'epsilom', which quorate train does not know" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('publish_accuracy = "no"', "publish-accuracy in .* must be true or false, got 'no'"),
+        ("smooth = 0", "smooth in .* must be true or false, got 0"),
+        ("test = 7", "test in .* must be text, got 7"),
+        ('epsilon = "2"', "epsilon in .* must be a number, got '2'"),
+        ("epsilon = true", "epsilon in .* must be a number, got True"),
+        ("asked = 3", "must have options under"),
+    ],
+)
+def test_a_value_of_another_type_in_a_config_is_refused(command, tmp_path, line, sentence):
+    (tmp_path / "c.toml").write_text(line + "\n")
+    code, _, err = command("--config", tmp_path / "c.toml")
+    assert code == 2
+    assert re.search(sentence, " ".join(err.split()))
 
 
 def test_a_full_disk_is_said_and_the_same_command_goes_on(command, tmp_path, monkeypatch):

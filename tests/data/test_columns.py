@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from quorate.checks import InvalidInput
-from quorate.data.columns import Columns
+from quorate.data.columns import Columns, require_same_types
 
 N = 600
 PUBLIC = pd.DataFrame(
@@ -69,6 +69,41 @@ def test_whole_numbers_are_words_whether_or_not_one_is_missing() -> None:
     columns = Columns.of(pd.DataFrame({"code": ["7", "8", "x"] * 9}))
     for cells in ([7, 8], [7, None], [7.0, 7.5]):
         assert columns.apply(pd.DataFrame({"code": cells}))["code"][0] == "7"
+
+
+ODD_CELLS = [
+    *("2020-01-01", "2020-01-01T12:00:00", "2020-01-01 12:00:00.123456789", "9999-12-31", "0001-01-01", "1600-01-01"),
+    *("2262-04-12T00:00:00.1", "2020-01-01T00:00:00+02:00", "2020-01-01T12:00:00.1234567+01:00", "-0001-01-01"),
+    *("infinity", "12000-01-01", "2020-13-01", "20200101", "2020", "now", "today", "2020-W01", "words", "7", "7.0"),
+    *("1e999", "-1e-400", "nan", "9007199254740993", "18446744073709551616", "0x10", "1_000", "", None),
+]
+
+
+@pytest.mark.parametrize("kind", ["number", "date", "category"])
+def test_no_cell_decides_how_another_is_read(kind) -> None:
+    # One private cell that rewrites its neighbours would change many votes where one is charged.
+    columns = Columns({"c": kind})
+    alone = [columns.apply(pd.DataFrame({"c": [cell]}, dtype=object))["c"].iloc[0] for cell in ODD_CELLS]
+    for beside in ODD_CELLS:
+        both = pd.DataFrame({"c": [*ODD_CELLS, beside]}, dtype=object)
+        for read, kept in zip(columns.apply(both)["c"], alone, strict=False):
+            assert read == kept or (pd.isna(read) and pd.isna(kept))
+    if kind == "date":
+        assert sum(not pd.isna(cell) for cell in alone) == 9  # those are read, and to the microsecond
+        assert alone[2] == alone[1] + 0.123456 / 86_400
+
+
+def test_frames_in_memory_must_have_the_public_types() -> None:
+    public = pd.DataFrame({"n": [1, 2], "t": pd.to_datetime(["2020-01-01", "2020-01-02"]), "w": ["a", "b"]})
+    require_same_types(public.astype({"n": float}), public)
+    require_same_types(public.drop(columns="t"), public)
+    require_same_types(public.to_numpy(), public)
+    for name, cells in (("n", ["1", 2]), ("t", ["2020-01-01", "x"]), ("w", [1, 2]), ("n", [True, False])):
+        with pytest.raises(InvalidInput, match=f"column '{name}' of X must be of the type of the public one"):
+            require_same_types(public.assign(**{name: cells}), public)
+    for large in (2**53, -(2**60), 2.0**53):
+        with pytest.raises(InvalidInput, match=r"column 'n' of X must hold numbers below 2\*\*53"):
+            require_same_types(public.assign(n=[large, 1]), public)
 
 
 def test_tables_that_cannot_be_read() -> None:

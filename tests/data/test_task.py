@@ -7,6 +7,8 @@ import shutil
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from quorate.checks import InvalidInput
@@ -107,6 +109,47 @@ def test_a_final_full_stop_makes_no_other_class(tmp_path) -> None:
     task = open_task(private, public, target="sick", test=write(tmp_path / "test.csv", dotted.iloc[:9]))
     assert task.classes == ("no", "yes")
     assert task.test_rows()[1].tolist() == [1, 0, 0] * 3
+    # Nobody's spelling in the private table shows in the names that are released.
+    undotted = people(30)["sick"].where(np.arange(30) > 0, people(30)["sick"] + ".")
+    other = write(tmp_path / "other.csv", people(30).drop(columns="user").assign(sick=undotted))
+    assert open_task(other, public, target="sick").classes == ("no", "yes")
+
+
+def test_the_private_table_in_another_format_and_order_is_still_private(tmp_path) -> None:
+    private = write(tmp_path / "private.csv", people(30))
+    people(30)[::-1].to_parquet(tmp_path / "public.parquet")
+    with pytest.raises(InvalidInput, match="is the private one"):
+        open_task(private, tmp_path / "public.parquet", target="sick")
+
+
+def test_the_signs_of_a_csv_are_those_of_the_public_one(tmp_path) -> None:
+    # Found out from private rows, one odd row would decide how all others are cut.
+    rows = [f"{place},x{place % 3},{'yes' if place % 2 else 'no'}" for place in range(60)]
+    public = tmp_path / "public.csv"
+    public.write_text("a,b,y\n" + "\n".join(rows[:30]) + "\n")
+    private = tmp_path / "private.csv"
+    for odd in ("3;x;yes", "3\tx\tyes", "3|x|yes", "'3','x','yes'", "3,'x',yes"):
+        private.write_text("a,b,y\n" + "\n".join([odd, *rows]) + "\n")
+        try:
+            read = open_task(private, public, target="y", classes=["yes", "no", "'yes'"]).private.read()
+        except InvalidInput:
+            continue
+        assert read["b"].tolist()[1:] == [f"x{place % 3}" for place in range(60)]
+    private.write_text("a;b;y\n" + "\n".join(row.replace(",", ";") for row in rows) + "\n")
+    with pytest.raises(InvalidInput):
+        open_task(private, public, target="y")
+
+
+def test_users_without_a_number_are_refused(tmp_path) -> None:
+    frame = people(30)
+    frame["user"] = frame["user"].astype("object")
+    public = write(tmp_path / "public.csv", people(30, seed=1).drop(columns="user"))
+    numbers = pa.table(
+        {**{name: frame[name].tolist() for name in frame if name != "user"}, "user": [np.nan, *range(29)]}
+    )
+    pq.write_table(numbers, tmp_path / "private.parquet")
+    with pytest.raises(InvalidInput, match="column of users 'user' is missing in 1 rows"):
+        open_task(tmp_path / "private.parquet", public, target="sick", by="user")
 
 
 def refused(sentence: str, *arguments, **options) -> None:

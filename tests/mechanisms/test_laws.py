@@ -78,6 +78,14 @@ def test_laws_of_many_sizes(law, slow):
     np.testing.assert_allclose(tied, -np.log(1000), rtol=1e-13)
 
 
+def test_a_gap_beyond_the_resolution_of_floats_is_refused():
+    near = gaussian_argmax_log_probabilities([[1e8, 0.0]], 1.0)
+    assert near[0, 1] == pytest.approx(-(1e16) / 4 - np.log(1e8 * np.sqrt(np.pi)), rel=1e-12)
+    for gap in (1.1e8, 1e12, 1e140):
+        with pytest.raises(InvalidInput, match="sigma must be at least a hundred-millionth of the distance"):
+            gaussian_argmax_log_probabilities([[gap, 0.0]], 1.0)
+
+
 @pytest.mark.parametrize(("law", "slow"), LAWS)
 def test_what_laws_refuse(law, slow):
     for scores in ([1.0, 2.0], [[np.nan, 1.0]], [[np.inf, 1.0]], np.zeros((2, 0))):

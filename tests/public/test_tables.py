@@ -43,6 +43,21 @@ def test_a_private_row_with_new_words_and_gaps_has_features_and_does_not_teach()
     assert np.array_equal(features.transform(PUBLIC), before)
 
 
+def test_moments_are_days_and_no_cell_decides_how_another_is_read():
+    public = pd.DataFrame({"seen": pd.to_datetime(["2020-01-01", "2020-01-03", "2020-01-05"]), "w": ["7", "8", "7"]})
+    features = TableFeatures(rare=0.01).fit(public)
+    before = features.transform(public)
+    assert before.shape == (3, 4)
+    assert before[1, 2] == pytest.approx(0)
+    odd = pd.DataFrame({"seen": pd.to_datetime(["2020-01-02 12:34:56"]), "w": [7.5]})
+    np.testing.assert_array_equal(features.transform(pd.concat([public, odd]))[:3], before)
+    numbers = pd.DataFrame({"seen": public["seen"], "w": [7, 8, 7]})
+    np.testing.assert_array_equal(features.transform(numbers), before)
+    np.testing.assert_array_equal(
+        features.transform(numbers.assign(w=[7, 8, None])), [*before[:2], [0, 0, *before[2, 2:]]]
+    )
+
+
 def test_plain_arrays_and_missing_columns():
     assert TableFeatures().fit_transform(np.eye(5)).shape == (5, 10)
     with pytest.raises(InvalidInput, match="gain"):

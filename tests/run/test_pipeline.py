@@ -81,11 +81,39 @@ def test_the_local_cost_stays_in_the_private_folder(task, tmp_path):
     assert str(local["epsilon"])[:6] not in json.dumps(outcome.statement.as_dict())
 
 
-def test_a_lost_noise_log_of_a_released_run_is_not_drawn_again(task, tmp_path):
-    run(tmp_path / "run", task, RECIPE)
+@pytest.mark.parametrize("lost", ["round-1.npz", "scores-2.npy", "round-2.npz"])
+def test_a_lost_noise_log_of_a_released_run_is_not_drawn_again(task, tmp_path, lost):
+    noise = {"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0}
+    request = Request(teachers=30, mechanism="interactive-gnmax", queries=40, parameters=dict(noise))
+    recipe = Recipe(request=request, student="self-training", n_jobs=1)
+    run(tmp_path / "run", task, recipe)
     (tmp_path / "run" / "release").mkdir()
-    (tmp_path / "run" / "private" / "noise" / "round-1.npz").unlink()
-    with pytest.raises(InvalidInput, match=r"noise log .* is gone: drawing again would cost privacy twice"):
+    run(tmp_path / "run", task, recipe)  # all there: nothing is drawn
+    (tmp_path / "run" / "private" / "noise" / lost).unlink()
+    with pytest.raises(InvalidInput, match=rf"{lost} is gone from the noise log, .* would cost privacy twice"):
+        run(tmp_path / "run", task, recipe)
+    assert not (tmp_path / "run" / "private" / "noise" / lost).exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"student": "foo"}, "no estimator 'foo'"),
+        ({"teacher": "foo"}, "no estimator 'foo'"),
+        ({"student": "self-training:svm-rbf"}, "needs a classifier with predict_proba"),
+        ({"teacher": "os.getcwd()"}, "must be a class as scikit-learn's classifiers"),
+    ],
+)
+def test_learners_that_cannot_be_made_are_refused_before_anything_is_written(task, tmp_path, wrong, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        run(tmp_path / "run", task, Recipe(request=RECIPE.request, n_jobs=1, **wrong))
+    assert not (tmp_path / "run").exists()
+
+
+def test_damaged_votes_are_one_sentence(task, tmp_path):
+    run(tmp_path / "run", task, RECIPE)
+    (tmp_path / "run" / "private" / "votes.npy").write_text("votes")
+    with pytest.raises(InvalidInput, match=r"votes\.npy is damaged"):
         run(tmp_path / "run", task, RECIPE)
 
 

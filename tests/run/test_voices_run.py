@@ -116,6 +116,41 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
     assert len(list((tmp_path / "disk" / "private" / "shards").iterdir())) > 3
 
 
+def test_one_odd_record_changes_its_own_voice_alone(tmp_path):
+    # A cell finer than microseconds, and a missing one among integers beyond 2**53, once changed hundreds of others.
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n), "code": 2**53 + 1 + 2 * rng.integers(0, 4, n)})
+    frame["until"] = np.where(rng.random(n) < 0.3, "9999-12-31", "2020-01-01T10:00:00")
+    frame["ill"] = np.where(frame["until"].str.startswith("9"), "yes", "no")
+    public = frame[300:].assign(code=[f"k{place % 4}" for place in range(100)])
+    public.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
+    odd = frame[:300].astype({"code": "Int64"})
+    odd.loc[7, ["code", "until"]] = [None, "2020-01-01T10:00:00.123456789"]
+    odd.loc[7, "ill"] = "no" if odd.loc[7, "ill"] == "yes" else "yes"
+    request = Request(mechanism=NAME, queries=30, parameters={"sigma2": 1.0})
+    found = []
+    for name, private in (("one", frame[:300]), ("other", odd)):
+        private.to_parquet(tmp_path / f"{name}.parquet")
+        task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.parquet", target="ill")
+        run(tmp_path / name, task, replace(RECIPE, request=request))
+        found.append(np.load(tmp_path / name / "private" / "votes.npy"))
+    assert 0 < np.linalg.norm(found[0] - found[1]) <= np.sqrt(2)
+
+
+def test_one_user_however_written_speaks_once(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 300), "user": [f"{k}" for k in range(300)]})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame.loc[[5, 6, 7], "user"] = ["0009", "9.0", " 9"]  # with row 9: four rows of one user
+    frame[:250].to_csv(tmp_path / "private.csv", index=False)
+    frame[250:].drop(columns=["ill", "user"]).to_csv(tmp_path / "public.csv", index=False)
+    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="user")
+    outcome = run(tmp_path / "run", task, replace(RECIPE, request=Request(mechanism=NAME, queries=20)))
+    assert outcome.statement.teachers == 247
+    assert np.load(tmp_path / "run" / "private" / "votes.npy").sum() == 247
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

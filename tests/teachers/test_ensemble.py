@@ -412,8 +412,9 @@ def test_estimators_by_name() -> None:
         ("nonsense", "one of logistic, ridge"),
         ("sklearn.svm.Nothing", "cannot be imported"),
         ("no_such_package.Thing", "cannot be imported"),
-        ("math.pi", "must be a class"),
-        ("collections.OrderedDict", "must have fit, predict, get_params"),
+        ("math.pi", "must be a class as"),
+        ("collections.OrderedDict", "must be a class as scikit-learn's classifiers"),
+        ("os.system", "must be a class as scikit-learn's classifiers"),
         ("", "short name or an import path"),
         (None, "short name or an import path"),
     ]:

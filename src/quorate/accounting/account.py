@@ -15,8 +15,8 @@ from quorate.accounting.forecast import Forecast, forecast
 from quorate.accounting.gate import Gate
 from quorate.accounting.published import published_curve
 from quorate.accounting.sanitized import Sanitizer
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import fraction
+from quorate.accounting.worst_case import worst_case_of
+from quorate.checks import InvalidInput, fraction
 from quorate.mechanisms.base import Mechanism, TiedMechanism
 from quorate.votes import PublicVotes, Votes
 
@@ -77,15 +77,7 @@ def account(
     delta = fraction("delta", delta)
     mechanism.require_votes(votes)
     a = require_orders(orders)
-    bound = worst_case(
-        mechanism,
-        queries=votes.queries,
-        delta=delta,
-        max_answers=max_answers,
-        teachers=votes.teachers,
-        classes=votes.classes,
-        abstentions=votes.abstentions,
-    )
+    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
     if isinstance(mechanism, TiedMechanism):
         return Account(worst_case=bound, local=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng)
@@ -113,6 +105,10 @@ def _through_a_gate(
 ) -> tuple[Gate | None, Sanitized | None]:
     if public_votes is None or answer_law(mechanism, teachers=votes.teachers, classes=votes.classes) is None:
         return None, None
+    if not votes.classes_are_public:
+        raise InvalidInput(
+            f"classes must be given where a gate is planned: {votes.classes} were read off the private predictions."
+        )
     gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability)
     gate.require_shape(votes)
     if rng is None:

@@ -19,6 +19,8 @@ from quorate.mechanisms.noisy_argmax import NoisyArgmax
 _CODES = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "gumbel": GUMBEL}
 # Quotients of one move are kept as differences from 1; below e^-7 those would lose more than three digits.
 _MOST_LOG_RATIO = 7.0
+# The table grows with the noise; beyond this, differences of log probabilities are tight to 1e-7.
+_WIDEST_SCALE = 2.0**15
 _WORTH_THREADS = 64
 
 
@@ -41,6 +43,7 @@ def argmax_costs_of(
     spread = rows[:, 0] - rows[:, -1]
     if law.noise == "gaussian":
         safe = (spread / 2 + 12 * scale + 0.5) / scale**2 <= _MOST_LOG_RATIO
+        safe &= scale <= _WIDEST_SCALE
         if safe.any():
             units, table = gaussian_tables(scale, float(spread[safe].max()))
     else:

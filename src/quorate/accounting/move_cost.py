@@ -66,7 +66,8 @@ def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -
             a, b = log_p[r, i], log_q[r, i]
             if a == -math.inf and b == -math.inf:
                 continue
-            error = 0.0 if a == b else _LAW_ERROR * (max(1.0, -1e-3 * a) + max(1.0, -1e-3 * b))
+            # Also where both are equal: two laws that differ by less than a rounding are not one law.
+            error = _LAW_ERROR * (max(1.0, -1e-3 * a) + max(1.0, -1e-3 * b))
             kept[n], p[n], x[n] = a, math.exp(a), b - a + math.copysign(error, b - a)
             # Also refuses NaN.
             if not abs(x[n]) < math.inf:

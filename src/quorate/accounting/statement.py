@@ -35,7 +35,9 @@ COUNTS_LEAVE = (
 
 NOT_COVERED = (
     "the public data: whoever is in the public file has no protection from this guarantee",
-    "what is treated as public knowledge: column names, class names, the number of teachers and all parameters here",
+    "what is treated as public knowledge: names and types of columns, class names, the number of teachers and all "
+    "parameters here",
+    "that a run was refused or stopped, and with what message: only what a finished run wrote into release/ is covered",
     "how long the run took and what it used of memory, disk and network (timing and other side channels)",
     "the operator, who sees the private data, the teachers and the votes: everything in private/ must stay there",
     "other releases from the same private data: their epsilons and deltas add to this one",
@@ -189,16 +191,18 @@ class Statement:
         }
 
 
-def round_up(epsilon: float, *, digits: int = 4) -> float:
-    """`epsilon` on a public decimal grid, never below itself.
+_GRID = 10_000
+
+
+def round_up(epsilon: float) -> float:
+    """`epsilon` on a public grid of four decimals, never below itself.
 
     >>> round_up(1.23456)
     1.2346
     """
-    scale = 10**digits
-    steps = math.ceil(epsilon * scale)
+    steps = math.ceil(epsilon * _GRID)
     # The product may have been rounded down.
-    return steps / scale if steps / scale >= epsilon else (steps + 1) / scale
+    return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID
 
 
 def _plain(value: Any) -> Any:

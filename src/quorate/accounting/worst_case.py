@@ -73,6 +73,22 @@ def worst_case(
     return best
 
 
+def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None) -> WorstCase:
+    """`worst_case` for as many queries, teachers and classes as these votes have; of the votes only their shape counts.
+
+    A number of classes that was read off private predictions is not used: another teacher may name one more.
+    """
+    return worst_case(
+        mechanism,
+        queries=votes.queries,
+        delta=delta,
+        max_answers=max_answers,
+        teachers=votes.teachers,
+        classes=votes.classes if votes.classes_are_public else None,
+        abstentions=votes.abstentions,
+    )
+
+
 def _bounds(
     mechanism: Mechanism,
     *,

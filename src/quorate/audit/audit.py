@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from quorate.accounting.worst_case import worst_case
+from quorate.accounting.worst_case import worst_case_of
 from quorate.audit.certify import certified_epsilon
 from quorate.audit.neighbours import Pair, candidate_neighbours, require_neighbours, worst_neighbours
 from quorate.audit.result import AuditResult
@@ -249,6 +249,4 @@ def _claim(mechanism: Mechanism | None, votes: Votes, delta: float) -> float:
         raise InvalidInput("claimed must be given for a function that is no mechanism of quorate, got None.")
     if isinstance(mechanism, Immutable):
         return mechanism.claimed_epsilon(queries=votes.queries, delta=delta)
-    return worst_case(
-        mechanism, queries=votes.queries, delta=delta, teachers=votes.teachers, classes=votes.classes
-    ).epsilon
+    return worst_case_of(votes, mechanism, delta=delta).epsilon

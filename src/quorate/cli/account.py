@@ -117,6 +117,8 @@ def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispe
         return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
     if plurality is None:
         return None
+    if not votes.classes_are_public:
+        raise InvalidInput("--classes must be given with --plurality: predictions do not say how many there are.")
     if votes.abstentions:
         raise InvalidInput("--plurality must be left out where teachers abstain: simulated teachers always vote.")
     return simulate_votes(
@@ -165,8 +167,11 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
 
 def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     """The same as a small table."""
+    classes = f"{votes.classes:,} classes"
+    if not votes.classes_are_public:
+        classes += " seen (the worst case is for any number: --classes may lower it)"
     table = Table(
-        title=f"{mechanism.name}: {votes.queries:,} queries, {votes.teachers:,} teachers, {votes.classes:,} classes",
+        title=f"{mechanism.name}: {votes.queries:,} queries, {votes.teachers:,} teachers, {classes}",
         title_justify="left",
     )
     table.add_column("epsilon of", style="bold")
@@ -175,8 +180,8 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     worst = cost.worst_case
     basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
     kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
-    table.add_row(kind, _shown(worst.epsilon), f"{worst.delta:g}", "", basis)
-    delta = f"{worst.delta:g}"
+    table.add_row(kind, _shown(worst.epsilon), repr(worst.delta), "", basis)
+    delta = repr(worst.delta)
     if isinstance(mechanism, Immutable):
         claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
         table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")

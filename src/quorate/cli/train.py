@@ -138,10 +138,29 @@ def read_config(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"--config must be a readable TOML file, got {path} ({error}).") from None
     options = content.get("asked", content)
+    if not isinstance(options, dict):
+        raise InvalidInput(f"{path} must have options under [asked], got {options!r}.")
     unknown = [key for key in options if key.replace("-", "_") not in KNOWN]
     if unknown:
         raise InvalidInput(f"{path} has the option {unknown[0]!r}, which quorate train does not know.")
-    return {key.replace("-", "_"): value for key, value in options.items()}
+    return {key.replace("-", "_"): _of_type(path, key.replace("-", "_"), value) for key, value in options.items()}
+
+
+def _of_type(path: Path, key: str, value: Any) -> Any:
+    """A TOML value as the command line would have it: a flag is true or false, never a word for it."""
+    if key == "classes" and isinstance(value, list):
+        value = ",".join(str(each) for each in value)
+    if key in ("target", "by") and isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    kind = bool if key in _FLAGS else (int, float) if key in _NUMBERS else str
+    if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        told = {bool: "true or false", str: "text"}.get(kind, "a number")
+        raise InvalidInput(f"{key.replace('_', '-')} in {path} must be {told}, got {value!r}.")
+    return value
+
+
+_FLAGS = ("smooth", "publish_accuracy")
+_NUMBERS = (*MECHANISM_PARAMETERS, "epsilon", "delta", "teachers", "queries", "max_answers", "seed", "agreement")
 
 
 KNOWN = {

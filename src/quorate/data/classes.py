@@ -89,7 +89,6 @@ def agree_on_classes(
             "name all classes with --classes."
         )
     if origin == "public" and all(label.endswith(".") for label in given):
-        # The private file's spelling is the plain one where only the full stop differs.
-        plain = tuple(label.removesuffix(".") for label in given)
-        given = plain if set(held) <= set(plain) else given
+        # Decided by the public labels alone: the spelling of private ones must not show in the release.
+        given = tuple(label.removesuffix(".") for label in given)
     return given, origin

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
@@ -65,18 +65,30 @@ def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[
     >>> bool((first[[0, 2]] == later).all())
     True
     """
+    found = _by_row(identities, lambda identity: teacher_sql(identity, n_teachers, key=key))
+    return np.asarray(found, dtype=np.int64)
+
+
+def number_of_each(identities: Any) -> NDArray[np.int64]:
+    """Which rows are of one identity, as `assign_teachers` tells them apart: numbers from 0, shape (rows,).
+
+    >>> number_of_each(["17", 17.0, "0017", "a", None, ""]).tolist()
+    [0, 0, 0, 1, 2, 2]
+    """
+    return pd.factorize(_by_row(identities, lambda identity: identity))[0].astype(np.int64)
+
+
+def _by_row(identities: Any, sql: Callable[[str], str]) -> NDArray[Any]:
     table = _as_arrow(identities)
     if table.num_columns == 0:
         raise InvalidInput("identities must have at least one column, got none.")
     connection = duckdb.connect()
     try:
         connection.register("records", table)
-        columns = describe_columns(connection, "records")
-        teacher = teacher_sql(identity_sql(columns), n_teachers, key=key)
-        found = connection.execute(f"SELECT {teacher} AS teacher FROM records").fetchnumpy()["teacher"]
+        asked = sql(identity_sql(describe_columns(connection, "records")))
+        return connection.execute(f"SELECT {asked} AS found FROM records").fetchnumpy()["found"]
     finally:
         connection.close()
-    return np.asarray(found, dtype=np.int64)
 
 
 def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]:

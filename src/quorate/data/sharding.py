@@ -78,7 +78,8 @@ def read_shard(files: Sequence[Path]) -> pd.DataFrame:
     except (OSError, pa.ArrowException) as error:
         raise _damaged(files[0].parent.parent) from error
     rows = rows.sort_by([(name, "ascending") for name in rows.column_names])
-    return rows.to_pandas(date_as_object=False, use_threads=False)
+    # Integers stay integers beside a missing one: as floats, all beyond 2**53 would be rounded because of that one.
+    return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
 
 
 def partition_table(

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,26 @@ _PARQUET = b"PAR1"
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP.*)")
 _COUNTED_AT_ONCE = 2**24
+# The signs of missing values are an IN of every column: as joins, hundreds of columns would take minutes to plan.
+# And a Parquet file's statistics leave NaN out: DuckDB takes them to say that isnan is false in every row.
+_DISABLED = ("in_clause", "statistics_propagation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a CSV is written: its signs, "" for none, and how many lines stand before the table."""
+
+    delim: str
+    quote: str
+    escape: str
+    comment: str
+    skip: int
+
+    @property
+    def signs(self) -> str:
+        """The signs as options of DuckDB's readers."""
+        signs = {"delim": self.delim, "quote": self.quote, "escape": self.escape, "comment": self.comment}
+        return ", ".join(f"{key} = {literal(value)}" for key, value in signs.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +51,7 @@ class Table:
     """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
 
     columns: names in order. types: DuckDB's types (all VARCHAR for CSV). header: whether the file itself names its
-    columns. named: False where nobody does (they are then column0, column1, ...).
+    columns. named: False where nobody does (they are then column0, column1, ...). dialect: of a CSV, else None.
     """
 
     path: Path
@@ -41,6 +61,7 @@ class Table:
     header: bool
     named: bool
     relation: str
+    dialect: Dialect | None = None
 
     def __repr__(self) -> str:
         return f"Table({str(self.path)!r}, {self.kind}, {len(self.columns)} columns)"
@@ -143,7 +164,7 @@ def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection
 
     It spills nothing: what it holds is private, and by itself it would write it into the current folder.
     """
-    connection = duckdb.connect(config={"temp_directory": ""})
+    connection = duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
     try:
         yield connection
     except duckdb.Error as error:
@@ -153,7 +174,11 @@ def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection
 
 
 def open_table(
-    path: str | os.PathLike[str], *, names: Sequence[str] | str | None = None, header: bool | None = None
+    path: str | os.PathLike[str],
+    *,
+    names: Sequence[str] | str | None = None,
+    header: bool | None = None,
+    like: Table | None = None,
 ) -> Table:
     """Look at a CSV or Parquet file (also compressed, or a folder of Parquet files) and say how it is read.
 
@@ -161,6 +186,8 @@ def open_table(
         `name: description` as in the UCI archive, whose last column, the class, it does not name), or a name known
         here ("adult"). Default: the header; without one, a `.names` file beside the table, then column0, column1, ...
     header: whether the first row of a CSV holds names; default: found out from the rows.
+    like: a public table whose signs (delimiter, quotes) a CSV must share: found out from private rows, they would let
+        one odd row decide how all others are read.
     Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
     or do not fit.
     """
@@ -181,7 +208,7 @@ def open_table(
         raise InvalidInput(f"{place} is empty.")
     if start == _PARQUET:
         return _open_parquet(place, [place.as_posix()])
-    return _open_csv(place, names=names, header=header)
+    return _open_csv(place, names=names, header=header, known=None if like is None else like.dialect)
 
 
 def _open_parquet(place: Path, parts: list[str]) -> Table:
@@ -191,24 +218,32 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
     return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
 
 
-def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None) -> Table:
+def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
     packed = place.suffix in (".gz", ".zst") or None
     compression = {".gz": "gzip", ".zst": "zstd"}.get(place.suffix, "none")
-    known = f", header = {str(header).lower()}" if header is not None else ""
+    told_header = f", header = {str(header).lower()}" if header is not None else ""
+    told_signs = "" if known is None else f", {known.signs}"
     source = f"{literal(place.as_posix())}, compression = '{compression}'"
     with asking(place, note="Is it gzip?" if packed else "") as connection:
         # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
-        answer = connection.execute(f"FROM sniff_csv({source}{known})")
+        answer = connection.execute(f"FROM sniff_csv({source}{told_header}{told_signs})")
         found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
     has_header = bool(found["HasHeader"]) if header is None else header
-    options = {
-        "delim": found["Delimiter"],
+    dialect = Dialect(
         # Quotes may first occur below the rows that were looked at.
-        "quote": '"' if found["Quote"] == "(empty)" else found["Quote"],
-        "escape": '"' if found["Escape"] == "(empty)" else found["Escape"],
-        "comment": "" if found["Comment"] == "(empty)" else found["Comment"],
-    }
-    settings = ", ".join(f"{key} = {literal(value)}" for key, value in options.items())
+        delim=found["Delimiter"],
+        quote='"' if found["Quote"] == "(empty)" else found["Quote"],
+        escape='"' if found["Escape"] == "(empty)" else found["Escape"],
+        comment="" if found["Comment"] == "(empty)" else found["Comment"],
+        skip=int(found["SkipRows"]),
+    )
+    if known is not None:
+        dialect = replace(known, skip=dialect.skip)
+        if dialect.skip > max(1, known.skip):
+            raise InvalidInput(
+                f"{place} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
+                f"{known.quote!r}); its first {dialect.skip} lines do not share the form of the others."
+            )
     own = [str(column["name"]).strip() for column in found["Columns"]]
     told = None if names is None else resolve_names(names, place=place, columns=len(own))
     if told and has_header and header is None:
@@ -221,11 +256,12 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     if len(given) != len(own):
         raise InvalidInput(f"{place} has {len(own)} columns, but {len(given)} names were given.")
     cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
-    base = f"{source}, {settings}, skip = {found['SkipRows']}, header = {str(has_header).lower()}, auto_detect = false"
+    base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
     relation = f"read_csv({base}, columns = {{{cells}}})"
     named = has_header or given[0] != "column0"
     typed = [(name, "VARCHAR") for name in given]
-    return _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
+    table = _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
+    return replace(table, dialect=dialect)
 
 
 def _checked(
@@ -251,6 +287,9 @@ def _cleaned(name: str, kind: str) -> str:
     cell = quoted(name)
     if kind.startswith("DECIMAL"):
         return f"{cell}::DOUBLE AS {cell}"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        # No number of days stands for the infinities.
+        return f"CASE WHEN isfinite({cell}) THEN {cell} ELSE NULL END AS {cell}"
     if _KEPT_TYPES.fullmatch(kind):
         return cell
     text = f"nullif(trim({cell}::VARCHAR), '')"
@@ -273,13 +312,18 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def same_content(first: Table, second: Table) -> bool:
-    """Whether two tables are one file, or files of identical bytes."""
+def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
+    """Whether two tables are one file, or hold the same rows of `columns`, in whatever order and format."""
     if os.path.samefile(first.path, second.path):
         return True
-    if first.path.is_dir() or second.path.is_dir() or first.path.stat().st_size != second.path.stat().st_size:
-        return False
-    return digest_of_file(first.path) == digest_of_file(second.path)
+    return first.rows() == second.rows() and _rows_at_once(first, columns) == _rows_at_once(second, columns)
+
+
+def _rows_at_once(table: Table, columns: Sequence[str]) -> Any:
+    """The sum of all rows' digests, which their order does not change."""
+    cells = f"({table.select(columns)})"
+    identity = ", ".join(cell_sql(str(name), str(kind)) for name, kind, *_ in table.fetch(f"DESCRIBE {cells}"))
+    return table.fetch(f"SELECT sum(hash({identity})::HUGEINT) FROM {cells}")[0][0]
 
 
 def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:

@@ -95,23 +95,23 @@ def open_task(
     Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
     missing or constant target, a class the public table does not know, the private table given as public.
     """
-    hidden = open_table(private, names=names, header=header)
+    hidden = open_table(private, names=names, header=header, like=open_table(public, header=header))
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
     shown = _open_like(public, hidden, target_name, header)
-    if same_content(hidden, shown):
-        raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
     if not features:
         raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
     _needs(shown, features, hidden, "public")
+    if same_content(hidden, shown, features):
+        raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None
     if test is not None:
         tested = _open_like(test, hidden, target_name, header)
         _needs(tested, (*features, target_name), hidden, "test")
-        if same_content(hidden, tested):
+        if same_content(hidden, tested, features):
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
     if by_name is not None:
         _no_gaps(hidden, by_name)
@@ -155,7 +155,11 @@ def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> N
 
 
 def _no_gaps(table: Table, by: str) -> None:
-    missing = table.fetch(f"SELECT count(*) FROM ({table.select([by])}) AS rows WHERE {quoted(by)} IS NULL")[0][0]
+    gap = f"{quoted(by)} IS NULL"
+    if dict(table.typed_columns)[by] in ("FLOAT", "DOUBLE"):
+        gap += f" OR isnan({quoted(by)})"
+    # Not WHERE: a Parquet file's statistics leave NaN out, and row groups would be skipped by them.
+    missing = table.fetch(f"SELECT count(*) FILTER ({gap}) FROM ({table.select([by])}) AS rows")[0][0]
     if missing:
         raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
 

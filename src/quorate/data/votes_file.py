@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
+from quorate.data.classes import MOST_CLASSES
 from quorate.data.sources import open_table
 from quorate.mechanisms.rationed_gnmax import RationedVotes
 from quorate.votes import Votes
@@ -53,6 +54,8 @@ def load_votes(
     name, array = _read(file)
     if array.ndim != 2 or array.shape[0] == 0:
         raise InvalidInput(f"{file} must hold a table of one row per query, got the shape {array.shape}.")
+    if array.dtype.kind not in "iufOSUT":
+        raise InvalidInput(f"{file} must hold whole numbers or names, got values of type {array.dtype}.")
     if kind == "auto" and name in ("counts", "predictions"):
         kind = "counts" if name == "counts" else "predictions"
     if array.dtype.kind not in "iuf":
@@ -131,8 +134,9 @@ def _from_names(
         raise InvalidInput(f"{file} names {len(names)} classes, but classes is {classes}.")
     numbers = np.full(array.shape, -1, np.int64)
     numbers[~missing] = indices
-    count = max(len(names), 2) if classes is None else classes
-    return _counted(numbers, classes=count, abstentions=abstentions, ration=ration)
+    if len(names) > MOST_CLASSES:
+        raise InvalidInput(f"{file} names {len(names)} classes; at most {MOST_CLASSES} are allowed.")
+    return _counted(numbers, classes=classes, abstentions=abstentions, ration=ration)
 
 
 def _counted(predictions: NDArray[Any], *, classes: int | None, abstentions: bool, ration: int | None) -> Votes:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from quorate.checks import finite, positive
+from quorate.checks import finite, scale
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.mechanisms.noisy_argmax import Check, NoisyArgmax
@@ -37,8 +37,8 @@ class ConfidentGNMax(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite("threshold", self.threshold))
-        object.__setattr__(self, "sigma1", positive("sigma1", self.sigma1))
-        object.__setattr__(self, "sigma2", positive("sigma2", self.sigma2))
+        object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
+        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         check = votes.top + require_rng(rng).normal(scale=self.sigma1, size=votes.queries)

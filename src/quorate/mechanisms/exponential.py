@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_softmax
 
-from quorate.checks import positive
+from quorate.checks import scale
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
@@ -40,7 +40,7 @@ class ExponentialMechanism(Mechanism):
     epsilon_per_query: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon_per_query", positive("epsilon_per_query", self.epsilon_per_query))
+        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).gumbel(scale=2 / self.epsilon_per_query, size=votes.counts.shape)

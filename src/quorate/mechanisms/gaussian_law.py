@@ -15,6 +15,7 @@ from quorate.mechanisms.compiled import compiled
 from quorate.mechanisms.normal import inverse_mills, log_ndtr
 
 _REACH = 9.0
+_WIDEST = 1e8
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 # The line Im z = 2 of the error bound, the integral of e^{t^2/2} up to it, and the error allowed: e^-34 < 2e-15.
 _LINE = 2.0
@@ -40,13 +41,20 @@ def gaussian_argmax_log_probabilities(scores: ArrayLike, sigma: float) -> FloatA
       9 from its mode is at most 2 sqrt(m) Phi(-9) < 8e-18 for 1,000 classes.
     With rounding, 1e-12 relative is not exceeded where the log probability is above -1,000, and the log itself has
     that relative error below.
-    Errors: `InvalidInput` for scores that are not finite or a sigma that is not a finite number above 0.
+    Errors: `InvalidInput` for scores that are not finite, a sigma that is not a finite number above 0, or scores of
+    a query that lie more than 1e8 sigma apart, where a step of the rule is near the spacing of floats.
     Source: MATH.md A.
 
     >>> np.exp(gaussian_argmax_log_probabilities([[1.0, 1.0]], 40.0)).round(12)
     array([[0.5, 0.5]])
     """
-    return by_sorted_rows(require_finite(scores) / positive("sigma", sigma), _law)
+    x = require_finite(scores) / positive("sigma", sigma)
+    if x.size and (widest := float((x.max(axis=1) - x.min(axis=1)).max())) > _WIDEST:
+        raise InvalidInput(
+            f"sigma must be at least a hundred-millionth of the distance between the scores of a query, got {sigma!r} "
+            f"beside a distance of {widest * sigma:.6g}."
+        )
+    return by_sorted_rows(x, _law)
 
 
 def require_finite(scores: ArrayLike) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.checks import positive
+from quorate.checks import scale
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
@@ -36,7 +36,7 @@ class GNMax(Mechanism):
     sigma2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma2", positive("sigma2", self.sigma2))
+        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.checks import InvalidInput, fraction, scale, whole
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.mechanisms.laplace_law import laplace_argmax_log_probabilities
@@ -51,15 +51,15 @@ class Immutable(Mechanism):
     sigma2: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "constant", positive("constant", self.constant))
+        object.__setattr__(self, "constant", scale("constant", self.constant, at_most=1e100))
         if (self.gamma is None) == (self.sigma2 is None):
             raise InvalidInput(
                 f"gamma or sigma2 must be given, one of the two, got gamma={self.gamma!r} and sigma2={self.sigma2!r}."
             )
         if self.gamma is not None:
-            object.__setattr__(self, "gamma", positive("gamma", self.gamma))
+            object.__setattr__(self, "gamma", scale("gamma", self.gamma))
         if self.sigma2 is not None:
-            object.__setattr__(self, "sigma2", positive("sigma2", self.sigma2))
+            object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
 
     @property
     def noise_scale(self) -> float:

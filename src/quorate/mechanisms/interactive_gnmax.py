@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from quorate.checks import InvalidInput, finite, fraction, positive
+from quorate.checks import InvalidInput, finite, fraction, scale
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.mechanisms.noisy_argmax import Check, NoisyArgmax
@@ -44,8 +44,8 @@ class InteractiveGNMax(Mechanism):
 
     def __init__(self, *, threshold: float, sigma1: float, sigma2: float, scores: ArrayLike) -> None:
         object.__setattr__(self, "threshold", finite("threshold", threshold))
-        object.__setattr__(self, "sigma1", positive("sigma1", sigma1))
-        object.__setattr__(self, "sigma2", positive("sigma2", sigma2))
+        object.__setattr__(self, "sigma1", scale("sigma1", sigma1))
+        object.__setattr__(self, "sigma2", scale("sigma2", sigma2))
         object.__setattr__(self, "scores", require_scores(scores))
 
     def check_scores(self, votes: Votes) -> FloatArray:

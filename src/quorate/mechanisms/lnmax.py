@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.checks import positive
+from quorate.checks import scale
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.laplace_law import laplace_argmax_log_probabilities
 from quorate.mechanisms.noisy_argmax import NoisyArgmax
@@ -35,7 +35,7 @@ class LNMax(Mechanism):
     gamma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", positive("gamma", self.gamma))
+        object.__setattr__(self, "gamma", scale("gamma", self.gamma))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).laplace(scale=1 / self.gamma, size=votes.counts.shape)

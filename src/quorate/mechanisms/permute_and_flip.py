@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.checks import positive
+from quorate.checks import scale
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.mechanisms.exponential_law import exponential_argmax_log_probabilities
 from quorate.mechanisms.pure_dp import rdp_of_pure_dp
@@ -37,7 +37,7 @@ class PermuteAndFlip(Mechanism):
     epsilon_per_query: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon_per_query", positive("epsilon_per_query", self.epsilon_per_query))
+        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).exponential(scale=2 / self.epsilon_per_query, size=votes.counts.shape)

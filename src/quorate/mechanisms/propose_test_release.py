@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from quorate.checks import InvalidInput, fraction, positive, whole
+from quorate.checks import InvalidInput, fraction, positive, scale, whole
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, RunCost
 from quorate.mechanisms.instability import distance_to_instability
 from quorate.mechanisms.laplace_check import laplace_log_above
@@ -47,16 +47,16 @@ class ProposeTestRelease(Mechanism):
     sigma1: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", positive("threshold", self.threshold))
+        object.__setattr__(self, "threshold", scale("threshold", self.threshold))
         if (self.epsilon_per_query is None) == (self.sigma1 is None):
             raise InvalidInput(
                 "epsilon_per_query or sigma1 must be given, one of the two, "
                 f"got epsilon_per_query={self.epsilon_per_query!r} and sigma1={self.sigma1!r}."
             )
         if self.epsilon_per_query is not None:
-            object.__setattr__(self, "epsilon_per_query", positive("epsilon_per_query", self.epsilon_per_query))
+            object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
         if self.sigma1 is not None:
-            object.__setattr__(self, "sigma1", positive("sigma1", self.sigma1))
+            object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
 
     @classmethod
     def for_delta(cls, *, epsilon_per_query: float, delta_per_query: float) -> Self:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from quorate.checks import InvalidInput, positive, whole
+from quorate.checks import InvalidInput, scale, whole
 from quorate.mechanisms.base import FloatArray, RunCost, TiedMechanism
 from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
 from quorate.noise import require_rng
@@ -57,7 +57,9 @@ class RationedVotes(Votes):
         if spoken.max(initial=0) > ration:
             loud = int(spoken.argmax())
             raise InvalidInput(f"ration must hold for every teacher: {loud} spoke {spoken[loud]} times, not {ration}.")
-        return cls(plain.counts, teachers=plain.teachers, ration=ration)
+        votes = cls(plain.counts, teachers=plain.teachers, ration=ration)
+        votes.classes_are_public = plain.classes_are_public
+        return votes
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
         """The chosen queries, none of them twice: repeated, a teacher would speak more often than its ration."""
@@ -106,7 +108,7 @@ class RationedGNMax(TiedMechanism):
     ration: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma2", positive("sigma2", self.sigma2))
+        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
         object.__setattr__(self, "ration", whole("ration", self.ration, at_least=1))
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
@@ -115,8 +117,9 @@ class RationedGNMax(TiedMechanism):
         A student may weigh them. Draw them once: a second draw is a second release.
         """
         self.require_votes(votes)
-        noisy = votes.counts + require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
-        return np.rint(noisy * STEPS) / STEPS
+        noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
+        # The noise alone is rounded: with the counts in it, the cells of the grid would shift with them by an ulp.
+        return votes.counts + np.rint(noise * STEPS) / STEPS
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return self.noisy_counts(votes, rng).argmax(axis=1)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_softmax
 
-from quorate.checks import finite, positive
+from quorate.checks import finite, scale
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from quorate.mechanisms.bounded_range import rdp_of_bounded_range
 from quorate.mechanisms.laplace_check import laplace_log_above
@@ -47,8 +47,8 @@ class ScreenedExponential(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "threshold", finite("threshold", self.threshold))
-        object.__setattr__(self, "sigma1", positive("sigma1", self.sigma1))
-        object.__setattr__(self, "epsilon_per_query", positive("epsilon_per_query", self.epsilon_per_query))
+        object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
+        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         check = votes.top + require_rng(rng).laplace(scale=self.sigma1, size=votes.queries)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from quorate.checks import positive, whole
+from quorate.checks import scale, whole
 from quorate.mechanisms.base import NO_ANSWER, FloatArray, RunCost, TiedMechanism
 from quorate.mechanisms.instability import distance_to_instability
 from quorate.mechanisms.laplace_check import laplace_log_above
@@ -48,10 +48,10 @@ class SparseVector(TiedMechanism):
     epsilon2: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", positive("threshold", self.threshold))
+        object.__setattr__(self, "threshold", scale("threshold", self.threshold))
         object.__setattr__(self, "refusals", whole("refusals", self.refusals, at_least=1))
-        object.__setattr__(self, "epsilon1", positive("epsilon1", self.epsilon1))
-        object.__setattr__(self, "epsilon2", positive("epsilon2", self.epsilon2))
+        object.__setattr__(self, "epsilon1", scale("epsilon1", self.epsilon1))
+        object.__setattr__(self, "epsilon2", scale("epsilon2", self.epsilon2))
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         rng = require_rng(rng)

@@ -231,8 +231,8 @@ class _Network:
         try:
             with torch.no_grad():
                 parts = [
-                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 512])).to(place))
-                    for at in range(0, len(rows), 512)
+                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(place))
+                    for at in range(0, len(rows), 256)
                 ]
         finally:
             self.module.train(was_training)

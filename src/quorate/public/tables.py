@@ -14,15 +14,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 
 from quorate.checks import InvalidInput
+from quorate.data.columns import days, word
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
     """A table's columns as numbers that distances and linear heads can use.
 
     Text, category and true/false columns become one-hot columns (rare values, below `rare` of the public rows, share
-    one; values never seen in public count as missing). Numbers are standardized, and given a second time as their
-    public rank in [-1, 1], so that a heavy tail (capital gains) neither dominates nor is lost. Missing numbers take
-    the public median.
+    one; values never seen in public count as missing). Moments and durations are numbers of days. Numbers are
+    standardized, and given a second time as their public rank in [-1, 1], so that a heavy tail (capital gains) neither
+    dominates nor is lost. Missing numbers take the public median.
 
     rare: share of the public rows below which a category is merged with others. Output: float32 (rows, features).
 
@@ -67,10 +68,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return made
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
+        # Cell by cell: pandas would write, and read, one column of moments or numbers by all that it holds.
         typed = {
-            name: pd.to_numeric(table[name], errors="coerce").astype(float)
+            name: _number(table[name])
             if name in self.numbers_
-            else table[name].astype("string").fillna("").astype(object)
+            else table[name].astype(object).map(word, na_action="ignore").astype(object).fillna("")
             for name in self.columns_
         }
         return pd.DataFrame(typed, index=table.index)
@@ -87,4 +89,17 @@ def _frame(X: Any) -> pd.DataFrame:
 
 
 def _is_number(column: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return number or _is_moment(column) or pd.api.types.is_timedelta64_dtype(column)
+
+
+def _is_moment(column: Any) -> bool:
+    return pd.api.types.is_datetime64_any_dtype(column)
+
+
+def _number(column: pd.Series) -> pd.Series:
+    if _is_moment(column):
+        return days(column)
+    if pd.api.types.is_timedelta64_dtype(column):
+        return column / pd.Timedelta(days=1)
+    return pd.to_numeric(column, errors="coerce").astype(float)

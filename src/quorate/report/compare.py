@@ -17,7 +17,7 @@ from quorate.accounting.curve import Curve
 from quorate.accounting.epsilons import LOCAL_NOTICE
 from quorate.accounting.exact import local_costs
 from quorate.accounting.gate import Gate
-from quorate.accounting.worst_case import worst_case
+from quorate.accounting.worst_case import worst_case_of
 from quorate.checks import InvalidInput, fraction, positive
 from quorate.mechanisms import Immutable, Mechanism, ProposeTestRelease, SparseVector, TiedMechanism
 from quorate.run.defaults import default_mechanism
@@ -315,9 +315,7 @@ def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: 
 
 
 def _worst_case(mechanism: Mechanism, votes: Votes, delta: float) -> float:
-    return worst_case(
-        mechanism, queries=votes.queries, delta=delta, teachers=votes.teachers, classes=votes.classes
-    ).epsilon
+    return worst_case_of(votes, mechanism, delta=delta).epsilon
 
 
 def _local(mechanism: Mechanism, votes: Votes, delta: float) -> float | None:

@@ -18,7 +18,7 @@ th, td { border-bottom: 1px solid #dcdfe4; padding: .4rem .75rem .4rem 0; }
 th, td { text-align: left; vertical-align: top; }
 td:first-child { width: 32%; color: #515863; }
 thead th:empty { display: none; }
-pre { padding: .75rem 1rem; overflow-x: auto; font-size: .875rem; }
+pre { padding: .75rem 1rem; white-space: pre-wrap; font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 img { width: 100%; height: auto; }
 """

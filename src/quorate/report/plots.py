@@ -156,7 +156,7 @@ def _budget(axes: Axes, outcome: Outcome) -> None:
     claim = (
         "no guarantee"
         if guarantee is None
-        else (f"epsilon {round_up(guarantee.epsilon, digits=3):.10g}, delta {guarantee.delta:g} ({guarantee.kind})")
+        else (f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r} ({guarantee.kind})")
     )
     axes.set_title(f"Where the privacy budget went: {claim}", loc="left", fontweight="bold")
     axes.set_xlim(0, 1)

@@ -38,9 +38,9 @@ def claim(content: dict[str, Any]) -> str:
     guarantee = content["guarantee"]
     if guarantee is None:
         return content["not_private"]
-    unit = "record" if content["unit_of_privacy"] == "record" else f"user (column {content['unit_column']!r})"
+    unit = "record" if content["unit_of_privacy"] == "record" else _user(content["unit_column"])
     return (
-        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']:g})-differentially "
+        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
         f"private for every {unit} of the private data ({guarantee['kind']})."
     )
 
@@ -53,7 +53,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     else:
         basis = f" (by: {guarantee['basis']})" if "basis" in guarantee else ""
         parameters = (
-            f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']:g}, {guarantee['kind']}{basis}. "
+            f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
             f"{_KINDS[guarantee['kind']]}"
         )
     asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
@@ -75,6 +75,10 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
             "private/ or the machine while it ran.",
         ),
     ]
+
+
+def _user(column: str | None) -> str:
+    return "user" if column is None else f"user (column {column!r})"
 
 
 _KINDS = {

@@ -26,7 +26,9 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
     table.add_row("Unit of privacy", statement.unit)
     if outcome.accuracy is not None:
         table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
-    table.add_row("May leave", str(release))
+    if statement.rounds and outcome.plan.gate is not None and outcome.answers.passed is False:
+        table.add_row("Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked")
+    table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
     table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, local cost)")
     return table
 
@@ -36,7 +38,7 @@ def _privacy(outcome: Outcome) -> tuple[str, str]:
     if guarantee is None:
         return "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
     name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
-    return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon, digits=3):.10g}, delta {guarantee.delta:g}"
+    return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
 
 
 def _mechanism(mechanism: object) -> str:

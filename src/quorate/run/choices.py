@@ -95,7 +95,10 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
-            return SelfTrainingStudent(_named(name or "logistic"), random_state=seed)
+            base = _named(name or "logistic")
+            if not hasattr(base, "predict_proba"):
+                raise InvalidInput(f"A self-training student needs a classifier with predict_proba, got {choice!r}.")
+            return SelfTrainingStudent(base, random_state=seed)
         if kind == _GRAPH:
             return GraphStudent(random_state=seed)
         if kind == NOISY_COUNTS:
@@ -108,6 +111,14 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
         return SklearnStudent(made, random_state=seed)
     check_estimator_like(choice, name="The student")
     return choice if _is_student(choice) else SklearnStudent(choice, random_state=seed)
+
+
+def require_choices(*, teacher: Any, student: Any) -> None:
+    """Refuse a teacher or a student that cannot be made, before anything is trained or written."""
+    if not is_auto(teacher):
+        make_teacher(teacher)
+    if not is_auto(student):
+        make_student(student)
 
 
 def _is_student(estimator: Any) -> bool:

@@ -25,6 +25,8 @@ TUNED_ALWAYS = {
     "student": "the public data and the released labels alone",
 }
 
+_SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
+
 
 def meet(
     plan: Plan,
@@ -79,7 +81,7 @@ def state(plan: Plan, answers: Answers, task: Task) -> Statement:
         classes=tuple(str(label) for label in task.classes),
         unit=task.private.unit,
         unit_column=task.private.unit_column,
-        adjacency=task.private.adjacency(counted=plan.voices),
+        adjacency=task.private.adjacency(counted=plan.voices) + (_SAME_SIZE if plan.sized and not plan.voices else ""),
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
         versions=versions(),
     )

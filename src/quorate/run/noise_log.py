@@ -75,26 +75,28 @@ class MemoryLog:
 
 
 class NoiseLog:
-    """Draws once per name and remembers on the disk, in `folder` (inside `private/`)."""
+    """Draws once per name and remembers on the disk, in `folder` (inside `private/`).
 
-    def __init__(self, folder: Path) -> None:
+    complete: a release rests on this log already, so whatever is asked for must be in it.
+    """
+
+    def __init__(self, folder: Path, *, complete: bool = False) -> None:
         self.folder = private_folder(folder)
+        self._complete = complete
         sweep(folder)
-
-    def has(self, name: str) -> bool:
-        """Whether answers of that name have been drawn."""
-        return self._path(name).exists()
 
     def draw(
         self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
         """The answers of that name: read where they were drawn before, else drawn, flushed to the disk, then returned.
 
-        Errors: `InvalidInput` where the log belongs to other votes, another mechanism or other parameters.
+        Errors: `InvalidInput` where the log belongs to other votes, another mechanism or other parameters, and where
+        it is complete and does not have them.
         """
         path = self._path(name)
         belongs = _belongs_to(votes, mechanism, max_answers)
         if not path.exists():
+            self._refuse_complete(path)
             answers = sample_capped(votes, mechanism, rng, max_answers=max_answers)
             header = {**belongs, "private": is_private(rng)}
             write_atomically(path, _pack(header, answers), mode=0o400)
@@ -111,9 +113,17 @@ class NoiseLog:
         """The public array of that name: read where it was made before, else made, flushed to the disk, returned."""
         path = self.folder / f"{name}.npy"
         if not path.exists():
+            self._refuse_complete(path)
             array = make()
             write_atomically(path, lambda file: np.save(file, array, allow_pickle=False), mode=0o400)
         return np.load(path, allow_pickle=False)
+
+    def _refuse_complete(self, path: Path) -> None:
+        if self._complete:
+            raise InvalidInput(
+                f"{path} is gone from the noise log, but a release rests on it: drawing again would cost privacy "
+                "twice; restore the log or start a new run in a new folder."
+            )
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.npz"

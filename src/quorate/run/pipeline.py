@@ -20,7 +20,7 @@ from quorate.data.files import private_folder, write_atomically
 from quorate.mechanisms.base import TiedMechanism
 from quorate.mechanisms.rationed_gnmax import RationedGNMax
 from quorate.noise import secure_rng
-from quorate.run.choices import auto_mechanism, default_student, is_auto, make_student, takes_rows
+from quorate.run.choices import auto_mechanism, default_student, is_auto, make_student, require_choices, takes_rows
 from quorate.run.defaults import AUTO
 from quorate.run.folder import RunFolder
 from quorate.run.meeting import meet, state, teach, versions
@@ -101,6 +101,7 @@ def run(
     Errors: `InvalidInput` for a folder of another run, other data, settings that cannot be kept.
     """
     whole("seed", recipe.seed)
+    require_choices(teacher=recipe.teacher, student=recipe.student)
     asked = _asked(recipe) if asked is None else asked
     with RunFolder(folder).opened() as home:
         home.refuse_other_run(asked, task.fingerprints)
@@ -111,12 +112,7 @@ def run(
         say(f"Hearing {plan.teachers} voices" if plan.voices else f"Training {plan.teachers} teachers")
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
-        noise = NoiseLog(home.private / "noise")
-        if home.release.exists() and not (noise.has("round-1") or noise.has("gate-1")):
-            raise InvalidInput(
-                f"{home.release} exists, but the noise log in {noise.folder} is gone: drawing again would cost privacy "
-                "twice; restore the log or start a new run in a new folder."
-            )
+        noise = NoiseLog(home.private / "noise", complete=home.release.exists())
         counts = plan.mechanism.releases_counts
         chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
         unfitted = make_student(chosen, seed=recipe.seed)
@@ -232,7 +228,10 @@ def _votes(
         )
         counts = votes.counts
         write_atomically(path, lambda file: np.save(file, counts, allow_pickle=False))
-    return votes_from(plan, np.load(path, allow_pickle=False))
+    try:
+        return votes_from(plan, np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as error:
+        raise InvalidInput(f"{path} is damaged: restore it, or start a new run in a new folder.") from error
 
 
 def _write_local_cost(path: Path, plan: Plan, answers: Answers, votes: Votes) -> None:

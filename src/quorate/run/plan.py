@@ -60,6 +60,9 @@ class Request:
     agreement: float = 0.85
 
 
+SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
@@ -89,6 +92,11 @@ class Plan:
     def voices(self) -> bool:
         """Whether every record (or user) is a teacher of its own, so that their number is public."""
         return isinstance(self.mechanism, RationedGNMax)
+
+    @property
+    def sized(self) -> bool:
+        """Whether defaults followed from the number of records (or users), so that its size class is public."""
+        return any(source.endswith(SIZE_IS_PUBLIC) for source in self.tuned.values())
 
     @property
     def claimable(self) -> bool:
@@ -293,7 +301,7 @@ def _shape(interactive: bool, *, teachers: int, classes: int) -> dict[str, int]:
 
 def _delta(request: Request, units: int, unit: str, tuned: dict[str, str]) -> float:
     if request.delta is None:
-        tuned["delta"] = f"a power of ten below 1 / number of {unit}s"
+        tuned["delta"] = f"a power of ten below 1 / number of {unit}s{SIZE_IS_PUBLIC}"
         return default_delta(units)
     tuned["delta"] = "given by the operator"
     return require_delta(request.delta, units, unit)
@@ -309,7 +317,7 @@ def _queries(request: Request, pool: int, tuned: dict[str, str]) -> int:
 
 def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) -> int:
     if request.teachers is None:
-        tuned["number of teachers"] = f"a coarse default from the number of {unit}s, which is thereby treated as public"
+        tuned["number of teachers"] = f"a coarse default from the number of {unit}s{SIZE_IS_PUBLIC}"
         return default_teachers(units)
     teachers = whole("teachers", request.teachers, at_least=1)
     if teachers > units:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from quorate.accounting.statement import Unit
 from quorate.checks import InvalidInput
-from quorate.data.partition import adjacency, assign_teachers, key_from_seed, random_partition
+from quorate.data.partition import adjacency, assign_teachers, key_from_seed, number_of_each, random_partition
 from quorate.data.task import TableTask
 from quorate.students.labelled import row_count
 from quorate.teachers.shards import ArrayShards, Shards, TableShards
@@ -68,7 +68,7 @@ class Rows:
     (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead of
     their content, for a table whose number of rows is public.
 
-    Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table.
+    Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users.
     """
 
     X: Any
@@ -86,6 +86,8 @@ class Rows:
             raise InvalidInput("A random split cannot protect users: split by the users' identity instead.")
         if self.users is not None and len(self.users) != rows:
             raise InvalidInput(f"users must have one entry per private row, {rows}, got {len(self.users)}.")
+        if self.users is not None and (missing := int(pd.isna(np.asarray(self.users, object)).sum())):
+            raise InvalidInput(f"users must say whose every private row is, got {missing} missing.")
 
     @property
     def unit(self) -> Unit:
@@ -95,7 +97,11 @@ class Rows:
     @cached_property
     def units(self) -> int:
         """Number of records, or of users."""
-        return row_count(self.X) if self.users is None else int(pd.Series(self.users).nunique(dropna=False))
+        return int(self._owners.max()) + 1
+
+    @cached_property
+    def _owners(self) -> IntArray:
+        return np.arange(row_count(self.X)) if self.users is None else number_of_each(self.users)
 
     @property
     def unit_column(self) -> None:
@@ -122,8 +128,7 @@ class Rows:
 
     def voices(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
         """See `PrivateData`; all rows at once."""
-        owners = np.arange(len(self.y)) if self.users is None else pd.factorize(self.users, use_na_sentinel=False)[0]
-        yield owners, transform(self.X), self.y
+        yield self._owners, transform(self.X), self.y
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput
+from quorate.data.columns import require_same_types
 from quorate.run.private_data import PrivateData, Rows
 from quorate.students.labelled import row_count
 from quorate.teachers.one_teacher import fingerprint_of
@@ -25,7 +26,7 @@ class Task:
     fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
     student.
 
-    Errors: `InvalidInput` for fewer than two classes, an empty pool.
+    Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
 
     private: PrivateData
@@ -40,6 +41,8 @@ class Task:
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:
             raise InvalidInput("The public data must have at least one row, got none.")
+        if isinstance(self.private, Rows):
+            require_same_types(self.private.X, self.X_public)
         if len(self.classes) < 2:
             raise InvalidInput(f"The target must have at least two different labels, got {list(self.classes)!r}.")
 

@@ -128,12 +128,14 @@ def _newton(X: Any, wanted: Any, held: Any, penalty: float) -> Any:
     for _ in range(_NEWTON_STEPS):
         p = expit(np.einsum("trf,tf->tr", X, w))
         gradient = np.einsum("trf,tr->tf", X, held * (p - wanted)) + ridge * w
-        if np.abs(gradient).max(initial=0) < 1e-6:
+        # Each teacher stops by its own gradient: nobody's rows decide how far another goes.
+        open_ = np.abs(gradient).max(axis=1, initial=0) >= 1e-6
+        if not open_.any():
             break
         curved = X * (held * p * (1 - p))[:, :, None]
         hessian = X.transpose(0, 2, 1) @ curved + np.eye(width) * ridge
         step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
-        size = np.ones((teachers, 1))
+        size = np.where(open_, 1.0, 0.0)[:, None]
         for _ in range(30):
             after = loss(w - size * step)
             worse = after > before + 1e-12

@@ -52,6 +52,10 @@ def make_estimator(name: str, **parameters: Any) -> Any:
         raise InvalidInput(f"The estimator must be a short name or an import path, got {name!r}.")
     path, defaults = SHORT_NAMES.get(name, (name, {}))
     factory = _import(name, path)
+    if not all(callable(getattr(factory, part, None)) for part in ("fit", "predict", "get_params")):
+        raise InvalidInput(
+            f"The estimator {name!r} must be a class as scikit-learn's classifiers are, got {factory!r}."
+        )
     values: Mapping[str, Any] = {**defaults, **parameters}
     try:
         estimator = factory(**values)
@@ -93,6 +97,4 @@ def _import(name: str, path: str) -> Any:
         factory = getattr(importlib.import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(f"The estimator {name!r} cannot be imported: {error}.") from error
-    if not inspect.isclass(factory) and not callable(factory):
-        raise InvalidInput(f"The estimator {name!r} must be a class or a function that makes one, got {factory!r}.")
     return factory

@@ -15,6 +15,7 @@ from sklearn.utils import _safe_indexing
 from quorate.checks import InvalidInput, whole
 from quorate.data.classes import label_indices
 from quorate.data.columns import Columns
+from quorate.data.partition import number_of_each
 from quorate.data.sharding import ShardFolder, read_shard
 from quorate.data.task import TableTask
 
@@ -153,10 +154,10 @@ class TableShards:
         task = self._task
         for index in np.flatnonzero(self.sizes):
             rows = read_shard(self._folder.files(int(index)))
-            owners = np.arange(len(rows)) if task.by is None else pd.factorize(rows[task.by])[0]
+            owners = np.arange(len(rows)) if task.by is None else number_of_each(rows[task.by])
             X = task.columns.apply(rows)
             X = X if self._transform is None else self._transform(X)
-            yield owners.astype(np.int64), X, task.indices(rows[task.target])
+            yield owners, X, task.indices(rows[task.target])
 
     def part(self, teachers: range) -> TablePart:
         """The rows of some teachers, not yet read."""

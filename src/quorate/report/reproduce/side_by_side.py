@@ -7,7 +7,7 @@ import numpy as np
 from quorate.accounting.curve import DEFAULT_ORDERS
 from quorate.accounting.exact import exact_curve
 from quorate.accounting.published import published_curve
-from quorate.accounting.worst_case import worst_case
+from quorate.accounting.worst_case import worst_case_of
 from quorate.mechanisms.base import FloatArray, Mechanism
 from quorate.report.reproduce.table import Cell
 from quorate.votes import PublicVotes
@@ -44,15 +44,7 @@ def priced(
     bound = published_curve(votes, mechanism, orders)
     exact = exact_curve(votes, mechanism, DEFAULT_ORDERS)
     guarantee, capped = (
-        worst_case(
-            mechanism,
-            queries=votes.queries,
-            delta=delta,
-            max_answers=cap,
-            teachers=votes.teachers,
-            classes=votes.classes,
-        ).epsilon
-        for cap in (None, max_answers)
+        worst_case_of(votes, mechanism, delta=delta, max_answers=cap).epsilon for cap in (None, max_answers)
     )
     return (
         printed,
