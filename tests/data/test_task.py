@@ -140,6 +140,16 @@ def test_the_signs_of_a_csv_are_those_of_the_public_one(tmp_path) -> None:
         open_task(private, public, target="y")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_a_public_parquet_decides_by_the_names_of_its_columns(tmp_path, delimiter) -> None:
+    people(30, seed=1).to_parquet(tmp_path / "public.parquet")
+    text = people(30).to_csv(index=False, sep=delimiter)
+    (tmp_path / "private.csv").write_text(text)
+    task = open_task(tmp_path / "private.csv", tmp_path / "public.parquet", target="sick")
+    assert task.private.dialect.delim == delimiter
+    assert len(task.private.read()) == 30
+
+
 def test_users_without_a_number_are_refused(tmp_path) -> None:
     frame = people(30)
     frame["user"] = frame["user"].astype("object")

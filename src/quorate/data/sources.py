@@ -23,6 +23,7 @@ _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP.*)")
+_DELIMITERS = (",", ";", "\t", "|")
 _COUNTED_AT_ONCE = 2**24
 # The signs of missing values are an IN of every column: as joins, hundreds of columns would take minutes to plan.
 # And a Parquet file's statistics leave NaN out: DuckDB takes them to say that isnan is false in every row.
@@ -186,8 +187,8 @@ def open_table(
         `name: description` as in the UCI archive, whose last column, the class, it does not name), or a name known
         here ("adult"). Default: the header; without one, a `.names` file beside the table, then column0, column1, ...
     header: whether the first row of a CSV holds names; default: found out from the rows.
-    like: a public table whose signs (delimiter, quotes) a CSV must share: found out from private rows, they would let
-        one odd row decide how all others are read.
+    like: a public table that decides the signs of a CSV: its own ones, or, where it is no CSV, the delimiter by which
+        the first line names its columns. Found out from private rows, one odd row could decide how all others are cut.
     Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
     or do not fit.
     """
@@ -208,7 +209,7 @@ def open_table(
         raise InvalidInput(f"{place} is empty.")
     if start == _PARQUET:
         return _open_parquet(place, [place.as_posix()])
-    return _open_csv(place, names=names, header=header, known=None if like is None else like.dialect)
+    return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
 
 
 def _open_parquet(place: Path, parts: list[str]) -> Table:
@@ -216,6 +217,19 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
     with asking(place) as connection:
         columns = describe_columns(connection, relation)
     return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
+
+
+def _dialect_of(place: Path, like: Table) -> Dialect | None:
+    if like.dialect is not None:
+        return like.dialect
+    for delim in _DELIMITERS:
+        try:
+            named = pd.read_csv(place, sep=delim, nrows=0, skipinitialspace=True).columns
+        except (OSError, ValueError):
+            continue
+        if len(set(like.columns) & {str(name).strip() for name in named}) > 1:
+            return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
+    return None
 
 
 def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
