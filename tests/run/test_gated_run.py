@@ -64,7 +64,7 @@ def test_disagreement_is_refused_but_for_the_prefix(plan):
     assert not answers.passed
     assert (answers.labels[: plan.gate.prefix] >= 0).all()
     assert (answers.labels[plan.gate.prefix :] == -1).all()
-    assert answers.rounds[0].answered == plan.gate.prefix
+    assert answers.rounds[0].answered == answers.rounds[0].queries == plan.gate.prefix
 
 
 def test_the_decision_is_drawn_once(plan, tmp_path):

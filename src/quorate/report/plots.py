@@ -123,13 +123,16 @@ def budget_shares(outcome: Outcome) -> list[tuple[str, float, str]]:
         return [
             (f"all {outcome.statement.answered} answers together, for everyone speaks on few of them", 1.0, _ANSWERED)
         ]
+    asked = outcome.statement.queries
+    if not asked:
+        return [("the gate refused: nothing was asked", 1.0, _UNUSED)]
     cost = plan.mechanism.gaussian_dp()
-    charged = plan.queries if plan.max_answers is None else min(plan.queries, plan.max_answers)
-    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * plan.queries, cost[1] ** 2 * charged)
+    charged = asked if plan.max_answers is None else min(asked, plan.max_answers)
+    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * asked, cost[1] ** 2 * charged)
     total = check + answer
     given = outcome.statement.answered / charged if charged else 0.0
     parts = [
-        (f"{plan.queries} checks for agreement", check / total, _CHECK),
+        (f"{asked} checks for agreement", check / total, _CHECK),
         (f"{outcome.statement.answered} answers", answer / total * given, _ANSWERED),
         (f"{charged - outcome.statement.answered} answers allowed, not given", answer / total * (1 - given), _UNUSED),
     ]

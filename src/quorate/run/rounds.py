@@ -113,9 +113,8 @@ def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator)
         mechanism = gate.mechanism.for_queries(np.arange(asked))
         labels[:asked], secure_answers = log.draw("round-1", votes[:asked], mechanism, rng)
         secure = secure and secure_answers
-    return Answers(
-        labels=labels, taught=labels, rounds=(_round(gate.mechanism, labels, None),), secure=secure, passed=passed
-    )
+    rounds = (_round(gate.mechanism, labels[:asked], None),)
+    return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, passed=passed)
 
 
 @dataclass(frozen=True, kw_only=True)
