@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pytest
@@ -108,6 +109,17 @@ def test_learners_that_cannot_be_made_are_refused_before_anything_is_written(tas
     with pytest.raises(InvalidInput, match=sentence):
         run(tmp_path / "run", task, Recipe(request=RECIPE.request, n_jobs=1, **wrong))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path):
+    run(tmp_path / "run", task, RECIPE)
+    held = tmp_path / "run" / "run.toml"
+    text = held.read_text()
+    quieter = re.sub(r"sigma2 = [\d.]+", "sigma2 = 1.5", text)
+    assert quieter != text
+    held.write_text(quieter)
+    with pytest.raises(InvalidInput, match="must keep within epsilon 3 as asked, but what it settles costs"):
+        run(tmp_path / "run", task, RECIPE)
 
 
 def test_damaged_votes_are_one_sentence(task, tmp_path):

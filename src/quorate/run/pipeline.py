@@ -179,7 +179,14 @@ def _asked(recipe: Recipe) -> dict[str, Any]:
 def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any]) -> Plan:
     held = home.read()
     if held is not None:
-        return plan_from(held["settled"], classes=len(task.classes))
+        plan = plan_from(held["settled"], classes=len(task.classes))
+        epsilon = recipe.request.epsilon
+        if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
+            raise InvalidInput(
+                f"{home.description} must keep within epsilon {epsilon:g} as asked, but what it settles costs "
+                f"{plan.guarantee.epsilon:.6g}: it was changed; restore it or start a new run in a new folder."
+            )
+        return plan
     data = task.private
     if recipe.request.mechanism == RationedGNMax.name:
         require_voices(teacher=recipe.teacher, smooth=recipe.smooth)
