@@ -45,7 +45,8 @@ def test_a_users_own_sampler(tmp_path, monkeypatch):
         (("--mechanism", "lnmax", "--gamma", "-1"), "gamma"),
         (("--mechanism", "lnmax", "--gamma", "0.1", "--delta", "2"), "delta"),
         (("--sampler", "no.such:thing", "--claimed", "1"), "--sampler"),
-        (("--sampler", "math:pi", "--claimed", "1"), "--sampler"),
+        (("--sampler", "math:pi", "--claimed", "1"), "must name a function"),
+        (("--sampler", "os:system", "--claimed", "1"), "must name a function of (votes, rng)"),
     ],
 )
 def test_bad_input_is_named(words, named):

@@ -13,6 +13,7 @@ import pytest
 
 from quorate.checks import InvalidInput
 from quorate.data.classes import label_indices
+from quorate.data.sources import open_table
 from quorate.data.task import open_task
 
 
@@ -148,6 +149,14 @@ def test_a_public_parquet_decides_by_the_names_of_its_columns(tmp_path, delimite
     task = open_task(tmp_path / "private.csv", tmp_path / "public.parquet", target="sick")
     assert task.private.dialect.delim == delimiter
     assert len(task.private.read()) == 30
+
+
+def test_without_names_in_either_a_csv_is_cut_at_commas(tmp_path) -> None:
+    people(30, seed=1).to_parquet(tmp_path / "public.parquet")
+    for delimiter, columns in ((",", len(people(1).columns)), (";", 1)):
+        file = tmp_path / "private.csv"
+        people(30).to_csv(file, index=False, header=False, sep=delimiter)
+        assert len(open_table(file, like=open_table(tmp_path / "public.parquet")).columns) == columns
 
 
 def test_users_without_a_number_are_refused(tmp_path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import json
 import sys
 from typing import Annotated, Any
@@ -105,4 +106,8 @@ def _function(name: str) -> Any:
         raise InvalidInput(f"--sampler must be an importable MODULE:FUNCTION, got {name!r} ({error}).") from None
     if not callable(found):
         raise InvalidInput(f"--sampler must name a function, got {name!r}.")
+    try:
+        inspect.signature(found).bind("votes", "rng")
+    except (TypeError, ValueError):
+        raise InvalidInput(f"--sampler must name a function of (votes, rng), got {name!r}.") from None
     return found

@@ -188,7 +188,8 @@ def open_table(
         here ("adult"). Default: the header; without one, a `.names` file beside the table, then column0, column1, ...
     header: whether the first row of a CSV holds names; default: found out from the rows.
     like: a public table that decides the signs of a CSV: its own ones, or, where it is no CSV, the delimiter by which
-        the first line names its columns. Found out from private rows, one odd row could decide how all others are cut.
+        the first line names its columns (else a comma). Found out from private rows, one odd row could decide how all
+        others are cut.
     Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
     or do not fit.
     """
@@ -219,7 +220,7 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
     return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
 
 
-def _dialect_of(place: Path, like: Table) -> Dialect | None:
+def _dialect_of(place: Path, like: Table) -> Dialect:
     if like.dialect is not None:
         return like.dialect
     for delim in _DELIMITERS:
@@ -228,8 +229,10 @@ def _dialect_of(place: Path, like: Table) -> Dialect | None:
         except (OSError, ValueError):
             continue
         if len(set(like.columns) & {str(name).strip() for name in named}) > 1:
-            return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
-    return None
+            break
+    else:
+        delim = ","
+    return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
 
 
 def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
