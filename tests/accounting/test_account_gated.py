@@ -38,6 +38,6 @@ def test_neither_without_them() -> None:
 
 def test_private_or_misshapen_votes_to_plan_on_are_refused() -> None:
     with pytest.raises(InvalidInput, match="PublicVotes"):
-        account(VOTES, MECHANISM, delta=1e-5, public_votes=VOTES)  # type: ignore[arg-type]
+        account(VOTES, MECHANISM, delta=1e-5, public_votes=VOTES)
     with pytest.raises(InvalidInput, match="votes must have"):
         account(VOTES, MECHANISM, delta=1e-5, public_votes=MODEL[:10])

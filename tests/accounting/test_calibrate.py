@@ -51,4 +51,4 @@ def test_absurd_noise_is_refused_with_reachable_settings() -> None:
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "1"])
 def test_bad_epsilon_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInput, match="epsilon"):
-        calibrate(GNMax(sigma2=40), epsilon=bad, delta=1e-5, queries=40)  # type: ignore[arg-type]
+        calibrate(GNMax(sigma2=40), epsilon=bad, delta=1e-5, queries=40)

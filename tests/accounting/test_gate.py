@@ -84,7 +84,7 @@ def test_every_noisy_argmax_can_be_gated_and_gains(mechanism: Mechanism) -> None
 
 def test_plain_votes_are_refused_by_type() -> None:
     with pytest.raises(InvalidInput, match="PublicVotes"):
-        Gate.plan(Votes(agreeing().counts), CONFIDENT, delta=1e-5)  # type: ignore[arg-type]
+        Gate.plan(Votes(agreeing().counts), CONFIDENT, delta=1e-5)
 
 
 def test_mechanisms_that_cannot_be_gated_are_refused() -> None:
@@ -149,4 +149,4 @@ def test_batches_compose() -> None:
 def test_bad_parameters_are_refused(name: str, bad: object) -> None:
     good = {"delta": 1e-5, "order": 8.0, "B": 0.05, "kappa": 0.02, "s": 6.0}
     with pytest.raises(InvalidInput, match=name):
-        Gate(mechanism=CONFIDENT, queries=40, teachers=100, classes=4, **{**good, name: bad})  # type: ignore[arg-type]
+        Gate(mechanism=CONFIDENT, queries=40, teachers=100, classes=4, **{**good, name: bad})

@@ -43,4 +43,4 @@ def test_absurd_noise_and_private_votes_are_refused() -> None:
     with pytest.raises(InvalidInput, match="audible"):
         calibrate_gate(VOTES, SHAPE, epsilon=0.01, delta=1e-5)
     with pytest.raises(InvalidInput, match="PublicVotes"):
-        calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)  # type: ignore[arg-type]
+        calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)

@@ -130,4 +130,4 @@ def test_finer_cells_only_tighten() -> None:
 def test_bad_noise_is_refused(bad: object) -> None:
     r = CostCurve(order=10.0, B=0.5, kappa=0.02, highest=1.5)
     with pytest.raises(InvalidInput, match="s must"):
-        gate_delta(r, s=bad, epsilon=1.0)  # type: ignore[arg-type]
+        gate_delta(r, s=bad, epsilon=1.0)

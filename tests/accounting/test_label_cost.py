@@ -126,6 +126,6 @@ def test_pure_bound_is_the_worst_case_above_its_range() -> None:
 @pytest.mark.parametrize("bad", [[-0.1], [1.1], [math.nan], 0.5])
 def test_bad_probabilities_are_refused(bad: object) -> None:
     with pytest.raises(InvalidInput):
-        gaussian_label_cost(bad, mu=0.1, orders=[2.0])  # type: ignore[arg-type]
+        gaussian_label_cost(bad, mu=0.1, orders=[2.0])
     with pytest.raises(InvalidInput):
-        pure_label_cost(bad, epsilon=0.1, orders=[2.0])  # type: ignore[arg-type]
+        pure_label_cost(bad, epsilon=0.1, orders=[2.0])

@@ -80,6 +80,6 @@ def test_never_above_the_noisy_histogram_nor_below_two_classes() -> None:
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "1"])
 def test_bad_input_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInput):
-        label_only_cost(bad, [2.0], classes=3)  # type: ignore[arg-type]
+        label_only_cost(bad, [2.0], classes=3)
     with pytest.raises(InvalidInput):
-        label_only_cost(0.1, [2.0], classes=bad)  # type: ignore[arg-type]
+        label_only_cost(0.1, [2.0], classes=bad)

@@ -66,7 +66,7 @@ def test_the_estimate_includes_its_own_price() -> None:
 
 def test_plain_votes_are_refused_by_type() -> None:
     with pytest.raises(InvalidInput, match="PublicVotes"):
-        Sanitizer.plan(Votes(agreeing().counts), CONFIDENT, delta=1e-5)  # type: ignore[arg-type]
+        Sanitizer.plan(Votes(agreeing().counts), CONFIDENT, delta=1e-5)
 
 
 @pytest.mark.parametrize("name", ["order", "kappa", "s", "delta", "confidence"])
@@ -74,4 +74,4 @@ def test_plain_votes_are_refused_by_type() -> None:
 def test_bad_parameters_are_refused(name: str, bad: object) -> None:
     good = {"order": 10.0, "kappa": 0.06, "s": 4.0, "delta": 1e-5, "confidence": 0.9}
     with pytest.raises(InvalidInput, match=name):
-        Sanitizer(mechanism=CONFIDENT, **{**good, name: bad})  # type: ignore[arg-type]
+        Sanitizer(mechanism=CONFIDENT, **{**good, name: bad})

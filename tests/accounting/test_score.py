@@ -74,4 +74,4 @@ def test_curve_saturates_and_inverts() -> None:
 def test_bad_curves_are_refused(name: str, bad: object) -> None:
     good = {"order": 8.0, "B": 0.5, "kappa": 0.1, "highest": 2.0}
     with pytest.raises(InvalidInput, match=name):
-        CostCurve(**{**good, name: bad})  # type: ignore[arg-type]
+        CostCurve(**{**good, name: bad})

@@ -36,4 +36,4 @@ def test_same_draws_same_votes() -> None:
 @pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, math.nan, True, "0.5"])
 def test_bad_models_are_refused(name: str, bad: object) -> None:
     with pytest.raises(InvalidInput, match=name):
-        simulate_votes(np.random.default_rng(0), queries=5, teachers=50, classes=3, **{name: bad})  # type: ignore[arg-type]
+        simulate_votes(np.random.default_rng(0), queries=5, teachers=50, classes=3, **{name: bad})

@@ -103,14 +103,14 @@ def test_monotone_in_queries_delta_and_noise() -> None:
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "3", math.nan])
 def test_bad_counts_are_refused(bad: object) -> None:
     with pytest.raises(InvalidInput, match="queries"):
-        worst_case(MNIST, queries=bad, delta=1e-5)  # type: ignore[arg-type]
+        worst_case(MNIST, queries=bad, delta=1e-5)
     with pytest.raises(InvalidInput, match="max_answers"):
-        worst_case(MNIST, queries=3, delta=1e-5, max_answers=bad)  # type: ignore[arg-type]
+        worst_case(MNIST, queries=3, delta=1e-5, max_answers=bad)
     with pytest.raises(InvalidInput, match="teachers"):
-        worst_case(MNIST, queries=3, delta=1e-5, teachers=bad)  # type: ignore[arg-type]
+        worst_case(MNIST, queries=3, delta=1e-5, teachers=bad)
 
 
 @pytest.mark.parametrize("bad", [0.0, 1.0, -1e-5, math.nan, True, "1e-5"])
 def test_bad_delta_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInput, match="delta"):
-        worst_case(MNIST, queries=3, delta=bad)  # type: ignore[arg-type]
+        worst_case(MNIST, queries=3, delta=bad)

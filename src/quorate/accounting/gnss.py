@@ -6,6 +6,7 @@ As printed the theorem is false: `PrintedGNSS` reproduces the paper's Table 2 an
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +41,7 @@ class GNSSEstimate(Local):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Theorem23:
+class _Theorem23(ABC):
     order: float
     beta: float
     sigma: float
@@ -52,9 +53,9 @@ class _Theorem23:
         object.__setattr__(self, "beta", positive("beta", self.beta))
         object.__setattr__(self, "sigma", positive("sigma", self.sigma))
 
+    @abstractmethod
     def rdp(self) -> float:
         """The Rényi cost at `order` of releasing the noisy value, by this theorem."""
-        raise NotImplementedError
 
     def estimate(self, *, local_rdp: float, smooth_sensitivity: float, delta: float) -> GNSSEstimate:
         """Mean and deviation of the epsilon that a release would print, Mironov's conversion, as in Table 2. Private.

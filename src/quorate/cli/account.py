@@ -117,8 +117,6 @@ def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispe
         return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
     if plurality is None:
         return None
-    if not votes.classes_are_public:
-        raise InvalidInput("--classes must be given with --plurality: predictions do not say how many there are.")
     if votes.abstentions:
         raise InvalidInput("--plurality must be left out where teachers abstain: simulated teachers always vote.")
     return simulate_votes(

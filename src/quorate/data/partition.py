@@ -189,7 +189,7 @@ def _as_arrow(identities: Any) -> pa.Table:
     if array.ndim == 0:
         raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
     if array.ndim > 2:
-        return pa.table({"record": _image_digests(array)})
+        return pa.table({"record": image_digests(array)})
     if array.dtype.kind not in "biuf":
         return _frame_as_arrow(pd.DataFrame(array))
     columns = array[:, None] if array.ndim == 1 else array
@@ -207,8 +207,8 @@ def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
     return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
 
 
-def _image_digests(array: NDArray[Any]) -> list[str]:
-    # Thousands of cells a row have no place in a table; a digest of their values stands for them.
+def image_digests(array: NDArray[Any]) -> list[str]:
+    """A digest of every image's values: thousands of cells have no place in a table."""
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"identities of {array.ndim} dimensions must be numbers, got values of type {array.dtype}.")
     rows = array.reshape(len(array), -1)

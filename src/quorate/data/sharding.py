@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from quorate.checks import InvalidInput, whole
 from quorate.data.files import cannot_write, private_folder, sync_folder, writing
-from quorate.data.partition import describe_columns, identity_sql, quoted, teacher_sql
+from quorate.data.partition import quoted, teacher_sql
 from quorate.data.sources import Table, asking, interruptible, label_sql, literal
 
 TEACHER = "teacher"
@@ -128,9 +128,7 @@ def partition_table(
             connection.execute(f"SET memory_limit = {literal(memory_limit)}")
             connection.execute("SET preserve_insertion_order = false")
             connection.execute(f"SET threads = {threads}")
-            described = describe_columns(connection, rows)
-            identity = identity_sql([(name, kind) for name, kind in described if by is None or name == by])
-            teacher = teacher_sql(identity, n_teachers, key=key)
+            teacher = teacher_sql(table.identity(table.columns if by is None else [by]), n_teachers, key=key)
             copied = f"SELECT {', '.join(kept)}, {teacher} AS {number} FROM {rows}"
             try:
                 copy = (

@@ -17,7 +17,7 @@ import pandas as pd
 
 from quorate.checks import InvalidInput
 from quorate.data.column_names import resolve_names
-from quorate.data.partition import cell_sql, describe_columns, quoted
+from quorate.data.partition import describe_columns, identity_sql, quoted
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
@@ -97,6 +97,11 @@ class Table:
         cells = [_cleaned(name, kinds[name]) for name in (self.columns if columns is None else columns)]
         return f"SELECT {', '.join(cells)} FROM {self.relation}"
 
+    def identity(self, columns: Sequence[str]) -> str:
+        """SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
+        described = self.fetch(f"DESCRIBE {self.select(columns)}")
+        return identity_sql([(str(name), str(kind)) for name, kind, *_ in described])
+
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The table, or some of its columns, in memory."""
         return self.frame(self.select(columns))
@@ -107,9 +112,7 @@ class Table:
 
     def different(self, column: str) -> int:
         """Number of different values of `column`, as `assign_teachers` tells them apart, in bounded memory."""
-        cells = f"({self.select([column])})"
-        kind = self.fetch(f"DESCRIBE SELECT * FROM {cells}")[0][1]
-        marks = f"(SELECT hash({cell_sql(column, kind)}) AS mark FROM {cells})"
+        marks = f"(SELECT hash({self.identity([column])}) AS mark FROM ({self.select([column])}))"
         parts = self.rows() // _COUNTED_AT_ONCE + 1
         counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
         return sum(int(self.fetch(count)[0][0]) for count in counts)
@@ -246,21 +249,23 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
         answer = connection.execute(f"FROM sniff_csv({source}{told_header}{told_signs})")
         found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
     has_header = bool(found["HasHeader"]) if header is None else header
-    dialect = Dialect(
-        # Quotes may first occur below the rows that were looked at.
-        delim=found["Delimiter"],
-        quote='"' if found["Quote"] == "(empty)" else found["Quote"],
-        escape='"' if found["Escape"] == "(empty)" else found["Escape"],
-        comment="" if found["Comment"] == "(empty)" else found["Comment"],
-        skip=int(found["SkipRows"]),
-    )
-    if known is not None:
-        dialect = replace(known, skip=dialect.skip)
-        if dialect.skip > max(1, known.skip):
-            raise InvalidInput(
-                f"{place} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
-                f"{known.quote!r}); its first {dialect.skip} lines do not share the form of the others."
-            )
+    skip = int(found["SkipRows"])
+    if known is None:
+        dialect = Dialect(
+            # Quotes may first occur below the rows that were looked at.
+            delim=found["Delimiter"],
+            quote='"' if found["Quote"] == "(empty)" else found["Quote"],
+            escape='"' if found["Escape"] == "(empty)" else found["Escape"],
+            comment="" if found["Comment"] == "(empty)" else found["Comment"],
+            skip=skip,
+        )
+    elif skip > max(1, known.skip):
+        raise InvalidInput(
+            f"{place} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
+            f"{known.quote!r}); its first {skip} lines do not share the form of the others."
+        )
+    else:
+        dialect = replace(known, skip=skip)
     own = [str(column["name"]).strip() for column in found["Columns"]]
     told = None if names is None else resolve_names(names, place=place, columns=len(own))
     if told and has_header and header is None:
@@ -338,9 +343,7 @@ def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
 
 def _rows_at_once(table: Table, columns: Sequence[str]) -> Any:
     """The sum of all rows' digests, which their order does not change."""
-    cells = f"({table.select(columns)})"
-    identity = ", ".join(cell_sql(str(name), str(kind)) for name, kind, *_ in table.fetch(f"DESCRIBE {cells}"))
-    return table.fetch(f"SELECT sum(hash({identity})::HUGEINT) FROM {cells}")[0][0]
+    return table.fetch(f"SELECT sum(hash({table.identity(columns)})::HUGEINT) FROM ({table.select(columns)})")[0][0]
 
 
 def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:

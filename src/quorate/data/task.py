@@ -95,12 +95,13 @@ def open_task(
     Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
     missing or constant target, a class the public table does not know, the private table given as public.
     """
-    hidden = open_table(private, names=names, header=header, like=open_table(public, header=header))
+    shown = open_table(public, header=header)
+    hidden = open_table(private, names=names, header=header, like=shown)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
-    shown = _open_like(public, hidden, target_name, header)
+    shown = _named_like(shown, hidden, target_name, header)
     features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
     if not features:
         raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
@@ -109,7 +110,7 @@ def open_task(
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None
     if test is not None:
-        tested = _open_like(test, hidden, target_name, header)
+        tested = _named_like(open_table(test, header=header), hidden, target_name, header)
         _needs(tested, (*features, target_name), hidden, "test")
         if same_content(hidden, tested, features):
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
@@ -129,9 +130,8 @@ def open_task(
     )
 
 
-def _open_like(path: str | os.PathLike[str], private: Table, target: str, header: bool | None) -> Table:
-    """A table; where it and the private one have no header, the private one's names are also its own."""
-    table = open_table(path, header=header)
+def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
+    """The table; where it and the private one have no header, opened with the private one's names."""
     known = {name.lower() for name in private.columns}
     # A table of text alone looks as if its first row were a header; names that mean nothing are data.
     bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
@@ -139,9 +139,9 @@ def _open_like(path: str | os.PathLike[str], private: Table, target: str, header
         return table
     names = list(private.columns)
     if len(table.columns) == len(names):
-        return open_table(path, names=names, header=False)
+        return open_table(table.path, names=names, header=False)
     if len(table.columns) == len(names) - 1 and names[-1] == target:
-        return open_table(path, names=names[:-1], header=False)
+        return open_table(table.path, names=names[:-1], header=False)
     return table
 
 

@@ -26,7 +26,7 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
     table.add_row("Unit of privacy", statement.unit)
     if outcome.accuracy is not None:
         table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
-    if statement.rounds and outcome.plan.gate is not None and outcome.answers.passed is False:
+    if outcome.plan.gate is not None and not outcome.answers.passed:
         table.add_row("Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked")
     table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
     table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, local cost)")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quorate.checks import InvalidInput
 from quorate.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from quorate.data.images import Images, read_images
+from quorate.data.partition import image_digests
 from quorate.run.private_data import Rows
 from quorate.run.task import Task
 from quorate.teachers.one_teacher import fingerprint_of
@@ -94,11 +92,7 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
 
 def _same_rows(first: Any, second: Any) -> bool:
     """Whether the images are the same, in whatever order."""
-    return len(first) == len(second) and _digests(first) == _digests(second)
-
-
-def _digests(images: Any) -> list[bytes]:
-    return sorted(hashlib.blake2b(np.ascontiguousarray(image), digest_size=16).digest() for image in images)
+    return len(first) == len(second) and sorted(image_digests(first)) == sorted(image_digests(second))
 
 
 def _fingerprint(images: Images) -> str:

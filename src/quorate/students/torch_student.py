@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from inspect import Parameter, signature
 from typing import Any, Self, TypedDict
 
@@ -32,7 +33,7 @@ class Training(TypedDict, total=False):
     verbose: int
 
 
-class TorchStudent(TorchClassifier):
+class TorchStudent(TorchClassifier, ABC):
     """Base of the network students.
 
     fit(X, y): X public rows or images, y class numbers of shape (rows,) with -1 for unlabelled.
@@ -111,9 +112,9 @@ class TorchStudent(TorchClassifier):
         loss_of = self._losses(module, pool, targets.to(pool.device), draw)
         return self._run(module, loss_of, self.steps, probe=self._probe(pool), patience=self.patience)
 
+    @abstractmethod
     def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
         """A function step -> loss."""
-        raise NotImplementedError
 
     def _probe(self, pool: Tensor) -> Tensor:
         # Rows spread over the whole pool, whatever its order.
