@@ -22,7 +22,7 @@ from quorate.data.partition import describe_columns, identity_sql, quoted
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
-_KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN|DATE|TIMESTAMP.*)")
+_KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
 _DELIMITERS = (",", ";", "\t", "|")
 _COUNTED_AT_ONCE = 2**24
 # The signs of missing values are an IN of every column: as joins, hundreds of columns would take minutes to plan.
