@@ -31,6 +31,6 @@ def run_epsilon(cost: RunCost, *, delta: float) -> float:
     if cost.epsilon is None:
         return math.inf
     if remaining == 0:
-        # Without a delta pure checks add; a hair more covers the rounding of the product.
+        # Without a delta pure checks add.
         return cost.checks * cost.epsilon
     return pure_dp_epsilon(cost.epsilon, queries=cost.checks, delta=remaining)
