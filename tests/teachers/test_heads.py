@@ -1,4 +1,4 @@
-"""Heads solved in batches: the same as one scikit-learn model per teacher, and resumable."""
+"""Heads: the same as one scikit-learn model per teacher, and resumable."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 from quorate.checks import InvalidInput
-from quorate.teachers import TeacherStore, heads, train_teachers
+from quorate.teachers import TeacherStore, head_solvers, heads, train_teachers
 from quorate.teachers.heads import HeadEnsemble, median_squared_distance
 
 RNG = np.random.default_rng(0)
@@ -97,7 +97,7 @@ def test_every_kind_learns(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_teacher_s_predictions_depend_on_its_own_rows_alone(kind, monkeypatch):
-    monkeypatch.setattr(heads, "_BLOCK", 500)
+    monkeypatch.setattr(head_solvers, "_BLOCK", 500)
     before = train(head_of(kind)).predict(POOL)
     changed_y = np.where(MEMBER == 4, (y + 1) % 3, y)
     changed_X = np.where((MEMBER == 4)[:, None], X * 1.5, X)
@@ -123,27 +123,27 @@ def test_shards_that_lack_a_class_never_say_it_and_empty_ones_abstain(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_run_goes_on_and_gives_the_same(kind, tmp_path, monkeypatch):
     whole = train(head_of(kind)).predict(POOL)
-    solve, ask = heads.solver(kind)
+    solve = heads.solve
     calls = []
 
-    def dying(head, batch):
+    def dying(*given, **options):
         calls.append(1)
         if len(calls) > 3:
             raise KeyboardInterrupt
-        return solve(head, batch)
+        return solve(*given, **options)
 
-    monkeypatch.setattr(heads, "solver", lambda kind: (dying, ask))
+    monkeypatch.setattr(heads, "solve", dying)
     with pytest.raises(KeyboardInterrupt):
-        train(head_of(kind), store=TeacherStore(tmp_path / "t"))
+        train(head_of(kind), store=TeacherStore(tmp_path / "t"), n_jobs=1)
     counted = []
 
-    def counting(head, batch):
+    def counting(*given, **options):
         counted.append(1)
-        return solve(head, batch)
+        return solve(*given, **options)
 
-    monkeypatch.setattr(heads, "solver", lambda kind: (counting, ask))
+    monkeypatch.setattr(heads, "solve", counting)
     resumed = train(head_of(kind), store=TeacherStore(tmp_path / "t"))
-    assert len(counted) == len(resumed.solved) - 3
+    assert len(counted) == resumed.n_teachers - 3
     assert np.array_equal(resumed.predict(POOL), whole)
     with pytest.raises(InvalidInput, match="another run"):
         train(HeadEnsemble(kind=kind, width=20.0, penalty=9.0), store=TeacherStore(tmp_path / "t"))
@@ -186,7 +186,7 @@ def test_wrong_features_are_refused(bad):
         train_teachers(head_of("ridge"), bad, y, MEMBER, n_teachers=12, classes=3)
 
 
-def test_a_chunk_of_teachers_without_rows_abstains(tmp_path):
+def test_many_teachers_without_rows_abstain(tmp_path):
     assignment = np.full(len(y), 11)
     for store in (None, TeacherStore(tmp_path / "t")):
         made = train_teachers(

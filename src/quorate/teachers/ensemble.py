@@ -22,15 +22,10 @@ from quorate.teachers.one_teacher import (
 from quorate.teachers.parallel import spread
 from quorate.teachers.progress import Report, reporting
 from quorate.teachers.registry import check_estimator_like
-from quorate.teachers.shards import ArrayShards, Shards, blocks
+from quorate.teachers.shards import ArrayShards, Shards, pieces
 from quorate.teachers.store import TeacherStore
 
 IntArray = NDArray[np.int64]
-
-# A worker takes neighbouring teachers at a time: few enough to keep many workers busy, and rows that fit memory. Never
-# by the number of workers: features may differ in their last bits with the rows that are transformed beside them.
-_PIECES = 64
-_PIECE_ROWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,13 +150,13 @@ def train_on_shards(
     if store is not None:
         store.open(shared)
     models: list[Any] = [None] * shards.n_teachers
-    pieces = blocks(sizes, rows=_PIECE_ROWS, most=-(-shards.n_teachers // _PIECES))
+    parts = pieces(shards.n_teachers)
     tasks = (
         Task(teachers=teachers, estimator=estimator, part=shards.part(teachers), seed=seed, store=store)
-        for teachers in pieces
+        for teachers in parts
     )
     # No memory mapping: it would write private rows into a temporary folder outside private/.
-    trained = spread(train_task, tasks, total=len(pieces), n_jobs=n_jobs, max_nbytes=None)
+    trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
         for finished in trained:

@@ -1,24 +1,29 @@
-"""Thousands of small teachers at once: heads on frozen features, solved as one batch of linear algebra."""
+"""Thousands of small teachers: heads on frozen features, each solved by linear algebra in arrays of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from quorate.checks import InvalidInput, positive, whole
-from quorate.teachers.head_solvers import Batch, FloatArray, HeadKind, solver
+from quorate.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
 from quorate.teachers.one_teacher import fingerprint_of
 from quorate.teachers.progress import Report, reporting
-from quorate.teachers.shards import ArrayShards, Shards
+from quorate.teachers.shards import ArrayShards, Shards, pieces
 from quorate.teachers.store import TeacherStore
 
+FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
-
-_BLOCK = 2**26
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +36,9 @@ class HeadEnsemble:
         from `public`. neighbours: of "nearest-neighbours".
     public: features of public rows that fix the width; needed by "kernel-ridge" where width is None.
 
-    Guarantee: teacher i is solved from the rows assigned to it and from public numbers alone; batching shares
-    arithmetic, never data. With empty="abstain" a teacher without rows abstains (-1).
+    Guarantee: teacher i is solved from the rows assigned to it and from public numbers alone, to the last bit: it
+    shares no array with others, and its scores are rounded to a public grid before the largest is chosen. With
+    empty="abstain" a teacher without rows abstains (-1).
 
     >>> X, y = np.repeat(np.eye(3, dtype=np.float32), 6, axis=0), np.repeat([0, 1, 2], 6)
     >>> teachers = HeadEnsemble(kind="ridge").train_teachers(X, y, np.arange(18) % 3, n_teachers=3, classes=3)
@@ -47,7 +53,7 @@ class HeadEnsemble:
     public: Any = None
 
     def __post_init__(self) -> None:
-        solver(self.kind)
+        require_kind(self.kind)
         positive("penalty", self.penalty)
         whole("neighbours", self.neighbours, at_least=1)
         if self.width is not None:
@@ -87,25 +93,28 @@ class HeadEnsemble:
     ) -> HeadTeachers:
         """Solve all heads; arguments and errors as in `quorate.teachers.train_on_shards`.
 
-        With a store, chunks of teachers are kept as they are done and found again. Nothing is random: seed only
-        names the run. n_jobs: unused, the linear algebra takes the threads it is given.
+        With a store, pieces of the ensemble are kept as they are done and found again. Nothing is random: seed only
+        names the run. n_jobs: threads, each with one teacher at a time; None: as many as linear algebra is given.
         """
         head = self.fixed()
-        nobody = np.flatnonzero(np.asarray(shards.sizes) == 0)
+        sizes = np.asarray(shards.sizes)
+        nobody = np.flatnonzero(sizes == 0)
         if len(nobody) and empty == "refuse":
             raise InvalidInput(
                 f"{len(nobody)} of {shards.n_teachers} teachers have no rows (teacher {nobody[0]} is the first); "
                 "use fewer teachers, or let them abstain."
             )
-        sizes = np.asarray(shards.sizes)
-        width = _width(shards)
-        chunks = _chunks(sizes, width)
+        parts = pieces(shards.n_teachers)
         if store is not None:
-            store.open(head.specification(shards, chunks, seed))
-        solved: list[Batch | None] = []
-        with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-            for number, teachers in enumerate(chunks):
-                solved.append(_solve_chunk(head, _padded(shards, teachers, width), number, store))
+            store.open(head.specification(shards, len(parts), seed))
+        solved: list[list[Head] | None] = []
+        with (
+            reporting(progress, label="Training teachers", total=shards.n_teachers) as report,
+            _one_teacher_a_thread(n_jobs) as each,
+        ):
+            for number, teachers in enumerate(parts):
+                rows = [(_features(X), y) for X, y in shards.part(teachers).load()]
+                solved.append(_solve_piece(head, rows, len(shards.classes), number, store, each))
                 report(teachers.stop, shards.n_teachers)
         return HeadTeachers(
             head=head,
@@ -114,23 +123,24 @@ class HeadEnsemble:
             sizes=sizes,
             solved=tuple(solved),
             store=store,
+            n_jobs=n_jobs,
         )
 
-    def specification(self, shards: Shards, chunks: list[range], seed: int) -> dict[str, Any]:
-        """What all chunks of a run share, as it is written beside them and compared on resume."""
+    def specification(self, shards: Shards, parts: int, seed: int) -> dict[str, Any]:
+        """What all pieces of a run share, as it is written beside them and compared on resume."""
         return {
             "estimator": f"heads: {self.kind}",
             "parameters": {"penalty": self.penalty, "width": self.width, "neighbours": self.neighbours},
             "classes": [str(label) for label in shards.classes],
             "n_teachers": shards.n_teachers,
-            "chunks": len(chunks),
+            "pieces": parts,
             "seed": seed,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadTeachers:
-    """Solved heads, in memory or in a store, from which they are read a chunk at a time.
+    """Solved heads, in memory or in a store, from which they are read a piece at a time.
 
     classes: labels in the order that predictions count them, shape (classes,). sizes: rows of every teacher.
     """
@@ -139,17 +149,18 @@ class HeadTeachers:
     classes: NDArray[Any]
     n_teachers: int
     sizes: IntArray
-    solved: tuple[Batch | None, ...]
+    solved: tuple[list[Head] | None, ...]
     store: TeacherStore | None = None
+    n_jobs: int | None = None
 
     @property
-    def batches(self) -> Iterator[Batch]:
-        """The heads, chunk by chunk."""
-        for number, batch in enumerate(self.solved):
-            if batch is None:
+    def pieces(self) -> Iterator[list[Head]]:
+        """The heads, piece by piece."""
+        for number, heads in enumerate(self.solved):
+            if heads is None:
                 assert self.store is not None
-                batch = self.store.load(number)
-            yield batch
+                heads = self.store.load(number)
+            yield heads
 
     @property
     def abstaining(self) -> IntArray:
@@ -159,29 +170,22 @@ class HeadTeachers:
     def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> IntArray:
         """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
 
-        Ties go to the lowest class. X: features of public rows, (queries, features).
+        Ties, of scores that are rounded to a public grid, go to the lowest class of those that the teacher has rows of.
+        X: features of public rows, (queries, features).
         """
-        features = _features(X)
-        out = np.empty((len(features), self.n_teachers), np.int16)
+        queries = Queries(_features(X))
+        out = np.empty((len(queries), self.n_teachers), np.int16)
         done = 0
-        with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            for batch in self.batches:
-                width = len(batch.sizes)
-                for rows, scores in self._scores(batch, features):
-                    out[rows, done : done + width] = scores.argmax(axis=2).T
-                out[:, done : done + width][:, batch.sizes == 0] = -1
-                done += width
+        with (
+            reporting(progress, label="Asking teachers", total=self.n_teachers) as report,
+            _one_teacher_a_thread(self.n_jobs) as each,
+        ):
+            for heads in self.pieces:
+                for said in each(partial(_said, self.head, queries), heads):
+                    out[:, done] = said
+                    done += 1
                 report(done, self.n_teachers)
         return out
-
-    def _scores(self, batch: Batch, features: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
-        """Scores (teachers, rows, classes) for blocks of rows that fit memory."""
-        ask = solver(self.head.kind)[1]
-        heaviest = batch.weight
-        block = int(np.clip(_BLOCK // heaviest, 1, len(features)))
-        for start in range(0, len(features), block):
-            rows = slice(start, min(start + block, len(features)))
-            yield rows, ask(self.head, batch, features[rows])
 
 
 def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float:
@@ -194,47 +198,53 @@ def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float
     return median if median > 0 else 1.0
 
 
-def _solve_chunk(head: HeadEnsemble, batch: Batch, number: int, store: TeacherStore | None) -> Batch | None:
+def _solve_piece(
+    head: HeadEnsemble,
+    rows: list[tuple[FloatArray, IntArray]],
+    classes: int,
+    number: int,
+    store: TeacherStore | None,
+    each: Each,
+) -> list[Head] | None:
     """The solved heads; None where the store keeps them, because some kinds keep all rows, which may not fit memory."""
+    solve_one = partial(_solve_one, head, classes)
     if store is None:
-        return solver(head.kind)[0](head, batch)
-    fingerprint = fingerprint_of(batch.X, batch.y, batch.sizes)
+        return list(each(solve_one, rows))
+    fingerprint = fingerprint_of(*(part for shard in rows for part in shard))
     if not store.has(number, fingerprint=fingerprint):
-        store.save(number, solver(head.kind)[0](head, batch), fingerprint=fingerprint)
+        store.save(number, list(each(solve_one, rows)), fingerprint=fingerprint)
     return None
 
 
-def _width(shards: Shards) -> int:
-    """Number of features, from the first teacher that has rows."""
-    held = np.flatnonzero(np.asarray(shards.sizes))
-    if not len(held):
-        return 1
-    first = int(held[0])
-    return _features(shards.part(range(first, first + 1)).load()[0][0]).shape[1]
+def _solve_one(head: HeadEnsemble, classes: int, rows: tuple[FloatArray, IntArray]) -> Head:
+    return solve(head, *rows, classes=classes)
 
 
-def _padded(shards: Shards, teachers: range, width: int) -> Batch:
-    """The shards of some teachers as one array, short ones filled up with rows that weigh nothing."""
-    sizes = np.asarray(shards.sizes)[teachers]
-    longest = max(int(sizes.max()), 1)
-    X = np.zeros((len(teachers), longest, width), np.float32)
-    y = np.full((len(teachers), longest), -1, np.int64)
-    for place, (rows, labels) in enumerate(shards.part(teachers).load()):
-        if len(labels):
-            X[place, : len(labels)], y[place, : len(labels)] = _features(rows), labels
-    return Batch(X=X, y=y, sizes=sizes, classes=len(shards.classes), learned={})
+def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
+    if teacher.rows and teacher.features != queries.features:
+        raise InvalidInput(f"X must have the {teacher.features} features of the private rows, got {queries.features}.")
+    return answers(head, teacher, queries)
 
 
-def _chunks(sizes: IntArray, features: int) -> list[range]:
-    """Ranges of teachers whose padded rows and systems fit memory, at most a tenth of the ensemble each."""
-    longest = max(int(sizes.max()), 1)
-    each = longest * (features + longest)
-    width = int(np.clip(_BLOCK // max(each, 1), 1, max(1, -(-len(sizes) // 10))))
-    return [range(start, min(start + width, len(sizes))) for start in range(0, len(sizes), width)]
+@contextmanager
+def _one_teacher_a_thread(n_jobs: int | None) -> Iterator[Each]:
+    """A map over teachers, in their order, that works with linear algebra of one thread.
+
+    How many threads share one product decides how it is rounded; how many teachers are solved at once decides nothing.
+    """
+    given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+    workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield pool.map if workers > 1 else map
 
 
 def _features(X: ArrayLike) -> FloatArray:
     array = np.asarray(X)
-    if array.ndim != 2 or array.dtype.kind not in "uifb" or not np.isfinite(array).all():
-        raise InvalidInput(f"Heads need finite features of shape (rows, features), got {array.shape} of {array.dtype}.")
-    return np.ascontiguousarray(array, np.float32)
+    if array.ndim == 2 and array.dtype.kind in "uifb":
+        with np.errstate(over="ignore"):
+            array = np.ascontiguousarray(array, np.float32)
+        if np.isfinite(array).all():
+            return array
+    raise InvalidInput(
+        f"Heads need finite features, as single numbers, of shape (rows, features), got {array.shape} of {array.dtype}."
+    )

@@ -40,20 +40,14 @@ class Shards(Protocol):
         ...
 
 
-def blocks(sizes: ArrayLike, *, rows: int, most: int) -> list[range]:
-    """Neighbouring teachers, at most `most` of them and, unless one alone has more, `rows` rows.
+def pieces(n_teachers: int, *, most: int = 64) -> list[range]:
+    """Neighbouring teachers, in at most `most` pieces: by their number alone, which is public, not by their rows.
 
-    >>> blocks([3, 1, 9, 2, 2], rows=5, most=2)
-    [range(0, 2), range(2, 3), range(3, 5)]
+    >>> pieces(5, most=3)
+    [range(0, 2), range(2, 4), range(4, 5)]
     """
-    found, start, held = [], 0, 0
-    counts = np.asarray(sizes).tolist()
-    for index, count in enumerate(counts):
-        if index > start and (held + count > rows or index - start >= most):
-            found.append(range(start, index))
-            start, held = index, 0
-        held += count
-    return [*found, range(start, len(counts))]
+    each = -(-n_teachers // most)
+    return [range(start, min(start + each, n_teachers)) for start in range(0, n_teachers, each)]
 
 
 @dataclass(frozen=True)
