@@ -7,7 +7,7 @@ JOBS ?= 2
 .PHONY: demo test check clean
 
 demo: $(VENV)/installed
-	$(BIN)/quorate demo
+	$(BIN)/ostrakon demo
 
 test: $(VENV)/test-installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
@@ -17,7 +17,7 @@ check: $(VENV)/dev-installed
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/quorate
+	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/ostrakon
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

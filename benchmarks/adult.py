@@ -19,9 +19,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-import quorate as qr
-from quorate.data.datasets import adult
-from quorate.public.tables import TableFeatures
+import ostrakon as qr
+from ostrakon.data.datasets import adult
+from ostrakon.public.tables import TableFeatures
 
 DELTA = 1e-5
 TEACHERS = 250
@@ -54,7 +54,7 @@ def with_privacy(data, seed: int, **options) -> dict[str, float]:
     return {
         "accuracy": accuracy,
         "worst case": model.statement_.guarantee.epsilon,
-        "local": cost.local.reveal()["epsilon"],
+        "data_dependent": cost.data_dependent.reveal()["epsilon"],
         "published": np.nan if cost.published is None else cost.published.reveal()["epsilon"],
         "answers": int(answered.sum()),
         "right": float(right.mean()),
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--paper", action="store_true", help="the setting of the 2018 paper as well")
     options = parser.parse_args()
     ours = {
-        f"quorate, epsilon {epsilon:g}": {
+        f"ostrakon, epsilon {epsilon:g}": {
             "teacher": TEACHER,
             "student": STUDENT,
             "mechanism": "gnmax",
@@ -100,7 +100,7 @@ def main() -> None:
     for name, found in rows.items():
         accuracy = [100 * row["accuracy"] for row in found]
         line = f"| {name} | {np.mean(accuracy):.2f} ± {np.std(accuracy, ddof=1) if len(found) > 1 else 0:.2f} |"
-        for key in ("worst case", "local", "published"):
+        for key in ("worst case", "data_dependent", "published"):
             values = [row.get(key, np.nan) for row in found]
             line += " |" if np.isnan(values).all() else f" {np.mean(values):.3f} |"
         if "answers" in found[0]:

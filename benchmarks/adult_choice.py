@@ -23,15 +23,15 @@ from scipy.special import expit
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 
-from quorate.accounting.calibrate import calibrate
-from quorate.checks import InvalidInput
-from quorate.data.datasets import adult
-from quorate.data.partition import random_partition
-from quorate.mechanisms import GNMax
-from quorate.public.queries import representatives
-from quorate.public.tables import TableFeatures
-from quorate.run.choices import make_student, make_teacher
-from quorate.teachers import collect_votes, train_teachers
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.data.datasets import adult
+from ostrakon.data.partition import random_partition
+from ostrakon.mechanisms import GNMax
+from ostrakon.public.queries import representatives
+from ostrakon.public.tables import TableFeatures
+from ostrakon.run.settings.learners import make_student, make_teacher
+from ostrakon.teachers import collect_votes, train_teachers
+from ostrakon.validation import InvalidInput
 
 TEACHERS, DELTA = 250, 1e-5
 KINDS = ("linear", "trees", "both")

@@ -6,7 +6,7 @@
 Features (one-hot, scaled and ranked columns) are fitted on the public half alone. Two ways of asking:
 - teachers: logistic teachers on equal shares of the records, plain GNMax over the medoids of K public clusters; the
   student hears the answers alone.
-- voices: every record is a teacher that speaks once, about the representative nearest to it (RationedGNMax); the
+- voices: every record is a teacher that speaks once, about the representative nearest to it (BoundedGNMax); the
   student hears the noisy counts, which the same guarantee covers.
 
 Settings: the ways themselves were first tried with Adult's labels in sight. The voices way asks K = records / (5 sigma)
@@ -26,17 +26,17 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from quorate.accounting.calibrate import calibrate
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.data.datasets import adult
-from quorate.mechanisms import GNMax, RationedGNMax
-from quorate.public import learn_representation, representatives
-from quorate.run.defaults import default_voiced
-from quorate.students.noisy_counts import NoisyCountStudent
-from quorate.teachers import collect_votes, train_teachers
-from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.voices import hear_voices, nearest
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.datasets import adult
+from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.public import learn_representation, representatives
+from ostrakon.run.settings.defaults import default_per_record_queries
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.teachers import collect_votes, train_teachers
+from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.teachers.per_record import collect_per_record, nearest
+from ostrakon.validation import InvalidInput
 
 DELTA = 1e-5
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
@@ -44,11 +44,11 @@ TEACHERS, QUERIES = 500, 640
 RESULTS = Path(__file__).parent / "results"
 
 
-def voices(public, private, y, order, epsilon: float, seed: int):
+def by_unit(public, private, y, order, epsilon: float, seed: int):
     """(student, sigma, K, true epsilon)."""
-    mechanism = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=len(order))
-    queries = order[: default_voiced(mechanism, units=len(y), pool=len(order), classes=2)]
-    votes = hear_voices([(np.arange(len(y)), private, y)], public[queries], classes=2, voices=len(y))
+    mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=len(order))
+    queries = order[: default_per_record_queries(mechanism, units=len(y), pool=len(order), classes=2)]
+    votes = collect_per_record([(np.arange(len(y)), private, y)], public[queries], classes=2, units=len(y))
     counts = mechanism.noisy_counts(votes, np.random.default_rng([seed, 2]))
     student = NoisyCountStudent(representation="raw").fit_counts(public, queries, counts, sigma2=mechanism.sigma2)
     true = worst_case(mechanism, queries=len(queries), delta=DELTA).epsilon
@@ -56,7 +56,7 @@ def voices(public, private, y, order, epsilon: float, seed: int):
 
 
 def rehearse(data: str, worlds: int) -> None:
-    """Choose HEARD and the penalty in simulated worlds: rows of the public half, labels of random functions."""
+    """Choose SIGNAL_TO_NOISE and the penalty in simulated worlds: rows of the public half, labels of random functions."""
     from adult_choice import expected_accuracy, world
 
     pool = adult(data).X_public
@@ -65,7 +65,7 @@ def rehearse(data: str, worlds: int) -> None:
         X, y, public, test, chance = world(pool, seed)
         order = representatives(public, 1280, random_state=seed)
         for heard, epsilon in product((5, 10, 20, 40), (0.2, 1.0)):
-            sigma = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=1280).sigma2
+            sigma = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=1280).sigma2
             queries = order[: int(np.clip(len(y) / (heard * sigma), 20, len(order)))]
             counts = np.zeros((len(queries), 2))
             np.add.at(counts, (nearest(X, public[queries]), y), 1)

@@ -12,13 +12,13 @@ import argparse
 import time
 from pathlib import Path
 
-from quorate.accounting.account import account
-from quorate.report.compare import AT, Row, compare
-from quorate.report.reproduce import published_votes
-from quorate.votes import PublicVotes
+from ostrakon.accounting.account import account
+from ostrakon.report.compare import AT, Row, compare
+from ostrakon.report.reproduce import published_votes
+from ostrakon.votes import PublicVotes
 
 DELTA = 1e-5
-EPSILON = {"worst-case": 2.0, "local": 1.0, "gated": 1.5}
+EPSILON = {"worst-case": 2.0, "data_dependent": 1.0, "gated": 1.5}
 
 
 def papers(row: Row, votes: PublicVotes) -> str:
@@ -43,16 +43,16 @@ def main() -> None:
         found = compare(votes, epsilon=EPSILON[at], delta=DELTA, at=at, labels=labels)
         seconds = time.perf_counter() - started
         if at == "worst-case" and chosen.picture is not None:
-            from quorate.report.compare_picture import save_picture
+            from ostrakon.report.compare_picture import save_picture
 
             save_picture(found, chosen.picture)
         print(f"\n**Equal {at} epsilon {EPSILON[at]:g}** ({seconds:.1f} s)\n")
         print(
-            "| mechanism | answers | right | worst case | exact local | gated | its paper's epsilon | certain labels |"
+            "| mechanism | answers | right | worst case | exact data-dependent | gated | its paper's epsilon | certain labels |"
         )
         print("|---|---|---|---|---|---|---|---|")
         for row in found.rows:
-            local = "" if row.local is None else f"{row.local:.3f}"
+            local = "" if row.data_dependent is None else f"{row.data_dependent:.3f}"
             gated = "" if row.gated is None else f"{row.gated:.3f}"
             print(
                 f"| {row.name} | {row.answers:.1f} | {row.accuracy:.1%} | {row.worst_case:.3f} | {local} | {gated} "

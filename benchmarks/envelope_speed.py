@@ -1,4 +1,4 @@
-"""The envelope: quorate's compiled branch and bound beside the plain way, every top count of every distance in NumPy.
+"""The envelope: ostrakon's compiled branch and bound beside the plain way, every top count of every distance in NumPy.
 
     python benchmarks/envelope_speed.py
 
@@ -15,14 +15,14 @@ import time
 import numpy as np
 from scipy.special import log_ndtr
 
-from quorate.accounting.answer_law import answer_law
-from quorate.accounting.envelope import envelope, highest_cost, query_envelopes
-from quorate.accounting.joint_step import joint_step
-from quorate.accounting.joint_supremum import costs_by_top_count
-from quorate.accounting.score import CostCurve, score
-from quorate.accounting.simulate import simulate_votes
-from quorate.mechanisms import ConfidentGNMax
-from quorate.votes import Votes
+from ostrakon.accounting.data_independent.joint_step import joint_step
+from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.supremum import costs_by_top_count
+from ostrakon.accounting.gate.envelope import envelope, highest_cost, query_envelopes
+from ostrakon.accounting.gate.score import CostCurve, score
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.votes import Votes
 
 ORDER = 10.0
 
@@ -34,7 +34,7 @@ def plain(votes: Votes, mechanism: ConfidentGNMax, distances: list[int]) -> np.n
     orders = np.array([ORDER])
     log_alpha, log_beta = (x[0] for x in joint_step(law, orders))
     worst = costs_by_top_count(law, orders)[0]
-    cap = law.label_cost(law.worst_q(), orders)[0]
+    cap = law.likely_outcome_rdp(law.worst_q(), orders)[0]
     nodes = np.linspace(-9, 9, 181)
     weights = np.exp(-(nodes**2) / 2) * (nodes[1] - nodes[0]) / math.sqrt(2 * math.pi)
     out = np.empty((votes.queries, len(distances)))
@@ -51,7 +51,7 @@ def plain(votes: Votes, mechanism: ConfidentGNMax, distances: list[int]) -> np.n
                 others[0] += d - max(top - n[0], 0)
                 wins = weights @ np.exp(log_ndtr(nodes[:, None] + (top - others) / mechanism.sigma2).sum(axis=1))
                 q[i] = min(max(1 - wins, 1e-12), 1.0)
-            label = np.minimum(law.label_cost(q, orders)[0], cap[tops])
+            label = np.minimum(law.likely_outcome_rdp(q, orders)[0], cap[tops])
             joint = np.logaddexp(log_alpha[:, tops], log_beta[:, tops] + (ORDER - 1) * label).max(axis=0)
             out[row, column] = joint.max() / (ORDER - 1)
     return out

@@ -82,7 +82,7 @@ def peak_mb() -> float:
 
 
 def mechanisms() -> dict:
-    import quorate as qr
+    import ostrakon as qr
 
     return {
         "gnmax": qr.GNMax(sigma2=40),
@@ -94,23 +94,23 @@ def mechanisms() -> dict:
 
 def part_mnist_size() -> None:
     """8,500 queries x 10 classes x 150 orders."""
-    from quorate.accounting.exact import local_costs
-    from quorate.votes import Votes
+    from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+    from ostrakon.votes import Votes
 
     votes = Votes(dirichlet_multinomial(8500, 10, 250, plurality=0.83))
     few = votes[:20]
     for name, mechanism in mechanisms().items():
-        local_costs(few, mechanism, ORDERS)
-        wall, cpu = timed(lambda m=mechanism: local_costs(votes, m, ORDERS))
+        data_dependent_costs(few, mechanism, ORDERS)
+        wall, cpu = timed(lambda m=mechanism: data_dependent_costs(votes, m, ORDERS))
         print(f"| 8,500 x 10 x 150, {name} | {wall:.2f} s | {cpu:.2f} s | {peak_mb():.0f} MB |")
     confident = mechanisms()["confident-gnmax"]
     start = time.perf_counter()
     plain = plain_costs(few.counts, sigma1=150, sigma2=40, threshold=200)
     per_query = (time.perf_counter() - start) / len(few)
-    ours = local_costs(few, confident, ORDERS)
+    ours = data_dependent_costs(few, confident, ORDERS)
     high = ours > 1e-9
     worst = np.abs(ours / np.maximum(plain, 1e-300) - 1)[high].max()
-    ratio = per_query * 8500 / timed(lambda: local_costs(votes, confident, ORDERS), repeats=1)[0]
+    ratio = per_query * 8500 / timed(lambda: data_dependent_costs(votes, confident, ORDERS), repeats=1)[0]
     print(
         f"| the same, plain way on {len(few)} of them | {per_query * 8500:.0f} s (extrapolated) | | "
         f"{ratio:.0f} times slower; largest relative difference {worst:.0e} |"
@@ -119,8 +119,8 @@ def part_mnist_size() -> None:
 
 def part_glyph_size() -> None:
     """12,000 queries x 150 classes x 5,000 teachers x 150 orders."""
-    import quorate as qr
-    from quorate.accounting.exact import local_costs
+    import ostrakon as qr
+    from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 
     votes = qr.Votes(dirichlet_multinomial(12_000, 150, 5000, plurality=0.83))
     for mechanism in (
@@ -128,21 +128,21 @@ def part_glyph_size() -> None:
         qr.ConfidentGNMax(threshold=1000, sigma1=500, sigma2=500),
         qr.LNMax(gamma=0.02),
     ):
-        local_costs(votes[:5], mechanism, ORDERS)
-        wall, cpu = timed(lambda m=mechanism: local_costs(votes, m, ORDERS), repeats=1)
+        data_dependent_costs(votes[:5], mechanism, ORDERS)
+        wall, cpu = timed(lambda m=mechanism: data_dependent_costs(votes, m, ORDERS), repeats=1)
         print(f"| 12,000 x 150 x 150, 5,000 teachers, {mechanism} | {wall:.1f} s | {cpu:.1f} s | {peak_mb():.0f} MB |")
 
 
 def part_growth() -> None:
     """Growth in queries (classes 10) and in classes (500 queries), Confident-GNMax."""
-    import quorate as qr
-    from quorate.accounting.exact import local_costs
+    import ostrakon as qr
+    from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 
     mechanism = qr.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
     votes = qr.Votes(dirichlet_multinomial(16_000, 10, 250, plurality=0.83))
-    local_costs(votes[:20], mechanism, ORDERS)
+    data_dependent_costs(votes[:20], mechanism, ORDERS)
     for queries in (1000, 2000, 4000, 8000, 16_000):
-        wall, cpu = timed(lambda n=queries: local_costs(votes[:n], mechanism, ORDERS))
+        wall, cpu = timed(lambda n=queries: data_dependent_costs(votes[:n], mechanism, ORDERS))
         print(
             f"| {queries:,} queries x 10 classes | {wall:.2f} s | {cpu:.2f} s | {1e6 * cpu / queries:.0f} us a query |"
         )
@@ -150,7 +150,7 @@ def part_growth() -> None:
         some = qr.Votes(dirichlet_multinomial(500, classes, 5000, plurality=0.6))
         mechanism = qr.ConfidentGNMax(threshold=3000, sigma1=500, sigma2=100)
         distinct = np.mean([len(np.unique(row)) for row in some.counts])
-        wall, cpu = timed(lambda v=some, m=mechanism: local_costs(v, m, ORDERS), repeats=1)
+        wall, cpu = timed(lambda v=some, m=mechanism: data_dependent_costs(v, m, ORDERS), repeats=1)
         print(
             f"| 500 queries x {classes:,} classes ({distinct:.0f} distinct counts) | {wall:.2f} s | {cpu:.2f} s | "
             f"{1e3 * cpu / 500:.2f} ms a query |"
@@ -160,9 +160,9 @@ def part_growth() -> None:
 def part_cold() -> None:
     """The first call on a machine compiles; the compiled code is kept on disk."""
     program = (
-        "import time; s=time.perf_counter(); import quorate as qr; "
-        "from quorate.accounting.exact import local_costs; "
-        "local_costs(qr.Votes([[30, 20, 3]]), qr.ConfidentGNMax(threshold=40, sigma1=20, sigma2=10), [2.0]); "
+        "import time; s=time.perf_counter(); import ostrakon as qr; "
+        "from ostrakon.accounting.data_dependent.exact import data_dependent_costs; "
+        "data_dependent_costs(qr.Votes([[30, 20, 3]]), qr.ConfidentGNMax(threshold=40, sigma1=20, sigma2=10), [2.0]); "
         "print(f'{time.perf_counter() - s:.1f}')"
     )
     with tempfile.TemporaryDirectory() as cache:

@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtr
 
-from quorate.accounting.calibrate import calibrate
-from quorate.accounting.curve import DEFAULT_ORDERS
-from quorate.accounting.exact import exact_curve
-from quorate.accounting.gate import Gate
-from quorate.accounting.gate_calibrate import calibrate_gate
-from quorate.accounting.gaussian_dp import gaussian_dp_epsilon
-from quorate.accounting.sanitized import Sanitizer
-from quorate.accounting.simulate import consensus_of, simulate_votes
-from quorate.accounting.worst_case import worst_case
-from quorate.mechanisms import ConfidentGNMax
-from quorate.votes import PublicVotes
+from ostrakon.accounting.calibration.gated import calibrate_gate
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.sanitizer import Sanitizer
+from ostrakon.accounting.gate.simulated_votes import consensus_of, simulate_votes
+from ostrakon.accounting.rdp import DEFAULT_ORDERS
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.votes import PublicVotes
 
 DELTA = 1e-5
 RUNS = [

@@ -19,10 +19,10 @@ import numpy as np
 from skimage.transform import resize
 from sklearn.datasets import load_digits
 
-from quorate.networks.classifier import TorchClassifier
-from quorate.public import build_graph, learn_representation, representatives
-from quorate.students.graph_model import GraphStudent, lead
-from quorate.teachers.voices import hear_voices
+from ostrakon.networks.classifier import TorchClassifier
+from ostrakon.public import build_graph, learn_representation, representatives
+from ostrakon.students.graph_model import GraphStudent, lead
+from ostrakon.teachers.per_record import collect_per_record
 
 CASES = ((40, 0), (40, 1), (80, 0), (80, 3), (160, 12))
 ROUNDS = 5
@@ -93,7 +93,7 @@ def rows_and_models(X, y, features, seeds, until: float) -> None:
             )
 
 
-def voices(X, y, features, seeds) -> None:
+def by_unit(X, y, features, seeds) -> None:
     """The third question."""
     for heard in (5, 2, 1):
         for asked in (40, 80, 160):
@@ -102,7 +102,7 @@ def voices(X, y, features, seeds) -> None:
                 private, pool = np.array_split(np.random.default_rng(seed).permutation(len(y)), 2)
                 queries = representatives(features[pool], asked, random_state=seed)
                 everyone = [(np.arange(len(private)), features[private], y[private])]
-                counts = hear_voices(everyone, features[pool][queries], classes=10, voices=len(private)).counts
+                counts = collect_per_record(everyone, features[pool][queries], classes=10, units=len(private)).counts
                 sigma = len(private) / (heard * asked)
                 noisy = counts + np.random.default_rng([seed, asked]).normal(0, sigma, counts.shape)
                 graph = build_graph(features[pool])

@@ -32,9 +32,9 @@ WAYS = {
 
 
 def one_way(data: str, way: str, teachers: int) -> dict[str, float]:
-    from quorate.data.datasets import mnist
-    from quorate.teachers import train_teachers
-    from quorate.teachers.torch_ensemble import TorchEnsemble
+    from ostrakon.data.datasets import mnist
+    from ostrakon.teachers import train_teachers
+    from ostrakon.teachers.torch_ensemble import TorchEnsemble
 
     mode, chunk, workers = WAYS[way]
     task = mnist(data)

@@ -28,16 +28,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 
-import quorate as qr
-from quorate.accounting.worst_case import worst_case
-from quorate.audit import certified_epsilon
-from quorate.data.datasets import glyphs
-from quorate.noise import secure_rng
-from quorate.run.choices import default_student, make_student
-from quorate.run.meeting import meet, student_labels
-from quorate.run.noise_log import MemoryLog
-from quorate.run.plan import Plan, Request, make_plan
-from quorate.run.represent import View, view_of
+import ostrakon as qr
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.audit import certified_epsilon
+from ostrakon.data.datasets import glyphs
+from ostrakon.noise import secure_rng
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.settings.learners import default_student, make_student
+from ostrakon.run.settings.plan import Plan, Request, make_plan
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.student import meet, student_labels
 
 TEACHERS, PRIVATE, PUBLIC, RECORDS, SEED = 250, 30_000, 4_000, 120, 0
 
@@ -58,7 +58,7 @@ def run_once(plan: Plan, view: View, votes: qr.Votes, queries: np.ndarray) -> tu
     """(released answers, the student's probabilities on the asked public rows) of one fresh run."""
     student = make_student(default_student(view.name), seed=SEED)
     settings = {"queries": queries, "X_student": view.public, "fresh_student": student, "log": MemoryLog()}
-    answers = meet(plan, votes, rng=secure_rng(), **settings)
+    answers = answer_queries(plan, votes, rng=secure_rng(), **settings)
     labels = student_labels(answers, queries, len(view.public))
     student.fit(view.public, labels)
     known = np.zeros((len(queries), votes.classes), np.float32)

@@ -8,10 +8,10 @@ is kept with it. Repeat until it says "complete"; --figure then writes the CSV a
 
 Two ways of asking about the same representatives:
 - teachers: N kernel-ridge teachers on features, each smoothed over the public graph; GNMax over K queries, priced by
-  `quorate.accounting.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 = 40 of 250
+  `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 = 40 of 250
   teachers, 0.16 N), but 40 to 640.
-- voices: every record is a teacher that speaks once, about the representative nearest to it; RationedGNMax, exactly
-  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `quorate train`; the student hears the counts.
+- voices: every record is a teacher that speaks once, about the representative nearest to it; BoundedGNMax, exactly
+  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student hears the counts.
 
 How settings were chosen. That a query should hear five times its noise did best on simulated tables
 (adult_representatives.py --rehearse); the graph's strength and the encoder beside HOG did best on glyphs; that rows
@@ -21,7 +21,7 @@ mean of networks were first tried with MNIST's pool labels in sight, where leavi
 whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at MNIST's pool labels, too: 250 to 6,000 of
 one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and decided nothing.
 
-The noise of this benchmark is seeded so that it can be repeated; a release draws it from quorate.noise.secure_rng().
+The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from pathlib import Path
 import joblib
 import numpy as np
 
-from quorate.accounting.calibrate import calibrate
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.data.datasets import mnist
-from quorate.mechanisms import GNMax, Mechanism, RationedGNMax
-from quorate.mechanisms.rationed_gnmax import RationedVotes
-from quorate.public import build_graph, learn_representation, representatives
-from quorate.run.defaults import default_voiced
-from quorate.students.graph_model import GraphStudent
-from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.teachers import train_teachers
-from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.voices import hear_voices
-from quorate.votes import Votes
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.datasets import mnist
+from ostrakon.mechanisms import BoundedGNMax, GNMax, Mechanism
+from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.public import build_graph, learn_representation, representatives
+from ostrakon.run.settings.defaults import default_per_record_queries
+from ostrakon.students.graph_model import GraphStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.teachers import train_teachers
+from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 DELTA = 1e-5
 TEACHERS = 2000
@@ -116,11 +116,11 @@ def votes(work: Work, data, seen, seed: int) -> dict[str, np.ndarray]:
     return work.piece(f"votes-{seed}", make)
 
 
-def voices(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarray]:
+def by_unit(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarray]:
     def make():
         queries = representatives(seen["public"], asked, random_state=seed)
         everyone = [(np.arange(len(data.y)), seen["private"], data.y)]
-        heard = hear_voices(everyone, seen["public"][queries], classes=10, voices=len(data.y))
+        heard = collect_per_record(everyone, seen["public"][queries], classes=10, units=len(data.y))
         return {"queries": queries, "counts": heard.counts}
 
     return work.piece(f"voices-{seed}-{asked}", make)
@@ -129,8 +129,8 @@ def voices(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarra
 def plan(way: str, epsilon: float, records: int, pool: int) -> tuple[Mechanism, int]:
     """(mechanism, queries) within epsilon, from public numbers alone."""
     if way == "voices":
-        mechanism = calibrate(RationedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=pool)
-        return mechanism, default_voiced(mechanism, units=records, pool=pool, classes=10)
+        mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=pool)
+        return mechanism, default_per_record_queries(mechanism, units=records, pool=pool, classes=10)
     sizes = {"delta": DELTA, "teachers": TEACHERS, "classes": 10}
     loud = GNMax(sigma2=PROPORTION * TEACHERS)
     few, many = LEAST_QUERIES, MOST_QUERIES + 1
@@ -145,7 +145,7 @@ def answers(work: Work, data, seen, way: str, mechanism: Mechanism, asked: int, 
     rng = np.random.default_rng([seed, 2])
     if way == "voices":
         held = voices(work, data, seen, seed, asked)
-        heard = RationedVotes(held["counts"], teachers=len(data.y), ration=1)
+        heard = BoundedVotes(held["counts"], teachers=len(data.y), max_contributions=1)
         return held["queries"], mechanism.noisy_counts(heard, rng), held
     held = votes(work, data, seen, seed)
     return held["queries"][:asked], mechanism.sample(Votes(held["teachers"][:asked], teachers=TEACHERS), rng), held
@@ -261,7 +261,7 @@ def write(rows: list[dict]) -> None:
         table.writeheader()
         table.writerows(sorted(rows, key=lambda row: (row["way"], row["student"], row["epsilon"], row["seed"])))
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 4.6), sharex=True, sharey=True)
-    named = {"voices": "a voice per image", "teachers": f"{TEACHERS:,} teachers, GNMax"}
+    named = {"voices": "per-record teachers", "teachers": f"{TEACHERS:,} teachers, GNMax"}
     colours = {"voices": "#c1440e", "teachers": "#1b6ca8"}
     styles = {"graph + network": ("-", "*", 11, 1.8), "graph": (":", "o", 3, 1.0)}
     for axes, column, where in zip(

@@ -8,12 +8,12 @@
     + smoothing        each teacher smoothed over the public neighbour graph
     + representatives  40 medoids instead of 400 random queries
     + more teachers    2,000 teachers of 30 images instead of 250
-    + voices           60,000 teachers of one image, each speaking once (RationedGNMax), and the student hears counts
+    + voices           60,000 teachers of one image, each speaking once (BoundedGNMax), and the student hears counts
     + encoder          a contrastive encoder of the public images beside the HOG features
     + networks         the graph student's networks after the graph
 Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); voices at an epsilon of 0.1, with the number of
-queries that `quorate train` then chooses. Up to the last step the student is the same (what was released, spread over
-the public graph of HOG features: one second), so that steps compare. True epsilon: `quorate.accounting.worst_case`.
+queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread over
+the public graph of HOG features: one second), so that steps compare. True epsilon: `ostrakon.accounting.data_independent.worst_case`.
 Every step is kept in --work. Noise is seeded so that it can be repeated.
 """
 
@@ -28,26 +28,26 @@ from pathlib import Path
 import joblib
 import numpy as np
 
-from quorate.accounting.calibrate import calibrate
-from quorate.accounting.exact import exact_curve
-from quorate.accounting.worst_case import worst_case
-from quorate.data.datasets import mnist
-from quorate.mechanisms import GNMax, RationedGNMax
-from quorate.public import build_graph, learn_representation, representatives
-from quorate.run.defaults import default_voiced
-from quorate.students.graph_model import GraphStudent
-from quorate.students.label_spreading import LabelSpreadingStudent
-from quorate.teachers import train_teachers
-from quorate.teachers.heads import HeadEnsemble
-from quorate.teachers.torch_ensemble import TorchEnsemble
-from quorate.teachers.voices import hear_voices
-from quorate.votes import Votes
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.datasets import mnist
+from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.public import build_graph, learn_representation, representatives
+from ostrakon.run.settings.defaults import default_per_record_queries
+from ostrakon.students.graph_model import GraphStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.teachers import train_teachers
+from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.teachers.torch_ensemble import TorchEnsemble
+from ostrakon.votes import Votes
 
 DELTA, EPSILON = 1e-5, 0.1
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = (
     *("teacher_accuracy", "plurality_right", "consensus", "labels_right", "student_pool", "student_test"),
-    *("local_epsilon", "true_epsilon"),
+    *("data_dependent_epsilon", "true_epsilon"),
 )
 
 
@@ -83,13 +83,13 @@ def steps(data, work: Path, seed: int):
         mean = float((said == data.y_public[:, None]).mean())
         return name, votes, queries, GNMax(sigma2=0.16 * votes.teachers), mean, seen, time.perf_counter() - started
 
-    def voices(name, beheld, started):
+    def by_unit(name, beheld, started):
         pool = len(data.X_public)
-        mechanism = calibrate(RationedGNMax(sigma2=10), epsilon=EPSILON, delta=DELTA, queries=pool)
-        asked = default_voiced(mechanism, units=len(data.y), pool=pool, classes=10)
+        mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=EPSILON, delta=DELTA, queries=pool)
+        asked = default_per_record_queries(mechanism, units=len(data.y), pool=pool, classes=10)
         queries = representatives(beheld["public"], asked, random_state=seed)
         everyone = [(np.arange(len(data.y)), beheld["private"], data.y)]
-        votes = hear_voices(everyone, beheld["public"][queries], classes=10, voices=len(data.y))
+        votes = collect_per_record(everyone, beheld["public"][queries], classes=10, units=len(data.y))
         return name, votes, queries, mechanism, np.nan, beheld, time.perf_counter() - started
 
     started = time.perf_counter()
@@ -120,11 +120,11 @@ def measured(data, work: Path, name, votes, queries, mechanism, mean, seen, seco
     if name == "+ networks":
         student = GraphStudent(representation=joblib.load(work / "hog+contrastive.joblib"), random_state=seed)
         public, test = data.X_public, data.X_test
-    if isinstance(mechanism, RationedGNMax):
+    if isinstance(mechanism, BoundedGNMax):
         counts = mechanism.noisy_counts(votes, rng)
         labels = counts.argmax(axis=1)
         student.fit_counts(public, queries, counts, sigma2=mechanism.sigma2)
-        local = np.nan  # a run of tied queries is charged as a whole
+        local = np.nan  # a run of stateful queries is charged as a whole
     else:
         labels = mechanism.sample(votes, rng)
         y = np.full(len(data.y_public), -1)
@@ -144,7 +144,7 @@ def measured(data, work: Path, name, votes, queries, mechanism, mean, seen, seco
         "labels_right": round(float((labels == data.y_public[queries]).mean()), 4),
         "student_pool": round(float((student.predict(public) == data.y_public).mean()), 4),
         "student_test": round(float((student.predict(test) == data.y_test).mean()), 4),
-        "local_epsilon": round(float(local), 3),
+        "data_dependent_epsilon": round(float(local), 3),
         "true_epsilon": round(float(true), 4),
         "seconds": round(seconds + time.perf_counter() - started, 1),
     }

@@ -43,9 +43,9 @@ def make(file: str, rows: int) -> dict:
 
 
 def ours(file: str, folder: str, memory: str, by: str) -> dict:
-    """quorate: one SQL statement, out of core."""
-    from quorate.data.sharding import partition_table
-    from quorate.data.sources import open_table
+    """ostrakon: one SQL statement, out of core."""
+    from ostrakon.data.sharding import partition_table
+    from ostrakon.data.sources import open_table
 
     shards = partition_table(
         open_table(file), folder, TEACHERS, key=KEY, by=None if by == "record" else by, memory_limit=memory
@@ -107,11 +107,11 @@ def main() -> None:
         print("| way | unit | rows | file GB | seconds | rows/s | peak GiB |\n|---|---|---|---|---|---|---|")
         for by in options.by:
             if "whole" in options.part:
-                ways = ("quorate",)
-                whole = compare(home, options.rows, by, options.memory, ways=ways, file=options.file)["quorate"]
+                ways = ("ostrakon",)
+                whole = compare(home, options.rows, by, options.memory, ways=ways, file=options.file)["ostrakon"]
             if "tenth" in options.part:
-                rows = compare(home, options.rows // 10, by, options.memory, ways=("quorate", "pandas"))
-                ours, plain = rows["quorate"], rows["pandas"]
+                rows = compare(home, options.rows // 10, by, options.memory, ways=("ostrakon", "pandas"))
+                ours, plain = rows["ostrakon"], rows["pandas"]
                 print(
                     f"ratio on a tenth, {by}: pandas takes {plain['seconds'] / ours['seconds']:.1f} times as long and "
                     f"{plain['peak'] / ours['peak']:.1f} times the memory, {10 * plain['peak'] / 2**30:.0f} GiB for all"
@@ -132,7 +132,7 @@ def compare(home: Path, rows: int, by: str, memory: str, *, ways: tuple[str, ...
     for way in ways:
         if way == "pandas":
             shards.mkdir()
-        step = ("ours", file, str(shards), memory, by) if way == "quorate" else ("plain", file, str(shards), by)
+        step = ("ours", file, str(shards), memory, by) if way == "ostrakon" else ("plain", file, str(shards), by)
         row = results[way] = measured(*step)
         shutil.rmtree(shards, ignore_errors=True)
         print(

@@ -1,10 +1,10 @@
-"""The published data-dependent bound (Proposition 7, Theorem 6): quorate beside the plain way, one query at a time.
+"""The published data-dependent bound (Proposition 7, Theorem 6): ostrakon beside the plain way, one query at a time.
 
     python benchmarks/published_speed.py [--queries 1000000]
 
 The plain way is written here as the paper reads: SciPy's erfc and logsumexp on one histogram, NumPy over the orders.
 It runs on the first 2,000 queries; both are compared there, and timed in seconds of one processor (the smallest of
-seven repetitions for quorate), which a busy machine does not stretch. Votes: Dirichlet-multinomial, mean plurality 83%.
+seven repetitions for ostrakon), which a busy machine does not stretch. Votes: Dirichlet-multinomial, mean plurality 83%.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import time
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from quorate.accounting.published import log_q_gaussian, rdp_gaussian
+from ostrakon.accounting.published.bounds import log_q_gaussian, rdp_gaussian
 
 SIGMA = 40.0
 SAMPLE = 2000
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=1_000_000)
     queries = parser.parse_args().queries
-    print("| bound | time | quorate, one thread | plain, one thread | ratio |\n|---|---|---|---|---|")
+    print("| bound | time | ostrakon, one thread | plain, one thread | ratio |\n|---|---|---|---|---|")
     many = votes(queries, classes=10, teachers=250, seed=1)
     compare(f"{queries:,} queries x 10 classes x 1 order", many, np.array([14.0]))
     compare("8,500 queries x 10 classes x 150 orders", many[:8500], np.arange(2.0, 77.0, 0.5))

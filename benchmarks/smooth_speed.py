@@ -1,4 +1,4 @@
-"""Smooth sensitivity (Algorithms 3 to 5, Theorem 24): quorate beside the plain way, one query and one vote at a time.
+"""Smooth sensitivity (Algorithms 3 to 5, Theorem 24): ostrakon beside the plain way, one query and one vote at a time.
 
     python benchmarks/smooth_speed.py [--data DIR]
 
@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
 
+from ostrakon.accounting.published.bounds import log_pr_answered, log_q0
+from ostrakon.accounting.published.smooth_sensitivity import smooth_sensitivity
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.votes import Votes
 from published_speed import plain, votes
-from quorate.accounting.published import log_pr_answered, log_q0
-from quorate.accounting.smooth import smooth_sensitivity
-from quorate.mechanisms import ConfidentGNMax
-from quorate.votes import Votes
 
 
 class Plain:
@@ -61,14 +61,14 @@ class Plain:
         if self.q1 <= q <= self.q0:
             return result
         rising, d = q < self.q1, 0
-        result[0] = self.local(q)
+        result[0] = self.data_dependent(q)
         while (q < self.q1) if rising else (q > self.q0 and v[1] > 0):
             v[0] += -1 if rising else 1
             v[1] += 1 if rising else -1
             if not rising:
                 v[1:] = sorted(v[1:], reverse=True)
             d, q = d + 1, self.q(v)
-            result[d] = self.local(q)
+            result[d] = self.data_dependent(q)
         return result
 
 
@@ -121,7 +121,7 @@ def main() -> None:
         digits = votes(8500, classes=10, teachers=250, seed=4)
     else:
         digits = np.load(data / "votes" / "mnist_250_teachers.npy")[:8500].astype(np.int64)
-    print("| votes | SS | quorate, one thread | plain, one thread | ratio |\n|---|---|---|---|---|")
+    print("| votes | SS | ostrakon, one thread | plain, one thread | ratio |\n|---|---|---|---|---|")
     compare(
         "8,500 queries x 10 classes x 250 teachers",
         digits,

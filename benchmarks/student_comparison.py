@@ -6,7 +6,7 @@ The 250 published MNIST teachers of the 2018 paper, its Confident-GNMax (T = 200
 queries (the first 640 public images); each seed draws one set of labels. The other rows of test[:9000] are unlabelled,
 the student is tested on test[9000:] and, for a smaller error, on the whole pool. Settings are each student's defaults
 (chosen on scikit-learn's digits) but for the number of steps. Finished runs are kept in --work (a JSON file).
-The noise of this benchmark is seeded so that it can be repeated; a release draws it from quorate.noise.secure_rng().
+The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ STUDENTS = {
 
 
 def one_run(data: Path, name: str, seed: int) -> dict[str, float]:
-    from quorate.data.datasets import mnist
-    from quorate.mechanisms import ConfidentGNMax
-    from quorate.votes import Votes
+    from ostrakon.data.datasets import mnist
+    from ostrakon.mechanisms import ConfidentGNMax
+    from ostrakon.votes import Votes
 
     task = mnist(data / "mnist")
     counts = np.load(data / "votes" / "mnist_250_teachers.npy").astype(np.int64)[:640]
@@ -45,7 +45,7 @@ def one_run(data: Path, name: str, seed: int) -> dict[str, float]:
     answered = given >= 0
     truth = np.asarray(task.y_public)
     module, kind, settings = STUDENTS[name]
-    student = getattr(importlib.import_module(f"quorate.students.{module}"), kind)(random_state=seed, **settings)
+    student = getattr(importlib.import_module(f"ostrakon.students.{module}"), kind)(random_state=seed, **settings)
     flat = kind == "SklearnStudent"
     pool, test = (x.reshape(len(x), -1) if flat else x for x in (task.X_public, task.X_test))
     start, used = time.perf_counter(), time.process_time()

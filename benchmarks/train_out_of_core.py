@@ -1,4 +1,4 @@
-"""`quorate train` on a Parquet file larger than the memory it takes, beside reading that file with pandas.
+"""`ostrakon train` on a Parquet file larger than the memory it takes, beside reading that file with pandas.
 
     python benchmarks/train_out_of_core.py [--rows 56000000] [--teachers 250] [--teacher naive-bayes] [--folder DIR]
 
@@ -41,12 +41,12 @@ def make(file: str, rows: int) -> None:
 
 
 def ours(home: str, teachers: str, teacher: str, by: str) -> None:
-    """`quorate train`, as it is typed."""
-    from quorate.cli import main
+    """`ostrakon train`, as it is typed."""
+    from ostrakon.cli import main
 
     files = [part for name in ("private", "public", "test") for part in (f"--{name}", f"{home}/{name}.parquet")]
     chosen = ["--by", "person"] if by == "person" else []
-    sys.argv = ["quorate", "train", *files, "--target", "label", "--out", f"{home}/run", "--jobs", "1", *chosen]
+    sys.argv = ["ostrakon", "train", *files, "--target", "label", "--out", f"{home}/run", "--jobs", "1", *chosen]
     sys.argv += ["--teachers", teachers, "--teacher", teacher, "--epsilon", "2"]
     main()
 
@@ -95,13 +95,13 @@ def main() -> None:
         for name, rows in (("private", options.rows), ("public", 5_000), ("test", 5_000)):
             measured("make", str(home / f"{name}.parquet"), str(rows))
         size = os.path.getsize(home / "private.parquet")
-        found = {"quorate train": measured("ours", str(home), options.teachers, options.teacher, options.by)}
+        found = {"ostrakon train": measured("ours", str(home), options.teachers, options.teacher, options.by)}
         accuracy = json.loads((home / "run" / "private" / "evaluation.json").read_text())["accuracy"]
         if not options.no_plain:
             found["pandas, reading alone"] = measured("plain", str(home))
         print("| way | rows | file GB | teachers | seconds | peak GiB | peak / file |\n|---|---|---|---|---|---|---|")
         for way, row in found.items():
-            teachers = f"{options.teachers} ({options.teacher}, by {options.by})" if way == "quorate train" else ""
+            teachers = f"{options.teachers} ({options.teacher}, by {options.by})" if way == "ostrakon train" else ""
             print(
                 f"| {way} | {options.rows:,} | {size / 1e9:.2f} | {teachers} | {row['seconds']:.0f} | "
                 f"{row['peak'] / 2**30:.2f} | {row['peak'] / size:.2f} |"

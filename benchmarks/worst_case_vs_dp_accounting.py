@@ -1,9 +1,9 @@
-"""The worst-case epsilon of published runs: quorate beside dp-accounting's RDP and privacy-loss accountants.
+"""The worst-case epsilon of published runs: ostrakon beside dp-accounting's RDP and privacy-loss accountants.
 
     pip install dp-accounting && python benchmarks/worst_case_vs_dp_accounting.py
 
 Both price the same thing: `queries` threshold checks and `answers` Gaussian answers, adaptively composed. The peers
-compose them as Gaussian mechanisms; quorate adds the two squared parameters of Gaussian DP and inverts its profile.
+compose them as Gaussian mechanisms; ostrakon adds the two squared parameters of Gaussian DP and inverts its profile.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
-from quorate.accounting.worst_case import worst_case
-from quorate.mechanisms import ConfidentGNMax
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import ConfidentGNMax
 
 RUNS = {
     "MNIST, 640 queries, 283 answers": (ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), 640, 283),
@@ -57,11 +57,11 @@ def main() -> None:
             return worst_case(mechanism, queries=queries, delta=DELTA, max_answers=answers).epsilon
 
         rows = {
-            "quorate worst_case": timed(ours),
+            "ostrakon worst_case": timed(ours),
             "dp-accounting RdpAccountant": timed(lambda peer=peer: peer(RdpAccountant)),
             "dp-accounting PLDAccountant": timed(lambda peer=peer: peer(PLDAccountant)),
         }
-        base = rows["quorate worst_case"][1]
+        base = rows["ostrakon worst_case"][1]
         for name, (epsilon, seconds) in rows.items():
             print(f"{title:34} {name:28} {epsilon:8.3f} {seconds:9.4f} {seconds / base:9.1f}x")
 

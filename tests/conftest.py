@@ -15,7 +15,7 @@ import pytest
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
 
-DATA = Path(os.environ.get("QUORATE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(os.environ.get("OSTRAKON_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")
@@ -23,13 +23,13 @@ def data_dir() -> Path:
     """The folder of real data (MNIST, Adult, published votes); tests skip where it is not."""
     if not (DATA / "votes").is_dir():
         pytest.skip(
-            f"no real data: set QUORATE_DATA to the folder that holds mnist/, adult/ and votes/ (looked in {DATA})"
+            f"no real data: set OSTRAKON_DATA to the folder that holds mnist/, adult/ and votes/ (looked in {DATA})"
         )
     return DATA
 
 
 class Entropy:
-    """What `quorate.noise.secure_rng` gets for a key in a test: numbers that follow from the test's name.
+    """What `ostrakon.noise.secure_rng` gets for a key in a test: numbers that follow from the test's name.
 
     So a test of real noise that passes once passes always. Other processes have the operating system's entropy.
     """

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import quorate
-from quorate.mechanisms import MECHANISMS
+import ostrakon
+from ostrakon.mechanisms import MECHANISMS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -30,7 +30,7 @@ def test_every_module_in_the_documents_can_be_imported() -> None:
     names = found(r"`((?:accounting|mechanisms|audit)\.[a-z_]+)(?:\.[\w.]+)?`")
     assert len(names) > 10
     for name in sorted(names):
-        importlib.import_module(f"quorate.{name}")
+        importlib.import_module(f"ostrakon.{name}")
 
 
 def test_every_test_in_the_theory_exists() -> None:
@@ -40,9 +40,9 @@ def test_every_test_in_the_theory_exists() -> None:
     assert sorted(names - known) == []
 
 
-@pytest.mark.parametrize("name", sorted(set(quorate.__all__)))
+@pytest.mark.parametrize("name", sorted(set(ostrakon.__all__)))
 def test_every_public_name_is_there_and_documented(name: str) -> None:
-    assert len(inspect.getdoc(getattr(quorate, name)) or "") > 20
+    assert len(inspect.getdoc(getattr(ostrakon, name)) or "") > 20
 
 
 def test_the_guide_names_every_mechanism() -> None:

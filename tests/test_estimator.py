@@ -7,9 +7,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import quorate as qr
-from quorate.checks import InvalidInput
-from quorate.mechanisms import GNMax
+import ostrakon as qr
+from ostrakon.mechanisms import GNMax
+from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
 PRIVATE, PUBLIC = slice(0, 600), slice(600, 700)

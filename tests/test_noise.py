@@ -7,8 +7,8 @@ import secrets
 import numpy as np
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.noise import is_private, require_rng, secure_rng
+from ostrakon.noise import is_private, require_rng, secure_rng
+from ostrakon.validation import InvalidInput
 
 
 def test_every_source_has_a_key_of_128_bits_from_the_system(monkeypatch, system_entropy):

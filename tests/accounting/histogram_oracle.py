@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logsumexp
 
-from quorate.mechanisms.base import Mechanism
-from quorate.votes import Votes
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.votes import Votes
 
 Histogram = tuple[int, ...]
 
@@ -55,7 +55,7 @@ def divergence(log_p: np.ndarray, log_q: np.ndarray, a: float) -> float:
     return float(logsumexp(a * log_p[keep] + (1 - a) * log_q[keep]) / (a - 1))
 
 
-def local_cost(
+def data_dependent_cost(
     mechanism: Mechanism, teachers: int, classes: int, a: float, *, abstentions: bool = False
 ) -> dict[Histogram, float]:
     """The exact cost of every histogram: the largest divergence, both directions, to any neighbour."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import quorate
-from quorate.accounting.account import account
-from quorate.accounting.curve import DEFAULT_ORDERS
-from quorate.accounting.exact import exact_curve
-from quorate.accounting.published import published_curve
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax, GNMax, LNMax, PermuteAndFlip, SparseVector
-from quorate.votes import PublicVotes, Votes
+import ostrakon
+from ostrakon.accounting.account import account
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.accounting.rdp import DEFAULT_ORDERS
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, LNMax, PermuteAndFlip, SparseVector
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import PublicVotes, Votes
 
 VOTES = Votes([[200, 30, 20], [130, 110, 10], [250, 0, 0]])
 CONFIDENT = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
@@ -24,21 +24,21 @@ CONFIDENT = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
 def test_the_parts_are_those_of_their_own_functions(mechanism, conversion):
     cost = account(VOTES, mechanism, delta=1e-5, conversion=conversion)
     assert cost.worst_case == worst_case(mechanism, queries=3, delta=1e-5, teachers=250, classes=3)
-    for part, curve in [(cost.local, exact_curve), (cost.published, published_curve)]:
+    for part, curve in [(cost.data_dependent, exact_curve), (cost.published, published_curve)]:
         epsilon, order = curve(VOTES, mechanism, DEFAULT_ORDERS).epsilon(delta=1e-5, conversion=conversion)
         assert part.reveal() == {"epsilon": epsilon, "delta": 1e-5, "order": order}
-    assert cost.local.reveal()["epsilon"] <= cost.published.reveal()["epsilon"]
+    assert cost.data_dependent.reveal()["epsilon"] <= cost.published.reveal()["epsilon"]
 
 
 def test_what_has_no_published_bound_has_none():
     cost = account(VOTES, PermuteAndFlip(epsilon_per_query=0.1), delta=1e-5)
     assert cost.published is None
-    assert cost.local is not None
+    assert cost.data_dependent is not None
 
 
 def test_tied_queries_have_a_worst_case_only():
     cost = account(VOTES, SparseVector(threshold=30, refusals=2, epsilon1=0.5, epsilon2=0.5), delta=1e-5)
-    assert cost.local is None
+    assert cost.data_dependent is None
     assert cost.published is None
     assert cost.forecast is None
     assert cost.worst_case.epsilon > 0
@@ -48,11 +48,13 @@ def test_a_cap_on_answers_lowers_the_worst_case_alone():
     many = Votes(np.tile(VOTES.counts, (100, 1)))
     free, capped = (account(many, CONFIDENT, delta=1e-5, max_answers=cap) for cap in (None, 5))
     assert capped.worst_case.epsilon < free.worst_case.epsilon
-    assert capped.local.reveal() == free.local.reveal()
+    assert capped.data_dependent.reveal() == free.data_dependent.reveal()
 
 
 def test_local_epsilon_falls_with_delta():
-    found = [account(VOTES, CONFIDENT, delta=d).local.reveal()["epsilon"] for d in (1e-9, 1e-7, 1e-5, 1e-3, 0.1)]
+    found = [
+        account(VOTES, CONFIDENT, delta=d).data_dependent.reveal()["epsilon"] for d in (1e-9, 1e-7, 1e-5, 1e-3, 0.1)
+    ]
     assert (np.diff(found) < 0).all()
 
 
@@ -99,11 +101,11 @@ def test_orders_and_conversions_are_checked():
 
 
 def test_the_package_exports_the_function():
-    assert quorate.account is account
+    assert ostrakon.account is account
 
 
 def test_no_queries_cost_next_to_nothing():
     cost = account(Votes(np.zeros((0, 3), int), teachers=10), CONFIDENT, delta=1e-5)
     assert cost.worst_case.epsilon == 0
-    assert cost.local.reveal()["epsilon"] >= 0
+    assert cost.data_dependent.reveal()["epsilon"] >= 0
     assert cost.forecast.reveal()["expected_answers"] == 0

@@ -11,13 +11,13 @@ import pickle
 import numpy as np
 import pytest
 
-from quorate.accounting.account import Account
-from quorate.accounting.epsilons import LOCAL_NOTICE, Gated, Local, Sanitized, WorstCase
-from quorate.accounting.forecast import Forecast
+from ostrakon.accounting.account import Account
+from ostrakon.accounting.data_dependent.forecast import Forecast
+from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
 
 SECRET = "0.123456"
 PRIVATE = [
-    Local(epsilon=0.123456, delta=1e-5, order=12.0),
+    DataDependent(epsilon=0.123456, delta=1e-5, order=12.0),
     Forecast(
         gap=np.array([123456]),
         top=np.array([123456]),
@@ -84,10 +84,10 @@ def test_an_account_prints_its_guarantee_only():
     assert "123456" not in repr(cost)
     with pytest.raises(TypeError):
         pickle.dumps(cost)
-    assert "must not be published" in cost.notice == LOCAL_NOTICE
+    assert "must not be published" in cost.notice == DATA_DEPENDENT_NOTICE
 
 
 def test_the_kinds_are_four():
-    kinds = [kind.kind for kind in (WorstCase, Local, Gated, Sanitized)]
-    assert kinds == ["worst-case", "local", "gated", "sanitized"]
+    kinds = [kind.kind for kind in (WorstCase, DataDependent, Gated, Sanitized)]
+    assert kinds == ["worst-case", "data_dependent", "gated", "sanitized"]
     assert pickle.loads(pickle.dumps(WorstCase(epsilon=1, delta=1e-5, basis="x"))).epsilon == 1

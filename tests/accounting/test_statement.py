@@ -3,10 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from quorate.accounting.epsilons import Gated, Local, Sanitized, WorstCase
-from quorate.accounting.statement import SCHEMA, Round, Statement, round_up
-from quorate.checks import InvalidInput
-from quorate.mechanisms import GNMax, Immutable, InteractiveGNMax
+from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.statement import SCHEMA, Round, Statement, round_up
+from ostrakon.mechanisms import GNMax, Immutable, InteractiveGNMax
+from ostrakon.validation import InvalidInput
 
 WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")
 ROUND = Round(mechanism=GNMax(sigma2=40), queries=100, answered=100)
@@ -39,7 +39,7 @@ def test_a_gated_guarantee_and_sanitized_estimates_are_accepted():
 @pytest.mark.parametrize(
     "other",
     [
-        Local(epsilon=0.9, delta=1e-5, order=18),
+        DataDependent(epsilon=0.9, delta=1e-5, order=18),
         Sanitized(mean=1, sd=0.1, upper=1.5),
         0.9,
         {"epsilon": 0.9, "delta": 1e-5},
@@ -53,7 +53,7 @@ def test_nothing_else_can_be_the_guarantee(other):
     assert "0.9" not in str(refused.value)
 
 
-@pytest.mark.parametrize("other", [Local(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
+@pytest.mark.parametrize("other", [DataDependent(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
 def test_nothing_else_can_be_an_estimate(other):
     with pytest.raises(InvalidInput, match="sanitized numbers alone"):
         Statement(guarantee=WORST, estimates=(other,), **BASE)

@@ -3,11 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from quorate.accounting.curve import DEFAULT_ORDERS, Curve
-from quorate.accounting.worst_case import worst_case
-from quorate.audit import audit
-from quorate.checks import InvalidInput
-from quorate.mechanisms import (
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
+from ostrakon.audit import audit
+from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
@@ -19,8 +18,9 @@ from quorate.mechanisms import (
     ScreenedExponential,
     SparseVector,
 )
-from quorate.mechanisms.bounded_range import rdp_of_bounded_range
-from quorate.votes import Votes
+from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 
 def rng(seed: int = 20261121) -> np.random.Generator:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from quorate.audit.certify import certified_epsilon, clopper_pearson
-from quorate.checks import InvalidInput
+from ostrakon.audit.certify import certified_epsilon, clopper_pearson
+from ostrakon.validation import InvalidInput
 
 
 @pytest.mark.parametrize("samples", [10, 1000])

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from quorate.accounting.worst_case import worst_case
-from quorate.audit import audit
-from quorate.audit.neighbours import candidate_neighbours, require_neighbours, worst_neighbours
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax, LNMax, RationedGNMax, SparseVector
-from quorate.votes import Votes
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.audit import audit
+from ostrakon.audit.neighbours import candidate_neighbours, require_neighbours, worst_neighbours
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, LNMax, SparseVector
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
@@ -55,7 +55,7 @@ def test_checks_and_tied_mechanisms_have_candidates():
 
 
 def test_rationed_neighbours_differ_on_the_ration_s_queries_alone():
-    mechanism = RationedGNMax(sigma2=5.0, ration=2)
+    mechanism = BoundedGNMax(sigma2=5.0, max_contributions=2)
     pairs = worst_neighbours(mechanism, teachers=20, classes=3, queries=5, delta=1e-5, samples=1000, confidence=0.95)
     for before, after in pairs:
         assert np.abs(before.counts - after.counts).sum(axis=1).tolist() == [2, 2, 0, 0, 0]
@@ -64,8 +64,8 @@ def test_rationed_neighbours_differ_on_the_ration_s_queries_alone():
 
 
 def test_an_audit_finds_a_rationed_mechanism_with_less_noise_than_claimed():
-    claim = RationedGNMax(sigma2=1.0)
+    claim = BoundedGNMax(sigma2=1.0)
     options = {"delta": 1e-5, "queries": 2, "samples": 20_000, "rng": np.random.default_rng(0)}
     assert not audit(claim, **options).refuted
     claimed = worst_case(claim, queries=2, delta=1e-5).epsilon
-    assert audit(RationedGNMax(sigma2=0.1), claimed=claimed, **options).refuted
+    assert audit(BoundedGNMax(sigma2=0.1), claimed=claimed, **options).refuted

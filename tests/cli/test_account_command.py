@@ -4,12 +4,12 @@ import sys
 import numpy as np
 import pytest
 
-from quorate.accounting.account import account
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.cli.app import main
-from quorate.mechanisms import ConfidentGNMax, RationedGNMax
-from quorate.votes import Votes
+from ostrakon.accounting.account import account
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.cli.app import main
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 COUNTS = np.array([[200, 30, 20], [90, 80, 80], [250, 0, 0], [126, 124, 0]])
 NOISE = ["--threshold", "150", "--sigma1", "100", "--sigma2", "40"]
@@ -20,7 +20,7 @@ def command(monkeypatch, capsys, tmp_path):
     np.save(tmp_path / "votes.npy", COUNTS)
 
     def run(*arguments, votes=tmp_path / "votes.npy"):
-        monkeypatch.setattr(sys, "argv", ["quorate", "account", str(votes), *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["ostrakon", "account", str(votes), *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:
             main()
         seen = capsys.readouterr()
@@ -38,10 +38,10 @@ def test_json_is_the_account(command, conversion):
     cost = account(Votes(COUNTS), law, delta=1e-6, conversion=conversion)
     assert [told[key] for key in ("queries", "teachers", "classes")] == [4, 250, 3]
     assert told["worst_case"] == {"epsilon": cost.worst_case.epsilon, "delta": 1e-6}
-    local, published = cost.local.reveal(), cost.published.reveal()
-    assert told["local"]["epsilon"] == local["epsilon"]
-    assert told["local"]["order"] == local["order"]
-    assert told["local"]["expected_answers"] == pytest.approx(
+    local, published = cost.data_dependent.reveal(), cost.published.reveal()
+    assert told["data_dependent"]["epsilon"] == local["epsilon"]
+    assert told["data_dependent"]["order"] == local["order"]
+    assert told["data_dependent"]["expected_answers"] == pytest.approx(
         np.exp(law.log_probabilities(Votes(COUNTS)))[:, :-1].sum()
     )
     assert told["published"] == {"epsilon": published["epsilon"], "order": published["order"]}
@@ -57,7 +57,7 @@ def test_the_table_names_what_may_leave(command):
     code, out, _ = command(*NOISE)
     assert code == 0
     assert "worst case (publishable)" in out
-    assert "local (private)" in out
+    assert "data-dependent (private)" in out
 
 
 def test_a_mechanism_without_guarantee_is_marked(command):
@@ -102,24 +102,24 @@ def test_an_unreadable_file_is_one_sentence(command, tmp_path):
 
 
 def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
-    rationed = ["--mechanism", "rationed-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
+    rationed = ["--mechanism", "bounded-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
     np.save(tmp_path / "kept.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
     np.save(tmp_path / "broken.npy", np.array([[0, -1, 1, 2], [-1, 2, -1, 1], [-1, -1, -1, 0]]))
     code, out, _ = command(*rationed, votes=tmp_path / "kept.npy")
     assert code == 0
     found = json.loads(out)
-    assert found["worst_case"]["epsilon"] == worst_case(RationedGNMax(sigma2=50), queries=3, delta=1e-5).epsilon
-    assert (found["teachers"], found["local"], found["published"]) == (4, None, None)
+    assert found["worst_case"]["epsilon"] == worst_case(BoundedGNMax(sigma2=50), queries=3, delta=1e-5).epsilon
+    assert (found["teachers"], found["data_dependent"], found["published"]) == (4, None, None)
     code, out, err = command(*rationed, votes=tmp_path / "broken.npy")
     assert (code, out) == (2, "")
     assert "3 spoke 3 times" in err
-    assert command(*rationed, "--ration", "3", votes=tmp_path / "broken.npy")[0] == 0
+    assert command(*rationed, "--max-contributions", "3", votes=tmp_path / "broken.npy")[0] == 0
     # Of counts, nothing but the total can be checked.
-    code, _, err = command("--mechanism", "rationed-gnmax", "--sigma2", "50", "--teachers", "250")
+    code, _, err = command("--mechanism", "bounded-gnmax", "--sigma2", "50", "--teachers", "250")
     assert code == 2
     assert "at most 250" in err
 
 
 def test_plain_votes_are_no_rationed_votes():
-    with pytest.raises(InvalidInput, match="RationedVotes"):
-        account(Votes(COUNTS), RationedGNMax(sigma2=50), delta=1e-5)
+    with pytest.raises(InvalidInput, match="BoundedVotes"):
+        account(Votes(COUNTS), BoundedGNMax(sigma2=50), delta=1e-5)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
+from ostrakon.cli import app
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
+from ostrakon.cli import app
 
 
 def run(*words: str):

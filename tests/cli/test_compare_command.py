@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
+from ostrakon.cli import app
 
 
 @pytest.fixture
@@ -34,13 +34,13 @@ def test_a_table_a_picture_and_a_sentence(files):
 
 
 def test_json(files):
-    done = run(files, "--labels", str(files / "labels.txt"), "--at", "local", "--queries", "10", "--json")
+    done = run(files, "--labels", str(files / "labels.txt"), "--at", "data_dependent", "--queries", "10", "--json")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found["queries"] == 10
     assert found["accuracy_against"] == "labels"
     assert {row["mechanism"] for row in found["rows"]} >= {"gnmax", "immutable"}
-    assert all(0 < row["local"] <= 2 for row in found["rows"] if row["releasable"])
+    assert all(0 < row["data_dependent"] <= 2 for row in found["rows"] if row["releasable"])
 
 
 @pytest.mark.parametrize(

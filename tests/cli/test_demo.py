@@ -3,18 +3,18 @@ import sys
 
 import pytest
 
-from quorate.cli.app import main
+from ostrakon.cli.app import main
 
 
-@pytest.mark.parametrize("mechanism", ["confident-gnmax", "rationed-gnmax"])
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "bounded-gnmax"])
 def test_the_demo_runs_end_to_end(monkeypatch, capsys, tmp_path, mechanism):
     options = ["--small", "--epsilon", "8", "--mechanism", mechanism, "--out", str(tmp_path / "run")]
-    monkeypatch.setattr(sys, "argv", ["quorate", "demo", *options])
+    monkeypatch.setattr(sys, "argv", ["ostrakon", "demo", *options])
     with pytest.raises(SystemExit) as stopped:
         main()
     seen = capsys.readouterr()
     assert stopped.value.code in (0, None), seen.err
-    for word in ("Teachers", "Student accuracy", "picture.png", "quorate train --private"):
+    for word in ("Teachers", "Student accuracy", "picture.png", "ostrakon train --private"):
         assert word in seen.out
     statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
     assert statement["guarantee"]["epsilon"] <= 8

@@ -1,4 +1,4 @@
-"""`quorate reproduce`: tables for people, one JSON object for programs, one sentence where the votes are missing."""
+"""`ostrakon reproduce`: tables for people, one JSON object for programs, one sentence where the votes are missing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import json
 import numpy as np
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.cli import main
-from quorate.report.reproduce import reproduce
-from quorate.report.reproduce.table import Table
+from ostrakon.cli import main
+from ostrakon.report.reproduce import reproduce
+from ostrakon.report.reproduce.table import Table
+from ostrakon.validation import InvalidInput
 
 
 @pytest.fixture
-def quorate(monkeypatch, capsys):
-    """Run `quorate reproduce ...` in this process: (exit status, stdout, stderr)."""
+def ostrakon(monkeypatch, capsys):
+    """Run `ostrakon reproduce ...` in this process: (exit status, stdout, stderr)."""
 
     def run(*arguments, data=None):
-        monkeypatch.setattr("sys.argv", ["quorate", "reproduce", *arguments])
+        monkeypatch.setattr("sys.argv", ["ostrakon", "reproduce", *arguments])
         monkeypatch.setenv("COLUMNS", "200")
-        monkeypatch.delenv("QUORATE_DATA", raising=False)
+        monkeypatch.delenv("OSTRAKON_DATA", raising=False)
         if data is not None:
-            monkeypatch.setenv("QUORATE_DATA", str(data))
+            monkeypatch.setenv("OSTRAKON_DATA", str(data))
         with pytest.raises(SystemExit) as done:
             main()
         return done.value.code or 0, *capsys.readouterr()
@@ -30,23 +30,23 @@ def quorate(monkeypatch, capsys):
     return run
 
 
-def test_unknown_paper_and_missing_votes_are_one_sentence(quorate, tmp_path):
+def test_unknown_paper_and_missing_votes_are_one_sentence(ostrakon, tmp_path):
     (tmp_path / "mnist_250_teachers.npy").write_bytes(b"not an array")
     for arguments, named in (
         (("pate-1999",), "pate-2017, pate-2018"),
-        (("pate-2018",), "QUORATE_DATA"),
+        (("pate-2018",), "OSTRAKON_DATA"),
         (("pate-2017", "--data", str(tmp_path / "nowhere")), "mnist_250_teachers.npy"),
         (("pate-2018", "--data", str(tmp_path)), "cannot be read"),
     ):
-        status, out, err = quorate(*arguments)
+        status, out, err = ostrakon(*arguments)
         assert (status, out) == (2, "")
         assert err.startswith("Error: ")
         assert err.count("\n") == 1
         assert named in err
 
 
-def test_pate_2018_as_json(quorate, data_dir):
-    status, out, err = quorate("pate-2018", "--json", "--data", str(data_dir))
+def test_pate_2018_as_json(ostrakon, data_dir):
+    status, out, err = ostrakon("pate-2018", "--json", "--data", str(data_dir))
     assert status == 0, err
     found = json.loads(out)
     assert found["paper"] == "pate-2018"
@@ -69,8 +69,8 @@ def test_pate_2018_as_json(quorate, data_dir):
     assert cost == sorted(cost)
 
 
-def test_pate_2017_as_a_table(quorate, data_dir):
-    status, out, err = quorate("pate-2017", data=data_dir)
+def test_pate_2017_as_a_table(ostrakon, data_dir):
+    status, out, err = ostrakon("pate-2017", data=data_dir)
     assert status == 0, err
     for figure in ("2.04", "1.959", "2.049", "7.399", "8.257", "0.5294", "1.896"):
         assert figure in out

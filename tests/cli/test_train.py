@@ -1,4 +1,4 @@
-"""`quorate train` as a user meets it: a command, files, a table, one sentence where something is wrong."""
+"""`ostrakon train` as a user meets it: a command, files, a table, one sentence where something is wrong."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.cli.app import main
+from ostrakon.cli.app import main
 
 FAST = ["--teachers", "20", "--threshold", "12", "--sigma1", "8", "--sigma2", "3", "--queries", "60", "--jobs", "1"]
 
@@ -31,8 +31,8 @@ def tables(tmp_path_factory):
     return folder
 
 
-def quorate(monkeypatch, capsys, *arguments) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["quorate", *map(str, arguments)])
+def ostrakon(monkeypatch, capsys, *arguments) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["ostrakon", *map(str, arguments)])
     with pytest.raises(SystemExit) as stopped:
         main()
     seen = capsys.readouterr()
@@ -44,7 +44,7 @@ def command(monkeypatch, capsys, tables, tmp_path):
     def train(*arguments, out=tmp_path / "run", fast=True, **options):
         given = {"private": tables / "private.csv", "public": tables / "public.csv", "target": "ill", **options}
         pairs = [part for key, value in given.items() if value is not None for part in (f"--{key}", value)]
-        return quorate(monkeypatch, capsys, "train", *pairs, "--out", out, *(FAST if fast else []), *arguments)
+        return ostrakon(monkeypatch, capsys, "train", *pairs, "--out", out, *(FAST if fast else []), *arguments)
 
     return train
 
@@ -185,7 +185,7 @@ def test_a_folder_of_something_else_is_refused(command, tmp_path):
     (tmp_path / "photos" / "cat.jpg").write_text("")
     code, _, err = command(out=tmp_path / "photos")
     assert code == 2
-    assert "is not a run of quorate" in " ".join(err.split())
+    assert "is not a run of ostrakon" in " ".join(err.split())
 
 
 def test_changed_private_data_is_refused(command, tables, tmp_path):
@@ -202,7 +202,7 @@ def test_an_unknown_option_in_a_config_is_refused(command, tmp_path):
     (tmp_path / "c.toml").write_text("epsilom = 2\n")
     code, _, err = command("--config", tmp_path / "c.toml")
     assert code == 2
-    assert "'epsilom', which quorate train does not know" in " ".join(err.split())
+    assert "'epsilom', which ostrakon train does not know" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_full_disk_is_said_and_the_same_command_goes_on(command, tmp_path, mon
 
 def test_ctrl_c_keeps_what_is_finished(tables, tmp_path):
     command = [
-        *(sys.executable, "-c", "from quorate.cli import main; main()", "train", "--out", tmp_path / "run", *FAST),
+        *(sys.executable, "-c", "from ostrakon.cli import main; main()", "train", "--out", tmp_path / "run", *FAST),
         *("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill"),
         *("--teacher", "random-forest(n_estimators=60)"),
     ]
@@ -273,7 +273,7 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path):
 
 
 def test_help_is_enough_to_get_going(monkeypatch, capsys):
-    code, out, _ = quorate(monkeypatch, capsys, "train", "--help")
+    code, out, _ = ostrakon(monkeypatch, capsys, "train", "--help")
     assert code == 0
     for word in ("--private", "--public", "--target", "--epsilon", "--by", "resumes"):
         assert word in out

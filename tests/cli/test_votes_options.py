@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from typer.testing import CliRunner
 
-from quorate.checks import InvalidInput
-from quorate.cli import app
+from ostrakon.cli import app
+from ostrakon.validation import InvalidInput
 
 
 def run(path: Path, *more: str) -> dict[str, object] | BaseException | None:

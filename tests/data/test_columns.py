@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.columns import Columns, require_same_types
+from ostrakon.data.columns import Columns, require_same_types
+from ostrakon.validation import InvalidInput
 
 N = 600
 PUBLIC = pd.DataFrame(

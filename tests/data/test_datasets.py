@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import RidgeClassifier
 
-import quorate
-from quorate.checks import InvalidInput
-from quorate.data import datasets
-from quorate.data.datasets.glyph_shapes import glyph_shapes
-from quorate.data.datasets.glyphs import mislabel
-from quorate.data.datasets.real import read_idx
+import ostrakon
+from ostrakon.data import datasets
+from ostrakon.data.datasets.glyph_shapes import glyph_shapes
+from ostrakon.data.datasets.glyphs import mislabel
+from ostrakon.data.datasets.real import read_idx
+from ostrakon.validation import InvalidInput
 
 
 def test_the_short_name_is_the_same_module() -> None:
-    assert quorate.datasets is datasets
+    assert ostrakon.datasets is datasets
 
 
 def test_glyphs_have_the_stated_form() -> None:
@@ -131,12 +131,12 @@ def test_mnist(data_dir) -> None:
 
 
 def test_missing_files_are_named(tmp_path, monkeypatch) -> None:
-    monkeypatch.delenv("QUORATE_DATA", raising=False)
-    with pytest.raises(InvalidInput, match="set QUORATE_DATA"):
+    monkeypatch.delenv("OSTRAKON_DATA", raising=False)
+    with pytest.raises(InvalidInput, match="set OSTRAKON_DATA"):
         datasets.mnist()
     with pytest.raises(InvalidInput, match=r"has no adult\.data \(nor adult\.data\.gz\)"):
         datasets.adult(tmp_path)
-    monkeypatch.setenv("QUORATE_DATA", str(tmp_path))
+    monkeypatch.setenv("OSTRAKON_DATA", str(tmp_path))
     with pytest.raises(InvalidInput, match="train-images"):
         datasets.mnist()
 

@@ -13,8 +13,8 @@ import textwrap
 
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.files import CannotWrite, private_folder, sweep, write_atomically
+from ostrakon.data.files import CannotWrite, private_folder, sweep, write_atomically
+from ostrakon.validation import InvalidInput
 
 
 def test_written_files_are_private_and_complete(tmp_path) -> None:
@@ -74,7 +74,7 @@ def test_an_interruption_leaves_nothing(tmp_path) -> None:
 def test_a_killed_writer_leaves_no_file_and_is_swept(tmp_path) -> None:
     program = f"""
         import os, signal
-        from quorate.data.files import write_atomically
+        from ostrakon.data.files import write_atomically
         def kill(file):
             file.write(b"half"); file.flush()
             os.kill(os.getpid(), signal.SIGKILL)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from quorate.checks import InvalidInput
-from quorate.data.images import holds_images, read_images
+from ostrakon.data.images import holds_images, read_images
+from ostrakon.validation import InvalidInput
 
 
 def picture(path, pixels, mode="L"):

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 
-from quorate.checks import InvalidInput
-from quorate.data.partition import adjacency, assign_teachers, key_from_seed, new_key, random_partition
-from quorate.data.sharding import partition_table, read_shard
-from quorate.data.sources import open_table
+from ostrakon.data.partition import adjacency, assign_teachers, key_from_seed, new_key, random_partition
+from ostrakon.data.sharding import partition_table, read_shard
+from ostrakon.data.sources import open_table
+from ostrakon.validation import InvalidInput
 
 KEY = bytes(range(32))
 

@@ -13,10 +13,10 @@ import duckdb
 import numpy as np
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.files import CannotWrite
-from quorate.data.sharding import ShardFolder, partition_table, read_shard
-from quorate.data.sources import open_table
+from ostrakon.data.files import CannotWrite
+from ostrakon.data.sharding import ShardFolder, partition_table, read_shard
+from ostrakon.data.sources import open_table
+from ostrakon.validation import InvalidInput
 
 KEY = bytes(32)
 
@@ -55,9 +55,9 @@ def test_a_full_disk_half_way_leaves_no_shards(table, tmp_path) -> None:
     program = f"""
         import resource, sys
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-        from quorate.data.files import CannotWrite
-        from quorate.data.sharding import partition_table
-        from quorate.data.sources import open_table
+        from ostrakon.data.files import CannotWrite
+        from ostrakon.data.sharding import partition_table
+        from ostrakon.data.sources import open_table
         try:
             partition_table(open_table({str(table.path)!r}), {str(tmp_path / "shards")!r}, 5, key=bytes(32))
         except CannotWrite as error:
@@ -72,8 +72,8 @@ def test_a_full_disk_half_way_leaves_no_shards(table, tmp_path) -> None:
 
 def test_a_killed_partition_is_done_again(table, tmp_path) -> None:
     program = f"""
-        import os, signal, quorate.data.sharding as sharding
-        from quorate.data.sources import open_table
+        import os, signal, ostrakon.data.sharding as sharding
+        from ostrakon.data.sources import open_table
         sharding.sync_folder = lambda folder: os.kill(os.getpid(), signal.SIGKILL)
         sharding.partition_table(open_table({str(table.path)!r}), {str(tmp_path / "shards")!r}, 5, key=bytes(32))
     """
@@ -89,7 +89,7 @@ def test_an_interruption_leaves_no_shards(table, tmp_path, monkeypatch) -> None:
     def interrupted(folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("quorate.data.sharding.sync_folder", interrupted)
+    monkeypatch.setattr("ostrakon.data.sharding.sync_folder", interrupted)
     with pytest.raises(KeyboardInterrupt):
         partition_table(table, tmp_path / "shards", 5, key=KEY)
     assert os.listdir(tmp_path) == []

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.partition import assign_teachers
-from quorate.data.sharding import partition_table, read_shard
-from quorate.data.sources import asking, digest_of_file, open_table, same_content
+from ostrakon.data.partition import assign_teachers
+from ostrakon.data.sharding import partition_table, read_shard
+from ostrakon.data.sources import asking, digest_of_file, open_table, same_content
+from ostrakon.validation import InvalidInput
 
 ADULT_ROWS = """39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
 50, ?, 83311, Bachelors, 13, Married-civ-spouse, Exec-managerial, Husband, White, Male, 0, 0, 13, United-States, >50K
@@ -223,7 +223,7 @@ def test_different_values_are_counted_by_value(tmp_path, monkeypatch) -> None:
     pd.DataFrame({"user": ["7", " 7.0", "8", "x", "x "] * 50}).to_csv(tmp_path / "a.csv", index=False)
     table = open_table(tmp_path / "a.csv")
     assert (table.different("user"), table.about_different_labels("user")) == (3, 3)
-    monkeypatch.setattr("quorate.data.sources._COUNTED_AT_ONCE", 20)
+    monkeypatch.setattr("ostrakon.data.sources._COUNTED_AT_ONCE", 20)
     assert table.different("user") == 3
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.classes import label_indices
-from quorate.data.sources import open_table
-from quorate.data.task import open_task
+from ostrakon.data.classes import label_indices
+from ostrakon.data.sources import open_table
+from ostrakon.data.task import open_task
+from ostrakon.validation import InvalidInput
 
 
 def write(path, frame: pd.DataFrame, **options) -> str:

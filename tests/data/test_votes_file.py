@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.votes_file import load_votes
-from quorate.votes import Votes
+from ostrakon.data.votes_file import load_votes
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 RNG = np.random.default_rng(0)
 PREDICTIONS = RNG.integers(0, 4, (30, 25))

@@ -28,20 +28,21 @@ from typing import Any
 
 import numpy as np
 
-from quorate.accounting.calibrate import calibrate
-from quorate.accounting.exact import exact_curve
-from quorate.accounting.gate import Gate
-from quorate.accounting.gate_calibrate import calibrate_gate
-from quorate.accounting.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilon
-from quorate.accounting.label_only import label_only_cost
-from quorate.accounting.published import published_curve
-from quorate.accounting.pure_dp import pure_dp_epsilon
-from quorate.accounting.run_cost import run_epsilon
-from quorate.accounting.sanitized import Sanitizer
-from quorate.accounting.simulate import simulate_votes
-from quorate.accounting.worst_case import worst_case
-from quorate.cli.app import main as command_line
-from quorate.mechanisms import (
+from ostrakon.accounting.calibration.gated import calibrate_gate
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilon
+from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
+from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.sanitizer import Sanitizer
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.cli.app import main as command_line
+from ostrakon.mechanisms import (
+    BoundedGNMax,
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
@@ -50,21 +51,20 @@ from quorate.mechanisms import (
     Mechanism,
     PermuteAndFlip,
     ProposeTestRelease,
-    RationedGNMax,
     RunCost,
     ScreenedExponential,
     SparseVector,
 )
-from quorate.votes import PublicVotes
+from ostrakon.votes import PublicVotes
 
 FOLDER = Path(__file__).parent
 DELTA = 1e-5
 
 JSON_KEYS = {
     "worst_case": ("worst_case", "epsilon"),
-    "data_dependent": ("local", "epsilon"),
-    "data_dependent_order": ("local", "order"),
-    "expected_answers": ("local", "expected_answers"),
+    "data_dependent": ("data_dependent", "epsilon"),
+    "data_dependent_order": ("data_dependent", "order"),
+    "expected_answers": ("data_dependent", "expected_answers"),
     "published": ("published", "epsilon"),
     "published_order": ("published", "order"),
     "gated": ("gated", "epsilon"),
@@ -89,7 +89,7 @@ def command(*arguments: object) -> Numbers:
     """What `account ... --json` prints, by golden name; run in this process."""
     out = io.StringIO()
     before = sys.argv
-    sys.argv = ["quorate", "account", *map(str, arguments), "--json"]
+    sys.argv = ["ostrakon", "account", *map(str, arguments), "--json"]
     try:
         with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
             command_line()
@@ -169,17 +169,18 @@ def account_made(folder: Path) -> Numbers:
         for name, mechanism in MADE_MECHANISMS.items():
             numbers = command(folder / f"{title}.npy", *options(mechanism), "--kind", "counts", "--delta", DELTA)
             found |= prefixed(f"{title}/{name}", numbers)
-    # Abstentions, predictions, a ration, few answers, another delta, a public gate.
+    # Abstentions, predictions, a max_contributions, few answers, another delta, a public gate.
     np.save(folder / "abstaining.npy", np.array([[60, 20, 5], [0, 0, 0], [33, 33, 33], [99, 0, 0]]))
     for name in ("gnmax", "confident-gnmax", "lnmax", "exponential", "screened-exponential"):
         shape = ["--kind", "counts", "--teachers", 100, "--abstentions"]
         numbers = command(folder / "abstaining.npy", *options(MADE_MECHANISMS[name]), *shape)
         found |= prefixed(f"abstaining/{name}", numbers)
     np.save(folder / "rationed.npy", np.array([[0, -1, 1, -1, 2], [-1, 2, -1, -1, -1], [-1, -1, -1, 0, -1]]))
-    for ration in (1, 2):
-        rationed = options(RationedGNMax(sigma2=50, ration=ration))
+    for max_contributions in (1, 2):
+        rationed = options(BoundedGNMax(sigma2=50, max_contributions=max_contributions))
         found |= prefixed(
-            f"rationed-{ration}", command(folder / "rationed.npy", *rationed, "--kind", "predictions", "--delta", 1e-6)
+            f"rationed-{max_contributions}",
+            command(folder / "rationed.npy", *rationed, "--kind", "predictions", "--delta", 1e-6),
         )
     np.save(folder / "predictions.npy", np.array([[0, 0, 1, 2, 0], [1, 1, 1, 1, 1], [2, 0, 2, 0, 1]]))
     for classes in ([], ["--classes", 3], ["--classes", 7]):
@@ -203,7 +204,7 @@ def worst_cases() -> Numbers:
     found: Numbers = {}
     grid: dict[str, Mechanism] = {
         **MADE_MECHANISMS,
-        "rationed-gnmax": RationedGNMax(sigma2=50, ration=3),
+        "bounded-gnmax": BoundedGNMax(sigma2=50, max_contributions=3),
         "gnmax-far": GNMax(sigma2=5e6),
         "confident-gnmax-mnist": PUBLISHED_RUNS["mnist"][1],
         "confident-gnmax-adult": PUBLISHED_RUNS["adult"][1],
@@ -232,7 +233,7 @@ def worst_cases() -> Numbers:
     orders = [1.05, 2.0, 8.0, 64.0, 1000.0]
     for mu in (1e-4, 0.03, 0.5, 4.0):
         for classes in (2, 3):
-            for order, value in zip(orders, label_only_cost(mu, orders, classes=classes), strict=True):
+            for order, value in zip(orders, argmax_rdp(mu, orders, classes=classes), strict=True):
                 found[f"label-only/{mu:g}/{classes}/{order:g}"] = float(value)
     return found
 
@@ -386,7 +387,7 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.sections:
         if name in NEEDS_DATA:
-            numbers = NEEDS_DATA[name](Path(os.environ["QUORATE_DATA"]))
+            numbers = NEEDS_DATA[name](Path(os.environ["OSTRAKON_DATA"]))
         else:
             numbers = NEEDS_NOTHING[name]()
         if (FOLDER / f"{name}.json").exists():

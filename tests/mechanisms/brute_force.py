@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from quorate.votes import Votes
+from ostrakon.votes import Votes
 
 
 def histograms(*, teachers: int, classes: int, abstentions: bool = False) -> Votes:

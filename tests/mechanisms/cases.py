@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from quorate.mechanisms import (
+from ostrakon.mechanisms import (
     MECHANISMS,
+    BoundedGNMax,
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
@@ -19,12 +20,11 @@ from quorate.mechanisms import (
     Mechanism,
     PermuteAndFlip,
     ProposeTestRelease,
-    RationedGNMax,
     ScreenedExponential,
     SparseVector,
 )
-from quorate.mechanisms.rationed_gnmax import RationedVotes
-from quorate.votes import Votes
+from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.votes import Votes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +74,8 @@ def _scores(queries: int, classes: int) -> dict[str, Any]:
     return {"scores": p}
 
 
-def _rationed(counts: Any, *, teachers: int | None = None) -> Votes:
-    return RationedVotes(counts, teachers=max(1, int(np.sum(counts))), ration=1)
+def _bounded(counts: Any, *, teachers: int | None = None) -> Votes:
+    return BoundedVotes(counts, teachers=max(1, int(np.sum(counts))), max_contributions=1)
 
 
 CASES = [
@@ -138,12 +138,12 @@ CASES = [
         ordered=True,
     ),
     Case(
-        mechanism=RationedGNMax,
-        parameters={"sigma2": 20.0, "ration": 1},
+        mechanism=BoundedGNMax,
+        parameters={"sigma2": 20.0, "max_contributions": 1},
         noise=("sigma2",),
         counts=(60, 30, 10),
-        whole=("ration",),
-        votes=_rationed,
+        whole=("max_contributions",),
+        votes=_bounded,
     ),
     Case(
         mechanism=Immutable,

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from brute_force import divergences
 
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ExponentialMechanism
-from quorate.mechanisms.bounded_range import rdp_of_bounded_range
-from quorate.mechanisms.pure_dp import rdp_of_pure_dp
-from quorate.votes import Votes
+from ostrakon.mechanisms import ExponentialMechanism
+from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 ORDERS = np.array([1.01, 1.5, 2.0, 5.0, 18.0, 64.0, 1000.0])
 

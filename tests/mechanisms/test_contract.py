@@ -14,12 +14,12 @@ from cases import CASES, Case, missing
 from scipy.special import log_ndtr
 from scipy.stats import chi2
 
-from quorate.accounting.run_cost import run_epsilon
-from quorate.checks import InvalidInput
-from quorate.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, PermuteAndFlip, TiedMechanism
-from quorate.mechanisms.bounded_range import rdp_of_bounded_range
-from quorate.noise import secure_rng
-from quorate.votes import Votes
+from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, PermuteAndFlip, StatefulMechanism
+from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.noise import secure_rng
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 ORDERS = np.array([1.01, 1.1, 1.5, 2.0, 3.0, 7.5, 20.0, 100.0, 1000.0])
 SMALL = [(8, 2, False), (6, 3, False), (4, 4, False), (4, 2, True), (3, 3, True)]
@@ -38,7 +38,7 @@ def repeated(case: Case, queries: int) -> Votes:
 
 def fit(case: Case, sampler: Mechanism, law: Mechanism, rng: np.random.Generator) -> float:
     """p-value of Pearson's test that `sampler`'s answers follow `law`'s probabilities."""
-    if isinstance(sampler, TiedMechanism):
+    if isinstance(sampler, StatefulMechanism):
         # A run is one sample: three queries, so that a refusal's redrawn noise takes part.
         votes, runs = repeated(case, 3), 150_000
         answers = np.array([sampler.sample(votes, rng) for _ in range(runs)])
@@ -64,7 +64,7 @@ def noise_of(case: Case, mechanism: Mechanism) -> dict[str, float]:
 @every
 def test_samples_follow_the_law_and_two_percent_more_noise_does_not(case: Case):
     rng = np.random.default_rng(20261121)
-    law = case.build(repeated(case, 3 if issubclass(case.mechanism, TiedMechanism) else 1))
+    law = case.build(repeated(case, 3 if issubclass(case.mechanism, StatefulMechanism) else 1))
     assert fit(case, law, law, rng) > 1e-3
     for fields in case.noise:
         assert fit(case, case.scaled(fields, 1.02), law, rng) < 1e-4, fields
@@ -105,7 +105,7 @@ def small_laws(case: Case, *, teachers: int, classes: int, abstentions: bool):
 @every
 @pytest.mark.parametrize(("teachers", "classes", "abstentions"), SMALL)
 def test_no_neighbours_cost_more_than_claimed(case: Case, teachers: int, classes: int, abstentions: bool):
-    if issubclass(case.mechanism, TiedMechanism):
+    if issubclass(case.mechanism, StatefulMechanism):
         pytest.skip("its queries are tied: test_sparse_vector.py and test_rationed_gnmax.py enumerate whole runs")
     for mechanism, p, q in small_laws(case, teachers=teachers, classes=classes, abstentions=abstentions):
         claimed = mechanism.worst_case(ORDERS)

@@ -5,9 +5,9 @@ import pytest
 from brute_force import histograms, hockey_stick, neighbours
 from scipy.special import log_ndtr
 
-from quorate.checks import InvalidInput
-from quorate.mechanisms import Immutable
-from quorate.votes import Votes
+from ostrakon.mechanisms import Immutable
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 
 def test_the_two_histogram_example():

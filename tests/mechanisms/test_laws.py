@@ -15,14 +15,14 @@ from scipy.stats import chi2
 sys.path.append(str(Path(__file__).parents[1] / "accounting"))
 import law_oracle as oracle
 
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
-from quorate.mechanisms.gaussian_law import gaussian_argmax_log_probabilities
-from quorate.mechanisms.interactive_gnmax import reinforce
-from quorate.mechanisms.laplace_law import laplace_argmax_log_probabilities
-from quorate.mechanisms.normal import inverse_mills, log_ndtr
-from quorate.mechanisms.pure_dp import rdp_of_pure_dp
-from quorate.votes import Votes
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
+from ostrakon.mechanisms.interactive_gnmax import reinforce
+from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
+from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
+from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.numerics.normal import inverse_mills, log_ndtr
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 LAWS = [
     (gaussian_argmax_log_probabilities, oracle.gaussian_law),

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from brute_force import histograms, hockey_stick, neighbours
 
-from quorate.accounting.budget import propose_test_release_within
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ProposeTestRelease
-from quorate.votes import Votes
+from ostrakon.accounting.calibration.stability import propose_test_release_within
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import ProposeTestRelease
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 FORMS = [
     ProposeTestRelease(threshold=2.0, epsilon_per_query=1.0),

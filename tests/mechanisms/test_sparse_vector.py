@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from brute_force import histograms, neighbours
 
-from quorate.accounting.budget import sparse_vector_within
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import SparseVector
-from quorate.mechanisms.instability import distance_to_instability
-from quorate.votes import Votes
+from ostrakon.accounting.calibration.stability import sparse_vector_within
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import SparseVector
+from ostrakon.mechanisms.laws.stability import distance_to_instability
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 
 def run_law(mechanism: SparseVector, distances: np.ndarray, answered: tuple[bool, ...]) -> np.ndarray:

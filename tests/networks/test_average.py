@@ -5,12 +5,12 @@ import pytest
 
 pytest.importorskip("torch")
 
-from quorate.networks.average import MeanOfLogits, averaged
-from quorate.networks.backend import nn, torch
-from quorate.networks.classifier import TorchClassifier
-from quorate.networks.export import describe
-from quorate.students.export import export_student, load_student
-from quorate.students.graph_model import GraphStudent
+from ostrakon.networks.average import MeanOfLogits, averaged
+from ostrakon.networks.backend import nn, torch
+from ostrakon.networks.classifier import TorchClassifier
+from ostrakon.networks.export import describe
+from ostrakon.students.export import export_student, load_student
+from ostrakon.students.graph_model import GraphStudent
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(90, 12, 12)).astype(np.float32)

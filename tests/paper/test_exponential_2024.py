@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from quorate.accounting.curve import Curve
-from quorate.accounting.exact import local_costs
-from quorate.accounting.published_exponential import log_q_exponential, rdp_exponential
-from quorate.mechanisms import ExponentialMechanism, LNMax, PermuteAndFlip
-from quorate.report.reproduce import exponential_2024, published_votes
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.accounting.published.exponential_2024 import log_q_exponential, rdp_exponential
+from ostrakon.accounting.rdp import Curve
+from ostrakon.mechanisms import ExponentialMechanism, LNMax, PermuteAndFlip
+from ostrakon.report.reproduce import exponential_2024, published_votes
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +59,9 @@ def test_eq_15_is_four_times_the_bounded_range_curve():
     ids=lambda value: getattr(value, "name", None),
 )
 def test_equal_worst_case_of_a_tenth_on_640_labels(mnist, mechanism, epsilon: float, plurality: float):
-    """MATH.md F: local epsilon and mean probability of the plurality."""
+    """MATH.md F: data-dependent epsilon and mean probability of the plurality."""
     votes, orders = mnist[:640], np.arange(2.0, 40.0, 0.5)
-    got, _ = Curve(orders, local_costs(votes, mechanism, orders).sum(axis=0)).epsilon(delta=1e-5)
+    got, _ = Curve(orders, data_dependent_costs(votes, mechanism, orders).sum(axis=0)).epsilon(delta=1e-5)
     assert got == pytest.approx(epsilon, abs=0.005)
     right = np.exp(mechanism.log_probabilities(votes)[np.arange(640), votes.plurality]).mean()
     assert right == pytest.approx(plurality, abs=5e-4)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from quorate.accounting.exact import local_costs
-from quorate.mechanisms import Immutable
-from quorate.report.reproduce import near_zero_cost, published_votes
-from quorate.votes import Votes
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.mechanisms import Immutable
+from ostrakon.report.reproduce import near_zero_cost, published_votes
+from ostrakon.votes import Votes
 
 TABLE_2 = [("LNMax", 0.9302), ("immutable", 0.9433), ("clean", 0.9437)]
 
@@ -45,8 +45,10 @@ def test_local_cost_at_a_clear_lead_is_small_as_the_papers_say():
     """RDP(10) = 3.7e-5 at c = 100, scale 10, lead 3: true and unpublishable; at lead 1 it is huge."""
     mechanism = Immutable(constant=100, gamma=0.1)
     orders = np.array([10.0])
-    assert local_costs(Votes([[126, 123]], teachers=249), mechanism, orders)[0, 0] == pytest.approx(3.7e-5, rel=0.02)
-    assert local_costs(Votes([[125, 124]]), mechanism, orders)[0, 0] > 8
+    assert data_dependent_costs(Votes([[126, 123]], teachers=249), mechanism, orders)[0, 0] == pytest.approx(
+        3.7e-5, rel=0.02
+    )
+    assert data_dependent_costs(Votes([[125, 124]]), mechanism, orders)[0, 0] > 8
 
 
 def test_claim_and_truth_stand_side_by_side():

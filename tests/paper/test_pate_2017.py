@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quorate import LNMax
-from quorate.accounting.published import published_curve
-from quorate.report.reproduce.published_votes import adult, mnist, mnist_student_indices
+from ostrakon import LNMax
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.report.reproduce.published_votes import adult, mnist, mnist_student_indices
 
 MOMENTS_TO_8 = np.arange(2.0, 10.0)  # order = moment + 1
 ROWS = [

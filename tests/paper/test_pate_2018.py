@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quorate import ConfidentGNMax, Votes
-from quorate.accounting.gnss import GNSS, PrintedGNSS, optimal_gnss
-from quorate.accounting.published import (
+from ostrakon import ConfidentGNMax, Votes
+from ostrakon.accounting.published.bounds import (
     log_pr_answered,
     log_q0,
     log_q_gaussian,
@@ -23,8 +22,14 @@ from quorate.accounting.published import (
     rdp_pure_eps,
     rdp_threshold,
 )
-from quorate.accounting.smooth import check_sensitivities, label_sensitivities, smooth_sensitivity, theorem_24
-from quorate.report.reproduce.published_votes import adult, mnist
+from ostrakon.accounting.published.gnss import GNSS, PrintedGNSS, optimal_gnss
+from ostrakon.accounting.published.smooth_sensitivity import (
+    check_sensitivities,
+    label_sensitivities,
+    smooth_sensitivity,
+    theorem_24,
+)
+from ostrakon.report.reproduce.published_votes import adult, mnist
 
 VALUES = json.loads((Path(__file__).parent / "pate_2018_values.json").read_text())
 ORDERS = np.arange(2.0, 100.0, 0.5)
@@ -131,17 +136,17 @@ def test_table_2_smooth_sensitivity(
     assert of_expected_cost == pytest.approx(float(theorem_24(chance @ sensitivities, smoothness=beta)), rel=1e-8)
 
     table = PrintedGNSS(order=order, beta=beta, sigma=sigma)
-    shown = table.estimate(local_rdp=local, smooth_sensitivity=expected, delta=delta).reveal()
+    shown = table.estimate(data_dependent_rdp=local, smooth_sensitivity=expected, delta=delta).reveal()
     assert round(shown["epsilon"], 2) == mean
     assert round(shown["sd"], 3) == sd
 
     true = GNSS(order=order, beta=beta, sigma=sigma)
-    assert round(true.estimate(local_rdp=local, smooth_sensitivity=expected, delta=delta).reveal()["epsilon"], 2) == (
-        corrected
-    )
+    assert round(
+        true.estimate(data_dependent_rdp=local, smooth_sensitivity=expected, delta=delta).reveal()["epsilon"], 2
+    ) == (corrected)
 
     best = optimal_gnss(chance @ sensitivities, order=order)
     ss = smooth_sensitivity(asked, mechanism, order=order, smoothness=best.beta)
-    shown = best.estimate(local_rdp=local, smooth_sensitivity=ss, delta=delta).reveal()
+    shown = best.estimate(data_dependent_rdp=local, smooth_sensitivity=ss, delta=delta).reveal()
     assert round(shown["epsilon"], 2) == best_mean
     assert shown["sd"] == pytest.approx(best_sd, abs=0.001)

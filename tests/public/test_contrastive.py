@@ -12,9 +12,9 @@ from sklearn.neighbors import KNeighborsClassifier
 
 pytest.importorskip("torch")
 
-from quorate.checks import InvalidInput
-from quorate.networks.backend import torch
-from quorate.public.contrastive import ContrastiveEncoder, contrast
+from ostrakon.networks.backend import torch
+from ostrakon.public.contrastive import ContrastiveEncoder, contrast
+from ostrakon.validation import InvalidInput
 
 
 @pytest.fixture(scope="module")

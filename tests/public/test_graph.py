@@ -6,9 +6,9 @@ from scipy import sparse
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.semi_supervised import LabelSpreading
 
-from quorate.checks import InvalidInput
-from quorate.public import PublicGraph, build_graph
-from quorate.public import graph as module
+from ostrakon.public import PublicGraph, build_graph
+from ostrakon.public import graph as module
+from ostrakon.validation import InvalidInput
 
 
 def test_the_graph_is_symmetric_without_loops_and_every_row_has_its_neighbours():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from skimage.feature import hog
 
-from quorate.checks import InvalidInput
-from quorate.public import learn_representation
-from quorate.public.images import DeskewHOG, as_grey_images, deskew
+from ostrakon.public import learn_representation
+from ostrakon.public.images import DeskewHOG, as_grey_images, deskew
+from ostrakon.validation import InvalidInput
 
 
 def bar(slant, side=28):

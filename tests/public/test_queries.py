@@ -5,8 +5,8 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from quorate.checks import InvalidInput
-from quorate.public import choose_queries, representatives, uncertain
+from ostrakon.public import choose_queries, representatives, uncertain
+from ostrakon.validation import InvalidInput
 
 POINTS, TRUTH = make_blobs(600, centers=8, n_features=5, cluster_std=0.6, random_state=0)
 

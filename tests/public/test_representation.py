@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
-from quorate.checks import InvalidInput
-from quorate.public import Representation, default_representation, learn_representation
+from ostrakon.public import Representation, default_representation, learn_representation
+from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
 
@@ -153,8 +153,8 @@ def test_an_encoder_beside_gradients_gives_each_the_same_say():
     torch.set_num_threads(1)
     from sklearn.pipeline import FeatureUnion
 
-    from quorate.public.contrastive import ContrastiveEncoder
-    from quorate.public.representation import beside_gradients
+    from ostrakon.public.contrastive import ContrastiveEncoder
+    from ostrakon.public.representation import beside_gradients
 
     images = RNG.normal(size=(80, 12, 12)).clip(0).astype(np.float32)
     union = beside_gradients(ContrastiveEncoder(width=4, epochs=1, random_state=0))

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.public import TableFeatures
+from ostrakon.public import TableFeatures
+from ostrakon.validation import InvalidInput
 
 PUBLIC = pd.DataFrame(
     {

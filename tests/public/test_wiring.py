@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-import quorate as qr
-from quorate.students.graph_model import GraphStudent, KernelOnFeatures
+import ostrakon as qr
+from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures
 
 
 @pytest.mark.parametrize("smooth", [False, True])

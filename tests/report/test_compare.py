@@ -3,14 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from quorate.accounting.curve import Curve
-from quorate.accounting.exact import local_costs
-from quorate.accounting.gate import Gate
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import MECHANISMS, GNMax, Immutable, LNMax, PermuteAndFlip
-from quorate.report.compare import compare
-from quorate.votes import PublicVotes, Votes
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.rdp import Curve
+from ostrakon.mechanisms import MECHANISMS, GNMax, Immutable, LNMax, PermuteAndFlip
+from ostrakon.report.compare import compare
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import PublicVotes, Votes
 
 ORDERS = np.arange(1.5, 60, 0.25)
 
@@ -24,7 +24,7 @@ def votes() -> PublicVotes:
 
 def test_all_mechanisms_meet_at_one_worst_case(votes):
     found = compare(votes, epsilon=3.0, delta=1e-5)
-    assert {row.name for row in found.rows} == set(MECHANISMS) - {"interactive-gnmax", "rationed-gnmax"}
+    assert {row.name for row in found.rows} == set(MECHANISMS) - {"interactive-gnmax", "bounded-gnmax"}
     for row in found.rows:
         if row.name == "immutable":
             assert row.claimed == pytest.approx(3.0, rel=2e-4)
@@ -50,16 +50,18 @@ def test_answers_and_accuracy_are_expectations(votes):
 def test_they_meet_at_one_local_epsilon():
     rng = np.random.default_rng(3)
     votes = Votes(rng.multinomial(100, rng.dirichlet([6, 4, 1, 1], size=60)))
-    found = compare(votes, epsilon=0.8, delta=1e-5, at="local", mechanisms=(GNMax(sigma2=20), LNMax(gamma=0.1)))
+    found = compare(
+        votes, epsilon=0.8, delta=1e-5, at="data-dependent", mechanisms=(GNMax(sigma2=20), LNMax(gamma=0.1))
+    )
     for row in found.rows:
-        again, _ = Curve(ORDERS, local_costs(votes, row.mechanism, ORDERS).sum(axis=0)).epsilon(delta=1e-5)
+        again, _ = Curve(ORDERS, data_dependent_costs(votes, row.mechanism, ORDERS).sum(axis=0)).epsilon(delta=1e-5)
         assert again == pytest.approx(0.8, rel=2e-3)
 
 
 def test_where_votes_agree_no_noise_costs_that_much():
     votes = Votes(np.tile([[100, 0, 0]], (10, 1)))
-    (row,) = compare(votes, epsilon=5.0, delta=1e-5, at="local", mechanisms=(GNMax(sigma2=20),)).rows
-    assert row.local < 5
+    (row,) = compare(votes, epsilon=5.0, delta=1e-5, at="data-dependent", mechanisms=(GNMax(sigma2=20),)).rows
+    assert row.data_dependent < 5
     assert row.accuracy > 0.999
 
 

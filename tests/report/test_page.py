@@ -4,7 +4,7 @@ import base64
 import re
 from html.parser import HTMLParser
 
-from quorate.report.page import page
+from ostrakon.report.page import page
 
 HOSTILE = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:alert(1)) <https://example.org>"
 CARD = f"""# Model card

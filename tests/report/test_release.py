@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs
 
-from quorate.accounting.epsilons import WorstCase
-from quorate.checks import InvalidInput
-from quorate.report.plots import budget_shares, picture, released_picture
-from quorate.report.release import publish
-from quorate.report.statement import read_statement, write_statement
-from quorate.report.table import run_table
-from quorate.run.pipeline import Recipe, run
-from quorate.run.plan import Request
-from quorate.run.private_data import Rows
-from quorate.run.task import Task
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.report.plots import budget_shares, picture, released_picture
+from ostrakon.report.release import publish
+from ostrakon.report.statement import read_statement, write_statement
+from ostrakon.report.table import run_table
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.plan import Request
+from ostrakon.validation import InvalidInput
 
 SECRET = 123456.789
 NOISE = {"threshold": 18.0, "sigma1": 15.0, "sigma2": 5.0}
@@ -88,7 +88,7 @@ def test_the_labels_are_the_answers(finished):
 def test_nothing_private_is_in_the_release(finished):
     outcome, release = finished
     content = b"".join(path.read_bytes() for path in release.iterdir() if path.suffix != ".skops")
-    local = json.loads((outcome.folder / "private" / "local_cost.json").read_text())
+    local = json.loads((outcome.folder / "private" / "data_dependent_cost.json").read_text())
     told = re.sub(r"data:image/png;base64,[^\"]*", "", content.decode())
     assert str(local["epsilon"])[:7] not in told
     assert str(SECRET) not in told
@@ -158,7 +158,7 @@ def test_a_statement_is_the_only_thing_written_as_one(tmp_path, finished):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "quorate-statement/0"}'])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"schema": "ostrakon-statement/0"}'])
 def test_a_statement_of_another_kind_is_refused(tmp_path, content):
     (tmp_path / "statement.json").write_text(content)
     with pytest.raises(InvalidInput, match=r"statement\.json must"):

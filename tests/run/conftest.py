@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from quorate.run.private_data import Rows
-from quorate.run.task import Task
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
 
 
 @pytest.fixture(scope="session")

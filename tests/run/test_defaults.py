@@ -1,9 +1,8 @@
 import pytest
 
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import MECHANISMS
-from quorate.run.defaults import (
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import MECHANISMS
+from ostrakon.run.settings.defaults import (
     build_mechanism,
     default_delta,
     default_mechanism,
@@ -11,6 +10,7 @@ from quorate.run.defaults import (
     default_teachers,
     require_delta,
 )
+from ostrakon.validation import InvalidInput
 
 
 @pytest.mark.parametrize("units", [1, 9, 10, 99, 100, 32_561, 99_999, 100_000, 10**9])

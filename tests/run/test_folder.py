@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.run.folder import RunFolder
+from ostrakon.run.folder import RunFolder
+from ostrakon.validation import InvalidInput
 
 
 def test_a_new_folder_is_made_with_a_private_part(tmp_path):
@@ -15,7 +15,7 @@ def test_a_new_folder_is_made_with_a_private_part(tmp_path):
 
 def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(InvalidInput, match=r"exists and is not a run of quorate \(it has no run.toml\)"):
+    with pytest.raises(InvalidInput, match=r"exists and is not a run of ostrakon \(it has no run.toml\)"):
         RunFolder(tmp_path).opened().__enter__()
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -33,7 +33,7 @@ def test_a_private_part_without_its_description_is_refused(tmp_path):
         RunFolder(tmp_path).opened().__enter__()
 
 
-@pytest.mark.parametrize("text", ["", "not = toml = at all", "[quorate]\nformat = 99\n", "[tool]\nname = 'x'\n"])
+@pytest.mark.parametrize("text", ["", "not = toml = at all", "[ostrakon]\nformat = 99\n", "[tool]\nname = 'x'\n"])
 def test_a_run_toml_of_somebody_else_is_refused(tmp_path, text):
     (tmp_path / "run.toml").write_text(text)
     with pytest.raises(InvalidInput, match=r"run\.toml must be"):
@@ -41,7 +41,7 @@ def test_a_run_toml_of_somebody_else_is_refused(tmp_path, text):
 
 
 def test_two_processes_cannot_hold_one_folder(tmp_path):
-    held = pytest.raises(InvalidInput, match="in use by another quorate process")
+    held = pytest.raises(InvalidInput, match="in use by another ostrakon process")
     with RunFolder(tmp_path / "run").opened(), held:
         RunFolder(tmp_path / "run").opened().__enter__()
     with RunFolder(tmp_path / "run").opened():

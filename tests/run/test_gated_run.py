@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quorate.accounting.epsilons import Gated
-from quorate.checks import InvalidInput
-from quorate.mechanisms import GNMax
-from quorate.noise import secure_rng
-from quorate.run.noise_log import MemoryLog, NoiseLog
-from quorate.run.pipeline import Recipe, run
-from quorate.run.plan import Request, make_plan, plan_from
-from quorate.run.rounds import ask
-from quorate.votes import Votes
+from ostrakon.accounting.epsilons import Gated
+from ostrakon.mechanisms import GNMax
+from ostrakon.noise import secure_rng
+from ostrakon.run.noise_log import MemoryLog, NoiseLog
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.plan import Request, make_plan, plan_from
+from ostrakon.run.stages.queries import ask
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 REQUEST = Request(
     teachers=100, mechanism="gnmax", parameters={"sigma2": 12.0}, queries=40, guarantee="gate", agreement=0.97
@@ -102,7 +102,7 @@ def test_the_statement_of_a_gated_run(task, tmp_path):
 
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
-    monkeypatch.setattr("quorate.run.plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
+    monkeypatch.setattr("ostrakon.run.settings.plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
     plan = make_plan(replace(REQUEST, epsilon=3.0), **SIZES)
     assert plan.gate is None
     assert plan.guarantee == plan.bound

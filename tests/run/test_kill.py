@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.report.release import publish
-from quorate.run.from_files import task_from_files
-from quorate.run.pipeline import Recipe, run
-from quorate.run.plan import Request
+from ostrakon.report.release import publish
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.plan import Request
 
 RECIPE = Recipe(
     request=Request(

@@ -3,12 +3,12 @@ import os
 import numpy as np
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data.files import CannotWrite
-from quorate.mechanisms import GNMax, InteractiveGNMax
-from quorate.noise import secure_rng
-from quorate.run.noise_log import NoiseLog, sample_capped
-from quorate.votes import Votes
+from ostrakon.data.files import CannotWrite
+from ostrakon.mechanisms import GNMax, InteractiveGNMax
+from ostrakon.noise import secure_rng
+from ostrakon.run.noise_log import NoiseLog, sample_capped
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 VOTES = Votes(np.full((500, 2), 50))
 LOUD = GNMax(sigma2=100)

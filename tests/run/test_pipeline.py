@@ -4,12 +4,12 @@ import re
 import numpy as np
 import pytest
 
-from quorate.accounting.epsilons import WorstCase
-from quorate.checks import InvalidInput
-from quorate.run.pipeline import Recipe, run
-from quorate.run.plan import Request
-from quorate.run.private_data import Rows
-from quorate.run.task import Task
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.plan import Request
+from ostrakon.validation import InvalidInput
 
 RECIPE = Recipe(request=Request(teachers=30, epsilon=3.0), n_jobs=1)
 
@@ -77,7 +77,7 @@ def test_a_mechanism_without_guarantee_runs_and_claims_nothing(task, tmp_path):
 
 def test_the_local_cost_stays_in_the_private_folder(task, tmp_path):
     outcome = run(tmp_path / "run", task, RECIPE)
-    local = json.loads((tmp_path / "run" / "private" / "local_cost.json").read_text())
+    local = json.loads((tmp_path / "run" / "private" / "data_dependent_cost.json").read_text())
     assert 0 < local["epsilon"] < outcome.plan.bound.epsilon
     assert str(local["epsilon"])[:6] not in json.dumps(outcome.statement.as_dict())
 
@@ -184,8 +184,8 @@ def test_a_task_that_does_not_fit_is_refused(task, changes, sentence):
 
 def test_one_record_more_changes_one_column_of_votes_only(task, tmp_path):
     """The adjacency the statement speaks of, on the real pipeline: all teachers but one vote as before."""
-    from quorate.run.choices import make_teacher
-    from quorate.teachers import train_on_shards
+    from ostrakon.run.settings.learners import make_teacher
+    from ostrakon.teachers import train_on_shards
 
     more = Rows(X=np.vstack([task.private.X, [[30.0, 30.0]]]), y=np.append(task.private.y, 0))
     said = []

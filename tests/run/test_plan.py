@@ -2,10 +2,10 @@ import math
 
 import pytest
 
-from quorate.accounting.worst_case import worst_case
-from quorate.checks import InvalidInput
-from quorate.mechanisms import ConfidentGNMax
-from quorate.run.plan import Request, make_plan, plan_from
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.run.settings.plan import Request, make_plan, plan_from
+from ostrakon.validation import InvalidInput
 
 SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
 

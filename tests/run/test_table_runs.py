@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quorate.checks import InvalidInput
-from quorate.data import sources
-from quorate.data.sharding import read_shard
-from quorate.data.sources import Table
-from quorate.data.task import open_task
-from quorate.run.from_files import task_from_files
-from quorate.run.pipeline import Recipe, run
-from quorate.run.plan import Request
-from quorate.run.private_data import PrivateTable, Rows
+from ostrakon.data import sources
+from ostrakon.data.sharding import read_shard
+from ostrakon.data.sources import Table
+from ostrakon.data.task import open_task
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.inputs.private_data import PrivateTable, Rows
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.plan import Request
+from ostrakon.validation import InvalidInput
 
 RECIPE = Recipe(
     request=Request(teachers=12, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=80), teacher="naive-bayes"

@@ -1,4 +1,4 @@
-"""What leaves as the student loads in a fresh process, without quorate, and predicts the same."""
+"""What leaves as the student loads in a fresh process, without ostrakon, and predicts the same."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
-from quorate.checks import InvalidInput
-from quorate.students.export import NamedNetwork, export_student, load_student
+from ostrakon.students.export import NamedNetwork, export_student, load_student
+from ostrakon.validation import InvalidInput
 
-# Runs the three lines of the manifest where quorate cannot be imported.
+# Runs the three lines of the manifest where ostrakon cannot be imported.
 FRESH = """
 import json, sys
-sys.modules["quorate"] = None
+sys.modules["ostrakon"] = None
 import numpy as np
 X = np.load("X.npy")
 names = {"X": X}
 exec("\\n".join(json.load(open("student.json"))["how_to_load"]), names)
 json.dump(np.asarray([getattr(k, "item", lambda: k)() for k in names["labels"]]).tolist(), open("labels.json", "w"))
-assert not [m for m in sys.modules if m.startswith("quorate.")]
+assert not [m for m in sys.modules if m.startswith("ostrakon.")]
 """
 
 
@@ -53,7 +53,7 @@ def in_fresh_process(folder: Path, X: np.ndarray) -> list:
     ],
     ids=["logistic", "boosting", "self-training"],
 )
-def test_skops_student_predicts_the_same_without_quorate(tmp_path, digits, student, labels):
+def test_skops_student_predicts_the_same_without_ostrakon(tmp_path, digits, student, labels):
     X, y = digits
     if labels == "strings":
         y = np.array([f"digit {k}" for k in y])
@@ -72,7 +72,7 @@ def test_skops_student_predicts_the_same_without_quorate(tmp_path, digits, stude
     [LogisticRegression(max_iter=300), RandomForestClassifier(10, random_state=0)],
     ids=["logistic", "forest"],
 )
-def test_sklearn_onnx_student_predicts_the_same_without_quorate(tmp_path, digits, student):
+def test_sklearn_onnx_student_predicts_the_same_without_ostrakon(tmp_path, digits, student):
     pytest.importorskip("skl2onnx")
     X, y = digits
     student.fit(X, y)
@@ -97,7 +97,7 @@ def test_network_student_predicts_the_same(tmp_path, digits, network, format, wr
     pytest.importorskip("torch")
     if written == "onnx":
         pytest.importorskip("onnxruntime")
-    from quorate.networks import TorchClassifier
+    from ostrakon.networks import TorchClassifier
 
     X, y = digits
     images = X.reshape(-1, 8, 8)
@@ -108,7 +108,7 @@ def test_network_student_predicts_the_same(tmp_path, digits, network, format, wr
     np.testing.assert_allclose(loaded.predict_proba(images), student.predict_proba(images), atol=1e-5)
     assert loaded.predict(images).tolist() == student.predict(images).tolist()
     if written != "skops":
-        # A skops file of a network holds a class of quorate; the other formats need none of it.
+        # A skops file of a network holds a class of ostrakon; the other formats need none of it.
         assert in_fresh_process(tmp_path, images) == student.predict(images).tolist()
 
 
@@ -117,7 +117,7 @@ def test_coloured_images_are_read_with_channels_last_or_first(tmp_path, digits, 
     pytest.importorskip("torch")
     if format == "onnx":
         pytest.importorskip("onnxruntime")
-    from quorate.networks import TorchClassifier
+    from ostrakon.networks import TorchClassifier
 
     X, y = digits
     grey = X.reshape(-1, 8, 8)
@@ -132,7 +132,7 @@ def test_coloured_images_are_read_with_channels_last_or_first(tmp_path, digits, 
 
 def test_a_network_leaves_under_its_labels(tmp_path, digits):
     pytest.importorskip("torch")
-    from quorate.networks import TorchClassifier
+    from ostrakon.networks import TorchClassifier
 
     X, y = digits
     network = TorchClassifier("mlp", steps=60, random_state=0).fit(X, y)
@@ -154,7 +154,7 @@ def test_nothing_in_the_folder_is_a_pickle(tmp_path, digits):
 
 
 class Foreign(LogisticRegression):
-    """A class that is neither quorate's nor scikit-learn's."""
+    """A class that is neither ostrakon's nor scikit-learn's."""
 
 
 def test_a_class_of_others_is_loaded_only_when_trusted(tmp_path, digits):

@@ -9,10 +9,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
-from quorate.checks import InvalidInput
-from quorate.public import learn_representation, representatives
-from quorate.students.graph_model import GraphStudent, KernelOnFeatures, lead
-from quorate.students.label_spreading import LabelSpreadingStudent
+from ostrakon.public import learn_representation, representatives
+from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures, lead
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.validation import InvalidInput
 
 
 def moons(seed=1, per_class=2):
@@ -162,7 +162,7 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
         else:
             image[at : at + 2] = 1
     labels = np.where(np.arange(60) < 8, y, -1)
-    import quorate.students.graph_model as module
+    import ostrakon.students.graph_model as module
 
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     plain = GraphStudent(neighbours=5, random_state=0).fit(bars, labels)
@@ -176,7 +176,7 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
 
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):
-    from quorate.students.export import export_student, load_student
+    from ostrakon.students.export import export_student, load_student
 
     X, labels, _, X_new, _ = moons()
     for student in students(X):
@@ -188,8 +188,8 @@ def test_a_graph_student_is_exported_and_read_back(tmp_path):
 
 def test_its_network_is_exported_as_a_network(tmp_path):
     pytest.importorskip("torch")
-    from quorate.networks.classifier import TorchClassifier
-    from quorate.students.export import export_student, load_student
+    from ostrakon.networks.classifier import TorchClassifier
+    from ostrakon.students.export import export_student, load_student
 
     X, labels, _, X_new, _ = moons()
     X, X_new = X.astype(np.float32), X_new.astype(np.float32)

@@ -11,15 +11,15 @@ pytest.importorskip("torch")
 
 from torch import nn
 
-from quorate.checks import InvalidInput
-from quorate.networks import TorchClassifier, augment
-from quorate.networks.backend import generator, torch
-from quorate.students.export import export_student, load_student
-from quorate.students.fixmatch import FixMatch
-from quorate.students.self_training_network import SelfTrainingNetwork
-from quorate.students.semi_supervised_gan import SemiSupervisedGAN
-from quorate.students.supervised import SupervisedNetwork
-from quorate.students.virtual_adversarial import VirtualAdversarial, divergence, worst_change
+from ostrakon.networks import TorchClassifier, augment
+from ostrakon.networks.backend import generator, torch
+from ostrakon.students.export import export_student, load_student
+from ostrakon.students.fixmatch import FixMatch
+from ostrakon.students.self_training_network import SelfTrainingNetwork
+from ostrakon.students.semi_supervised_gan import SemiSupervisedGAN
+from ostrakon.students.supervised import SupervisedNetwork
+from ostrakon.students.virtual_adversarial import VirtualAdversarial, divergence, worst_change
+from ostrakon.validation import InvalidInput
 
 SEMI_SUPERVISED = [SelfTrainingNetwork, FixMatch, VirtualAdversarial, SemiSupervisedGAN]
 STUDENTS = [SupervisedNetwork, *SEMI_SUPERVISED]

@@ -5,10 +5,10 @@ import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
-from quorate.checks import InvalidInput
-from quorate.public import representatives
-from quorate.students.noisy_counts import NoisyCountStudent, cluster_means
-from quorate.teachers.voices import nearest
+from ostrakon.public import representatives
+from ostrakon.students.noisy_counts import NoisyCountStudent, cluster_means
+from ostrakon.teachers.per_record import nearest
+from ostrakon.validation import InvalidInput
 
 X, y = make_classification(9000, 8, n_informative=5, n_redundant=0, flip_y=0.1, class_sep=0.8, random_state=3)
 X = X.astype(np.float32)

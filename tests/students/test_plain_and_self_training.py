@@ -6,9 +6,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from quorate.checks import InvalidInput
-from quorate.students.self_training import SelfTrainingStudent
-from quorate.students.sklearn_student import SklearnStudent
+from ostrakon.students.self_training import SelfTrainingStudent
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.validation import InvalidInput
 
 X, TRUE = make_moons(400, noise=0.08, random_state=0)
 

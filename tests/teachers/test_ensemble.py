@@ -20,12 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info
 
-from quorate.checks import InvalidInput
-from quorate.data.files import CannotWrite
-from quorate.data.partition import random_partition
-from quorate.teachers import ArrayShards, TeacherStore, collect_votes, make_estimator, train_teachers
-from quorate.teachers.one_teacher import fingerprint_of, seeded
-from quorate.votes import Votes
+from ostrakon.data.files import CannotWrite
+from ostrakon.data.partition import random_partition
+from ostrakon.teachers import ArrayShards, TeacherStore, collect_votes, make_estimator, train_teachers
+from ostrakon.teachers.one_teacher import fingerprint_of, seeded
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 ROWS, TEACHERS, CLASSES = 600, 12, 3
 

@@ -19,7 +19,7 @@ PROGRAM = """
     import sys
     import numpy as np
     from sklearn.neural_network import MLPClassifier
-    from quorate.teachers import TeacherStore, train_teachers
+    from ostrakon.teachers import TeacherStore, train_teachers
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 1200)
     X = rng.normal(size=(1200, 4)) + y[:, None]

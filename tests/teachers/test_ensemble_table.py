@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from quorate.data.partition import assign_teachers
-from quorate.data.task import open_task
-from quorate.public.tables import TableFeatures
-from quorate.teachers import TableShards, TeacherStore, train_on_shards, train_teachers
+from ostrakon.data.partition import assign_teachers
+from ostrakon.data.task import open_task
+from ostrakon.public.tables import TableFeatures
+from ostrakon.teachers import TableShards, TeacherStore, train_on_shards, train_teachers
 
 KEY = bytes(32)
 

@@ -7,9 +7,9 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-from quorate.checks import InvalidInput
-from quorate.teachers import TeacherStore, head_solvers, heads, train_teachers
-from quorate.teachers.heads import HeadEnsemble, median_squared_distance
+from ostrakon.teachers import TeacherStore, head_solvers, heads, train_teachers
+from ostrakon.teachers.heads import HeadEnsemble, median_squared_distance
+from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
 X, y = make_blobs(600, centers=3, n_features=4, cluster_std=3.0, random_state=1)

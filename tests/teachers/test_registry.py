@@ -6,8 +6,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from quorate.checks import InvalidInput
-from quorate.teachers import make_estimator
+from ostrakon.teachers import make_estimator
+from ostrakon.validation import InvalidInput
 
 
 def test_estimators_by_name() -> None:

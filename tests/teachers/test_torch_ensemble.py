@@ -14,13 +14,13 @@ pytest.importorskip("torch")
 
 from torch import nn
 
-from quorate.checks import InvalidInput
-from quorate.networks.architectures import lenet, resnet
-from quorate.networks.backend import torch
-from quorate.networks.stacked import can_group, can_map, fold_scale, grouped, mapped
-from quorate.teachers import TeacherStore, train_teachers
-from quorate.teachers.network_chunk import Chunk
-from quorate.teachers.torch_ensemble import TorchEnsemble
+from ostrakon.networks.architectures import lenet, resnet
+from ostrakon.networks.backend import torch
+from ostrakon.networks.stacked import can_group, can_map, fold_scale, grouped, mapped
+from ostrakon.teachers import TeacherStore, train_teachers
+from ostrakon.teachers.network_chunk import Chunk
+from ostrakon.teachers.torch_ensemble import TorchEnsemble
+from ostrakon.validation import InvalidInput
 
 N_TEACHERS = 6
 
@@ -303,13 +303,13 @@ class NoTorch:
 
 
 sys.meta_path.insert(0, NoTorch())
-from quorate.checks import InvalidInput
-import quorate.networks, quorate.students, quorate.teachers
+from ostrakon.validation import InvalidInput
+import ostrakon.networks, ostrakon.students, ostrakon.teachers
 try:
-    import quorate.teachers.torch_ensemble
+    import ostrakon.teachers.torch_ensemble
 except InvalidInput as error:
     print(error)
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
-    assert "pip install quorate[torch]" in told
+    assert "pip install ostrakon[torch]" in told
     assert len(told.strip().splitlines()) == 1

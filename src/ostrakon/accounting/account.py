@@ -1,0 +1,121 @@
+"""One call that prices a run: worst case, exact data-dependent cost, the papers' bound and a forecast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.accounting.data_dependent.forecast import Forecast, forecast
+from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.worst_case import worst_case_of
+from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.sanitizer import Sanitizer
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve, require_orders
+from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
+from ostrakon.validation import InvalidInput, fraction
+from ostrakon.votes import PublicVotes, Votes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Account:
+    """What a run costs, in types that are not mixed.
+
+    worst_case: the guarantee; publishable. local: exact data-dependent cost, private (None where the mechanism has
+    none). published: the papers' data-dependent bound, private (None where there is none). forecast: private.
+    gated: the guarantee of a gate planned on public votes, publishable, with the pass_probability it was planned
+    for. sanitized: a noisy estimate, publishable. Both None where no public votes were given to plan on, or the
+    mechanism is not an argmax of counts plus noise.
+    """
+
+    worst_case: WorstCase
+    data_dependent: DataDependent | None
+    published: DataDependent | None
+    forecast: Forecast | None
+    gated: Gated | None = None
+    pass_probability: float | None = None
+    sanitized: Sanitized | None = None
+    notice: str = DATA_DEPENDENT_NOTICE
+
+
+def account(
+    votes: Votes,
+    mechanism: Mechanism,
+    *,
+    delta: float,
+    orders: ArrayLike = DEFAULT_ORDERS,
+    conversion: Conversion = "cks",
+    max_answers: int | None = None,
+    public_votes: PublicVotes | None = None,
+    pass_probability: float = 0.99,
+    rng: np.random.Generator | None = None,
+) -> Account:
+    """Price `mechanism` on `votes`: worst case (publishable), exact data-dependent cost and published bound (private).
+
+    delta: of (epsilon, delta)-DP. orders: Rényi orders to minimise over. conversion: "cks" or "mironov", for the
+    two data-dependent epsilons. max_answers: a cap on the answers fixed before the votes were seen, if any.
+    public_votes: votes of the same shape that depend on no private record (`simulate_votes`); a gate that passes them
+    with `pass_probability` and a sanitizer are planned on them. rng: the source of the sanitized estimate's noise;
+    every call draws it anew, at its own cost, so keep the first. None: no estimate.
+
+    Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate. `local` and
+    `published` depend on the votes and must not be published.
+    Errors: `InvalidInput` for values out of range.
+    Source: MATH.md A to C.
+
+    >>> from ostrakon.mechanisms import GNMax
+    >>> cost = account(Votes([[240, 10], [130, 120]]), GNMax(sigma2=40), delta=1e-5)
+    >>> cost.worst_case.kind, cost.worst_case.epsilon < 0.2
+    ('worst-case', True)
+    >>> cost.data_dependent
+    DataDependent(<private: call reveal() on the trusted side>)
+    """
+    delta = fraction("delta", delta)
+    mechanism.require_votes(votes)
+    a = require_orders(orders)
+    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
+    if isinstance(mechanism, StatefulMechanism):
+        return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
+    gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng)
+    costs = data_dependent_costs(votes, mechanism, a)
+    local, order = _local(Curve(a, costs.sum(axis=0)), delta, conversion)
+    curve = published_curve(votes, mechanism, a)
+    return Account(
+        worst_case=bound,
+        data_dependent=local,
+        published=None if curve is None else _local(curve, delta, conversion)[0],
+        forecast=forecast(votes, mechanism, costs=costs, orders=a, curve_order=order),
+        gated=None if gate is None else gate.certificate(),
+        pass_probability=None if gate is None else pass_probability,
+        sanitized=sanitized,
+    )
+
+
+def _through_a_gate(
+    votes: Votes,
+    mechanism: Mechanism,
+    public_votes: PublicVotes | None,
+    delta: float,
+    pass_probability: float,
+    rng: np.random.Generator | None,
+) -> tuple[Gate | None, Sanitized | None]:
+    if public_votes is None or answer_law(mechanism, teachers=votes.teachers, classes=votes.classes) is None:
+        return None, None
+    if not votes.classes_are_public:
+        raise InvalidInput(
+            f"classes must be given where a gate is planned: {votes.classes} were read off the private predictions."
+        )
+    gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability)
+    gate.require_shape(votes)
+    if rng is None:
+        return gate, None
+    return gate, Sanitizer.plan(public_votes, mechanism, delta=delta).publish(votes, rng)
+
+
+def _local(curve: Curve, delta: float, conversion: Conversion) -> tuple[DataDependent, float]:
+    epsilon, order = curve.epsilon(delta=delta, conversion=conversion)
+    return DataDependent(epsilon=epsilon, delta=delta, order=order), order

@@ -1,0 +1,1 @@
+"""Noise for a given epsilon."""

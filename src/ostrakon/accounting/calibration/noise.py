@@ -1,0 +1,155 @@
+"""Calibration: how much noise a target epsilon needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, cast
+
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.validation import InvalidInput, fraction, positive, whole
+
+NOISE_FIELDS = {"sigma1": 1, "sigma2": 1, "gamma": -1, "epsilon_per_query": -1}
+"""Fields that set the noise: 1 where more noise means a larger value, -1 where it means a smaller one."""
+
+_DIGITS = 5
+
+_TIGHT = 4e-4
+
+
+def calibrate(
+    mechanism: Mechanism,
+    *,
+    epsilon: float,
+    delta: float,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+    abstentions: bool = False,
+) -> Mechanism:
+    """The mechanism with all its noise scaled by one factor, as little as keeps the worst case within `epsilon`.
+
+    mechanism: its shape: the ratio of its noises stays, and everything that is not noise (a threshold) too.
+    The other arguments are those of `worst_case`.
+
+    Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1%
+    less noise. Parameters are rounded to five digits, towards more noise.
+    Errors: `InvalidInput` where a run of this size would drown its votes (noise above one standard deviation
+    per teacher), naming the nearest settings that would not; or where the mechanism has no guarantee or no
+    noise to scale.
+
+    >>> from ostrakon.mechanisms import GNMax
+    >>> quiet = calibrate(GNMax(sigma2=40), epsilon=0.55, delta=1e-5, queries=40)
+    >>> worst_case(quiet, delta=1e-5, queries=40).epsilon <= 0.55
+    True
+    """
+    epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
+    queries = whole("queries", queries, at_least=1)
+    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
+    if not mechanism.releasable:
+        raise InvalidInput(f"{mechanism.name} gives no guarantee that noise could be calibrated to.")
+    if not _noise(mechanism):
+        raise InvalidInput(f"{mechanism.name} has none of the noise parameters {', '.join(NOISE_FIELDS)} to calibrate.")
+
+    def cost(candidate: Mechanism, count: int = queries) -> float:
+        return worst_case(
+            candidate,
+            queries=count,
+            delta=delta,
+            max_answers=max_answers,
+            teachers=teachers,
+            classes=classes,
+            abstentions=abstentions,
+        ).epsilon
+
+    low = high = 1.0
+    under = over = cost(scaled(mechanism, 1.0))
+    while under > epsilon:
+        low, over, high = high, under, high * 4
+        under = cost(scaled(mechanism, high))
+        if high > 1e9:
+            raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
+    while over <= epsilon:
+        low, high, under = low / 4, low, over
+        over = cost(scaled(mechanism, low))
+        if low < 1e-9:
+            raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
+    # Epsilon is nearly a power of the noise: false position in logarithms, with a bisection where it stalls.
+    stalled = False
+    while high / low > 1 + _TIGHT:
+        share = (
+            math.log(over / epsilon) / math.log(over / under) if 0 < under < over < math.inf and not stalled else 0.5
+        )
+        aim = low * (high / low) ** min(max(share, 0.0), 1.0)
+        middle = min(max(aim * (1 + _TIGHT / 2), low * (1 + _TIGHT / 2)), high / (1 + _TIGHT / 2))
+        before = high / low
+        found = cost(scaled(mechanism, middle))
+        low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
+        if high / low > 1 + _TIGHT and found <= epsilon and not stalled:
+            # One step below the last success usually closes the bracket.
+            middle = max(middle / (1 + 0.9 * _TIGHT), low * (1 + _TIGHT / 4))
+            found = cost(scaled(mechanism, middle))
+            low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
+        stalled = not stalled and high / low > math.sqrt(before)
+    result = scaled(mechanism, high)
+    if teachers is not None and vote_noise(result) > teachers:
+        _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
+    return result
+
+
+def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
+    loudest = scaled(mechanism, teachers / vote_noise(mechanism) / (1 + 1e-4))
+    few, many = 0, queries
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if cost(loudest, middle) <= epsilon else (few, middle)
+    nearest = [f"an epsilon of {_up(cost(loudest), 3):g} for {queries} queries"]
+    if few:
+        nearest.append(f"{few} queries at epsilon {epsilon:g}")
+    raise InvalidInput(
+        f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs vote noise of standard "
+        f"deviation {vote_noise(result):.4g} for {teachers} teachers; the nearest reachable settings are "
+        f"{' or '.join(nearest)}, or more teachers."
+    )
+
+
+def _noise(mechanism: Mechanism) -> dict[str, float]:
+    names = [field.name for field in dataclasses.fields(cast(Any, mechanism))]
+    values = {name: getattr(mechanism, name) for name in names if name in NOISE_FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+    """The mechanism with its noise scaled by `factor`, rounded towards more noise."""
+    changes = {
+        name: _up(value * factor, _DIGITS) if NOISE_FIELDS[name] > 0 else _down(value / factor, _DIGITS)
+        for name, value in _noise(mechanism).items()
+    }
+    return dataclasses.replace(cast(Any, mechanism), **changes)
+
+
+def vote_noise(mechanism: Mechanism) -> float:
+    """Standard deviation of the noise on one count, in votes."""
+    noise = _noise(mechanism)
+    if "sigma2" in noise:
+        return noise["sigma2"]
+    if "gamma" in noise:
+        return math.sqrt(2) / noise["gamma"]
+    if "epsilon_per_query" in noise:
+        return 2 / noise["epsilon_per_query"] * math.pi / math.sqrt(6)  # Gumbel of scale 2/epsilon
+    return noise["sigma1"]
+
+
+def _up(value: float, digits: int) -> float:
+    place = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, place)
+    return rounded if rounded >= value else round(rounded + 10.0**-place, place)
+
+
+def _down(value: float, digits: int) -> float:
+    place = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, place)
+    return rounded if rounded <= value else round(rounded - 10.0**-place, place)

@@ -1,0 +1,85 @@
+"""Gaussian differential privacy: the exact (epsilon, delta) of composed Gaussian mechanisms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.validation import fraction, non_negative
+
+# How far computed logarithms of delta are taken to be off; every root is found with this much against us.
+LOG_SLACK = 1e-10
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+
+
+def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
+    """Natural log of the delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, exact.
+
+    delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2); -inf where mu is 0.
+    Errors: `InvalidInput` unless both are finite and at least 0.
+    Source: Dong, Roth and Su 2019, Corollary 2.13; Balle and Wang 2018, Theorem 8.
+    """
+    mu, epsilon = non_negative("mu", mu), non_negative("epsilon", epsilon)
+    if mu == 0:
+        return -math.inf
+    high = mu / 2 - epsilon / mu
+    low = high - mu
+    # e^epsilon phi(low) = phi(high): with the Mills ratio m = Phi/phi, delta = phi(high) (m(high) - m(low)),
+    # which does not cancel however small delta is. Above 30 the ratio overflows while Phi itself is about 1.
+    if high > 30:
+        ratio = epsilon + float(log_ndtr(low)) - float(log_ndtr(high))
+        return float(log_ndtr(high)) + (math.log(-math.expm1(ratio)) if ratio < 0 else -math.inf)
+    if mu > 0.5:
+        difference = _mills(high) - _mills(low)
+    else:  # m' = 1 + x m, integrated: the difference of two nearly equal ratios would lose digits.
+        x = low + mu * (_NODES + 1) / 2
+        difference = mu / 2 * float(_WEIGHTS @ (1 + x * _mills_array(x)))
+    if not difference > 0:
+        return float(log_ndtr(high))  # an upper bound, where the difference is lost to rounding
+    return -high * high / 2 - math.log(2 * math.pi) / 2 + math.log(difference)
+
+
+def gaussian_dp_delta(mu: float, epsilon: float) -> float:
+    """The smallest delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP.
+
+    >>> round(gaussian_dp_delta(1.0, 1.0), 6)
+    0.126937
+    """
+    return min(1.0, math.exp(gaussian_dp_log_delta(mu, epsilon)))
+
+
+def gaussian_dp_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
+
+    Guarantee: never below the true value; above it by at most about 1e-9 relative.
+    Errors: `InvalidInput` unless mu is finite and at least 0 and delta lies strictly between 0 and 1.
+
+    >>> round(gaussian_dp_epsilon(1.0, 1e-5), 3)
+    4.377
+    """
+    mu, delta = non_negative("mu", mu), fraction("delta", delta)
+    target = math.log(delta) - LOG_SLACK
+    if gaussian_dp_log_delta(mu, 0.0) <= target:
+        return 0.0
+    # A mu-GDP mechanism is mu^2/2-zCDP, and that is already enough here (Bun and Steinke 2016, Proposition 1.3).
+    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(-2 * target)
+    while gaussian_dp_log_delta(mu, high) > target:
+        high *= 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if gaussian_dp_log_delta(mu, middle) > target else (low, middle)
+    return high
+
+
+def _mills(x: float) -> float:
+    return float(_mills_array(np.array([x]))[0])
+
+
+def _mills_array(x: FloatArray) -> FloatArray:
+    return np.sqrt(np.pi / 2) * erfcx(-x / np.sqrt(2))

@@ -1,0 +1,36 @@
+"""The epsilon of a whole run whose queries are tied: Gaussian or pure checks, and failures that delta pays for."""
+
+from __future__ import annotations
+
+import math
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
+from ostrakon.mechanisms.base import RunCost
+from ostrakon.validation import fraction
+
+
+def run_epsilon(cost: RunCost, *, delta: float) -> float:
+    """The smallest epsilon at which the run is (epsilon, delta)-DP; inf where its failures alone need more than delta.
+
+    Guarantee: rounded upward. Outside the failures, an event that is equally likely on both sides and has
+    probability f, the run is a function of its checks: (e, delta - f)-DP checks make an (e, delta)-DP run.
+    Source: Dwork and Roth 2014, section 7.2 (propose-test-release); MATH.md E; the compositions of `gaussian_dp` and
+    `pure_dp`.
+
+    >>> run_epsilon(RunCost(epsilon=0.5, checks=2, failure=1e-6), delta=1e-6)
+    1.0
+    >>> run_epsilon(RunCost(mu=1.0, failure=1e-4), delta=1e-6)
+    inf
+    """
+    remaining = fraction("delta", delta) - cost.failure
+    if not remaining >= 0:
+        return math.inf
+    if cost.mu is not None:
+        return gaussian_dp_epsilon(cost.mu, remaining) if remaining > 0 else math.inf
+    if cost.epsilon is None:
+        return math.inf
+    if remaining == 0:
+        # Without a delta pure checks add.
+        return cost.checks * cost.epsilon
+    return pure_dp_epsilon(cost.epsilon, queries=cost.checks, delta=remaining)

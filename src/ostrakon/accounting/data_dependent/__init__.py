@@ -1,0 +1,1 @@
+"""What these votes cost: private, never a guarantee."""

@@ -1,0 +1,91 @@
+"""From a mechanism's structure to the compiled accountant: tables, quadrature rules and what it may not be asked."""
+
+from __future__ import annotations
+
+import math
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.data_dependent._neighbours import argmax_costs
+from ostrakon.accounting.data_dependent._quadrature import gaussian_tables
+from ostrakon.accounting.data_dependent._threshold_test import GAUSSIAN, GUMBEL, LAPLACE, NO_CHECK
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.laws._laplace_quadrature import gauss_legendre_table, tail_rules
+from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+
+_CODES = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "gumbel": GUMBEL}
+# Quotients of one move are kept as differences from 1; below e^-7 those would lose more than three digits.
+_MOST_LOG_RATIO = 7.0
+# The table grows with the noise; beyond this, differences of log probabilities are tight to 1e-7.
+_WIDEST_SCALE = 2.0**15
+_WORTH_THREADS = 64
+
+
+def argmax_costs_of(
+    rows: FloatArray,
+    scores: FloatArray | None,
+    *,
+    abstained: FloatArray,
+    abstentions: bool,
+    law: NoisyArgmax,
+    orders: FloatArray,
+) -> FloatArray:
+    """Data-dependent costs (queries, orders) of sorted histograms `rows`; nan where a vote changes a probability too much.
+
+    scores: check scores in the order of `rows`, or None where they are the counts.
+    """
+    table, units = np.zeros((5, 0)), 1
+    gl_x, gl_w, tail_u, tail_w = (np.zeros((1, 1)),) * 4
+    scale = law.scale
+    spread = rows[:, 0] - rows[:, -1]
+    if law.noise == "gaussian":
+        safe = (spread / 2 + 12 * scale + 0.5) / scale**2 <= _MOST_LOG_RATIO
+        safe &= scale <= _WIDEST_SCALE
+        if safe.any():
+            units, table = gaussian_tables(scale, float(spread[safe].max()))
+    else:
+        safe = np.full(len(rows), 2 / scale <= _MOST_LOG_RATIO)
+        if law.noise == "laplace":
+            gl_x, gl_w = gauss_legendre_table()
+            tail_u, tail_w = tail_rules(rows.shape[1])
+    costs = np.full((len(rows), len(orders)), math.nan)
+    if not safe.any():
+        return costs
+    check = law.check
+    rest = (
+        abstentions,
+        _CODES[law.noise],
+        scale,
+        NO_CHECK if check is None else _CODES[check.noise],
+        0.0 if check is None else check.threshold,
+        1.0 if check is None else check.scale,
+        units,
+        table,
+        gl_x,
+        gl_w,
+        tail_u,
+        tail_w,
+        np.array(orders),
+    )
+    chosen = np.flatnonzero(safe)
+    none = np.zeros((len(rows), 0))
+
+    def fill(part: NDArray[np.intp]) -> None:
+        at = np.ascontiguousarray
+        filled = np.empty((len(part), len(orders)))
+        argmax_costs(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled)
+        costs[part] = filled
+
+    # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and
+    # dealt out in turn.
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    parts = [chosen[start :: 4 * threads] for start in range(4 * threads)]
+    if len(chosen) < _WORTH_THREADS:
+        fill(chosen)
+    else:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(fill, parts))
+    return costs

@@ -1,0 +1,98 @@
+"""What a run is expected to give and to cost, query by query: numbers for planning, on the trusted side only."""
+
+from __future__ import annotations
+
+from typing import Any, Never
+
+import numpy as np
+
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.votes import IntArray, Votes
+
+
+class Forecast:
+    """Expectations of one run on given votes. Private, like the votes they come from.
+
+    `reveal()` gives the totals, `per_query()` the arrays (cost against gap); both must stay where the votes are.
+    """
+
+    __slots__ = ("__costs", "__gap", "__order", "__p_answer", "__p_plurality", "__top")
+
+    def __init__(
+        self,
+        *,
+        gap: IntArray,
+        top: IntArray,
+        p_answer: FloatArray,
+        p_plurality: FloatArray,
+        costs: FloatArray,
+        order: float,
+    ) -> None:
+        self.__gap, self.__top, self.__order = gap, top, order
+        self.__p_answer, self.__p_plurality, self.__costs = p_answer, p_plurality, costs
+
+    def reveal(self) -> dict[str, float]:
+        """Totals: {"queries", "expected_answers", "expected_agreement", "data_dependent_cost", "order"}.
+
+        expected_agreement: expected share of the answers that equal the noiseless plurality; nan without answers.
+        data_dependent_cost: Rényi cost at `order`, the order that gives the data-dependent epsilon.
+        """
+        answers = float(self.__p_answer.sum())
+        agreement = float(self.__p_plurality.sum()) / answers if answers > 0 else float("nan")
+        return {
+            "queries": len(self.__gap),
+            "expected_answers": answers,
+            "expected_agreement": agreement,
+            "data_dependent_cost": float(self.__costs.sum()),
+            "order": self.__order,
+        }
+
+    def per_query(self) -> dict[str, Any]:
+        """Arrays of shape (queries,): {"gap", "top", "answer_probability", "agreement", "cost"}, in query order.
+
+        agreement: probability that the answer is the noiseless plurality, given that there is one.
+        cost: exact data-dependent Rényi cost at the order of `reveal()`.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            agreement = np.where(self.__p_answer > 0, self.__p_plurality / self.__p_answer, np.nan)
+        return {
+            "gap": self.__gap.copy(),
+            "top": self.__top.copy(),
+            "answer_probability": self.__p_answer.copy(),
+            "agreement": agreement,
+            "cost": self.__costs.copy(),
+        }
+
+    def __repr__(self) -> str:
+        return "Forecast(<private: call reveal() on the trusted side>)"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        self._refuse()
+
+    def __reduce__(self) -> Any:
+        self._refuse()
+
+    def _refuse(self) -> Never:
+        raise TypeError(
+            "A forecast depends on the private votes and cannot be formatted or serialized; "
+            "call reveal() or per_query() where the votes may be seen."
+        )
+
+
+def forecast(
+    votes: Votes, mechanism: Mechanism, *, costs: FloatArray, orders: FloatArray, curve_order: float
+) -> Forecast:
+    """The forecast of `mechanism` on `votes`.
+
+    costs: exact data-dependent costs, shape (queries, orders); curve_order: the order (one of `orders`) to report.
+    An answer counts as agreeing where it is the class of `votes.plurality` (the lowest of tied ones).
+    """
+    law = mechanism.log_probabilities(votes)
+    p_answer = np.minimum(np.exp(law[:, :-1]).sum(axis=1), 1.0)
+    p_plurality = np.exp(law[np.arange(votes.queries), votes.plurality])
+    at = int(np.flatnonzero(orders == curve_order)[0])
+    return Forecast(
+        gap=votes.gap, top=votes.top, p_answer=p_answer, p_plurality=p_plurality, costs=costs[:, at], order=curve_order
+    )

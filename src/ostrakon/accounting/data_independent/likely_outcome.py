@@ -1,0 +1,118 @@
+"""The most a label can cost when one class wins with probability at least 1 - q."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr, ndtri
+
+from ostrakon.accounting.rdp import require_orders
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.validation import InvalidInput, positive
+
+SLACK = 1e-13
+"""Added to every computed cost: more than the rounding of a sum of a few probabilities near 1."""
+
+# Where on its way from one tail to the other the revealed mass lies: dense at both ends, and the ends themselves.
+_SPLITS = np.concatenate([[0.0], 1 / (1 + np.exp(-np.linspace(-16, 16, 49))), [1.0]])
+
+
+def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -> FloatArray:
+    """beta*(q): the largest Rényi divergence, in either direction, of a label that has a likely outcome.
+
+    q: probabilities in [0, 1], shape (Q,). mu: distance of the two Gaussians behind the labels in standard
+    deviations (sqrt(2) / sigma2 for a vote moved). orders: Rényi orders, shape (K,). Returns (K, Q), nats,
+    non-decreasing in q.
+
+    Guarantee: if P and Q are the laws of an outcome under N(0, 1) and N(mu, 1) and some outcome has P(i) >= 1 - q,
+    then D_a(P||Q) and D_a(Q||P) are at most this, and it is attained.
+    Proof. Let w(x) = P(i | x). Revealing x whenever the outcome is not i only helps, so the cost is at most
+    A(w)^a B(w)^(1-a) + ∫ (1 - w) p^a q^(1-a) with A = ∫ w p, B = ∫ w q. Among the w with given (A, B) the last
+    term is linear, and largest where w = 1 exactly where (p/q)^a < c p/q + d for two multipliers (Neyman and
+    Pearson): t^a is convex, so that is an interval of the likelihood ratio, hence of x. The reverse direction is
+    the same with t^(1-a). What is left is one number, how the revealed mass q' <= q splits between the tails.
+    Source: MATH.md D1.
+
+    >>> q = np.array([0.1])
+    >>> bool(gaussian_likely_outcome_rdp(q, mu=0.05, orders=[8.0])[0, 0] < 8 * 0.05**2 / 2)
+    True
+    """
+    mass = _probabilities(q)
+    mu, a = positive("mu", mu), require_orders(orders)
+    increasing, where = np.unique(mass, return_inverse=True)
+    full = a * mu**2 / 2
+    cost = np.empty((len(a), len(increasing)))
+    for row, order in enumerate(a):
+        best = _best_split(increasing, mu, float(order))
+        # The whole pair is a bound too; it also covers what could not be computed (a NaN compares false).
+        cost[row] = np.where(best < full[row], best, full[row])
+    # The set of laws with P(i) >= 1 - q grows with q.
+    cost = np.minimum(np.maximum.accumulate(cost, axis=1) + SLACK, full[:, None])
+    return np.where(increasing[None, :] > 0, cost, 0.0)[:, where]
+
+
+def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
+    """The same for epsilon-DP: the largest Rényi divergence when some outcome has probability at least 1 - q.
+
+    Guarantee: for laws P, Q with |ln P/Q| <= epsilon everywhere and P(i) >= 1 - q, both directions are at most
+    this. For q <= 1 / (1 + e^epsilon) it is the tight bound; above, the worst case of epsilon-DP.
+    Proof. Given that P(i) = 1 - q and Q(i) = 1 - q z, revealing the rest as two outcomes of ratio e^epsilon and
+    e^-epsilon is the most extreme pair with that mean; the cost is convex in z, so z = e^epsilon or e^-epsilon.
+    Source: MATH.md C.
+    """
+    mass = _probabilities(q)[None, :]
+    e, a = positive("epsilon", epsilon), require_orders(orders)[:, None]
+    worst = rdp_of_pure_dp(a[:, 0], e)[:, None]
+    with np.errstate(all="ignore"):
+        candidates: list[FloatArray] = []
+        for z in (np.exp(-e), np.exp(e)):
+            other = 1 - mass * z
+            forward = a * np.log1p(-mass) + (1 - a) * np.log(other)
+            backward = (1 - a) * np.log1p(-mass) + a * np.log(other)
+            candidates.append(np.logaddexp(forward, np.log(mass) + (1 - a) * np.log(z)))
+            candidates.append(np.logaddexp(backward, np.log(mass) + a * np.log(z)))
+        best = np.maximum.reduce(candidates) / (a - 1) + SLACK
+    tight = (mass <= 1 / (1 + np.exp(e))) & (best < worst)
+    return np.where(mass > 0, np.where(tight, best, worst), 0.0)
+
+
+def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
+    """The largest cost over the splits of q between the tails, both directions, shape (Q,)."""
+    with np.errstate(all="ignore"):
+        grid = _cost(q[:, None], _SPLITS[None, :], mu, a)  # (2, Q, splits)
+        best = np.nanmax(grid, axis=2, initial=-np.inf)
+        at = np.argmax(np.nan_to_num(grid, nan=-np.inf), axis=2)
+        low = _SPLITS[np.maximum(at - 1, 0)]
+        high = _SPLITS[np.minimum(at + 1, len(_SPLITS) - 1)]
+        for _ in range(18):  # golden section between the neighbours of the best grid point
+            third = 0.3819660112501051 * (high - low)
+            left, right = low + third, high - third
+            at_left = _both(q, left, mu, a)
+            at_right = _both(q, right, mu, a)
+            best = np.fmax(best, np.fmax(at_left, at_right))
+            low, high = np.where(at_left < at_right, left, low), np.where(at_left < at_right, high, right)
+        failed = np.isnan(grid).all(axis=2)
+    return np.where(failed, np.inf, best).max(axis=0)
+
+
+def _both(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
+    return np.stack([_cost(q, split[0], mu, a)[0], _cost(q, split[1], mu, a)[1]])
+
+
+def _cost(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
+    """Rényi divergence of the pair with the tails q * split and q * (1 - split) revealed, both directions."""
+    low, high = ndtri(q * split), -ndtri(q * (1 - split))
+    inside = np.log1p(-q)
+    other = np.log1p(-(ndtr(low - mu) + ndtr(mu - high)))
+    scale = np.exp(a * (a - 1) * mu * mu / 2)
+    forward = np.exp(a * inside + (1 - a) * other) + scale * (ndtr(low + (a - 1) * mu) + ndtr((1 - a) * mu - high))
+    backward = np.exp(a * other + (1 - a) * inside) + scale * (ndtr(low - a * mu) + ndtr(a * mu - high))
+    return np.log(np.stack([forward, backward])) / (a - 1)
+
+
+def _probabilities(q: ArrayLike) -> FloatArray:
+    mass = np.array(q, dtype=np.float64)
+    if mass.ndim != 1 or not ((mass >= 0) & (mass <= 1)).all():
+        raise InvalidInput(f"q must be a list of probabilities between 0 and 1, got {q!r}.")
+    return mass

@@ -1,0 +1,183 @@
+"""The worst case: the smallest (epsilon, delta) that holds whatever the teachers vote."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilon
+from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
+from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
+from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
+from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
+from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.validation import InvalidInput, fraction, whole
+from ostrakon.votes import Votes
+
+__all__ = ["gaussian_dp_delta", "gaussian_dp_epsilon", "worst_case"]
+
+
+def worst_case(
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    delta: float,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+    abstentions: bool = False,
+) -> WorstCase:
+    """The smallest data-independent epsilon that any theorem here gives `queries` queries of `mechanism`.
+
+    queries: how many the teachers are asked, refused ones included; they may be chosen adaptively.
+    max_answers: the run stops, or refuses everything, once it has given this many answers. It must be fixed
+    before any private vote is seen: the number of answers that a run happened to give is not such a cap.
+    teachers, classes: public numbers; where both are given, bounds that need them are tried too. abstentions: whether
+    a teacher may abstain; False claims that every teacher votes on every query, and bounds may rest on that.
+
+    Guarantee: (epsilon, delta)-DP when one vote moves between two classes (or to or from "abstain") on every
+    query, whatever the votes are. The minimum over several theorems is a guarantee because each of them is one
+    and all depend on public numbers alone. `basis` names the one that won. Epsilon is inf where none applies.
+    Errors: `InvalidInput` for counts that are not whole or a delta outside (0, 1).
+    Source: MATH.md B.
+    """
+    delta = fraction("delta", delta)
+    queries = whole("queries", queries)
+    answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
+    teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
+    classes = None if classes is None else whole("classes", classes, at_least=2)
+    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
+    if queries == 0:
+        return WorstCase(epsilon=0.0, delta=delta, basis="no query")
+    best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
+    bounds = _bounds(
+        mechanism,
+        queries=queries,
+        answers=answers,
+        delta=delta,
+        teachers=teachers,
+        classes=classes,
+        abstentions=abstentions,
+    )
+    for epsilon, basis in bounds:
+        # A NaN compares false and so can never become the bound.
+        if epsilon >= 0 and epsilon < best.epsilon:
+            best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
+    return best
+
+
+def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None) -> WorstCase:
+    """`worst_case` for as many queries, teachers and classes as these votes have; of the votes only their shape counts.
+
+    A number of classes that was read off private predictions is not used: another teacher may name one more.
+    """
+    return worst_case(
+        mechanism,
+        queries=votes.queries,
+        delta=delta,
+        max_answers=max_answers,
+        teachers=votes.teachers,
+        classes=votes.classes if votes.classes_are_public else None,
+        abstentions=votes.abstentions,
+    )
+
+
+def _bounds(
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    answers: int,
+    delta: float,
+    teachers: int | None,
+    classes: int | None,
+    abstentions: bool,
+) -> Iterator[tuple[float, str]]:
+    tied = mechanism.run_cost(queries=queries)
+    if tied is not None:
+        yield run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}"
+    if isinstance(mechanism, StatefulMechanism):
+        return
+    gaussian = mechanism.gaussian_dp()
+    if gaussian is not None:
+        check, answer = gaussian
+        mu = math.sqrt(queries * check**2 + answers * answer**2)
+        # An answer follows its own check, so the sum of squares along every path is at most this one.
+        yield gaussian_dp_epsilon(mu, delta), "Gaussian DP, exact composition"
+    pure = mechanism.pure_dp()
+    if pure is not None:
+        yield pure_dp_epsilon(pure, queries=queries, delta=delta), "pure DP, optimal composition"
+    for curve, basis in _curves(
+        mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions
+    ):
+        epsilon, order = _best_order(curve, delta)
+        yield epsilon, f"{basis}, Rényi DP at order {order:g}, converted by Canonne, Kamath and Steinke"
+
+
+_CurveAt = Callable[[FloatArray], FloatArray]
+
+
+def _curves(
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    answers: int,
+    teachers: int | None,
+    classes: int | None,
+    abstentions: bool,
+) -> Iterator[tuple[_CurveAt, str]]:
+    """RDP curves of the whole run, as functions of the orders."""
+    yield lambda a: queries * mechanism.worst_case(a), f"the worst case of {mechanism.name}"
+    m = 3 if classes is None else classes  # the bound for three classes covers any number
+    form = mechanism.noisy_argmax(Votes(np.array([[1] + [0] * (m - 1)])))
+    gaussian = mechanism.gaussian_dp()
+    if form is not None and form.noise == "gaussian" and gaussian is not None:
+        check, answer = gaussian
+        yield (
+            lambda a: queries * a * check**2 / 2 + answers * argmax_rdp(answer, a, classes=m),
+            "labels without their histogram",
+        )
+    if teachers is None or classes is None:
+        return
+    if classes == 2 and not abstentions and form is not None and _no_offsets(form):
+        yield (
+            lambda a: queries * two_class_costs(mechanism, a, teachers=teachers).max(axis=1),
+            "the exact supremum over two-class votes",
+        )
+        return
+    law = answer_law(mechanism, teachers=teachers, classes=classes)
+    if law is not None and law.check is not None:
+        yield (
+            lambda a: queries * joint_supremum(law, a, abstentions=abstentions),
+            "the joint supremum of check and label",
+        )
+
+
+def _no_offsets(form: NoisyArgmax) -> bool:
+    return form.check is None or form.check.offsets is None
+
+
+def _best_order(curve: _CurveAt, delta: float) -> tuple[float, float]:
+    """(epsilon, order): the smallest over orders looked at. Any order is valid: a coarse search cannot undershoot."""
+    known: dict[int, float] = {}
+
+    def look(indices: list[int]) -> None:
+        new = sorted({i for i in indices if 0 <= i < len(DEFAULT_ORDERS)} - known.keys())
+        if new:
+            orders = DEFAULT_ORDERS[new]
+            for index, order, value in zip(new, orders, curve(orders), strict=True):
+                known[index] = Curve(np.array([order]), np.array([value])).epsilon(delta=delta)[0]
+
+    look(list(range(0, len(DEFAULT_ORDERS), 12)))
+    for step in (4, 1):
+        for _ in range(3):
+            best = min(known, key=lambda i: known[i])
+            look([best - 2 * step, best - step, best + step, best + 2 * step])
+    best = min(known, key=lambda i: known[i])
+    return known[best], float(DEFAULT_ORDERS[best])

@@ -1,0 +1,1 @@
+"""What may leave when votes agree: the gate, and the sanitized estimate."""

@@ -1,0 +1,236 @@
+"""The gate: release a batch of answers only where the votes agree so much that they cost little."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtr
+
+from ostrakon.accounting.epsilons import Gated
+from ostrakon.accounting.gate.certificate import gate_delta, gate_epsilon
+from ostrakon.accounting.gate.envelope import envelope, highest_cost
+from ostrakon.accounting.gate.score import CostCurve, score
+from ostrakon.accounting.gate.search import GateSearch, curve_scale
+from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
+from ostrakon.noise import require_rng
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive, whole
+from ostrakon.votes import IntArray, PublicVotes, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """A gate on one batch of queries: all its parameters are public and fixed before private votes are seen.
+
+    mechanism: what answers. queries, teachers, classes, abstentions: the shape of the batch of votes. delta: of the
+    certificate. order, B, kappa: the cost curve `r(t) = B e^{kappa t}` at a Rényi order. s: standard deviation of the
+    noise on the score, in teachers. prefix: after a refusal, the first `prefix` queries are answered all the same, by
+    the same mechanism, as a data-independent release that the certificate covers.
+
+    Guarantee: `release` is (epsilon, delta)-DP as `certificate()` says, whatever the votes: when one teacher's votes
+    change arbitrarily on all queries of the batch. The queries must be chosen before the batch is asked. Batches
+    compose as any (epsilon, delta): `compose`.
+    Errors: `InvalidInput` for numbers out of range, or a mechanism that is not an argmax of counts plus noise.
+    Source: MATH.md D6.
+    """
+
+    mechanism: Mechanism
+    queries: int
+    teachers: int
+    classes: int
+    delta: float
+    order: float
+    B: float
+    kappa: float
+    s: float
+    prefix: int = 0
+    abstentions: bool = False
+
+    def __post_init__(self) -> None:
+        whole("queries", self.queries, at_least=1)
+        whole("teachers", self.teachers, at_least=1)
+        whole("classes", self.classes, at_least=2)
+        fraction("delta", self.delta)
+        for name in ("order", "B", "kappa", "s"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        whole("prefix", self.prefix, at_most=self.queries)
+        if self.prefix and self.mechanism.gaussian_dp() is None:
+            raise InvalidInput(f"prefix must be 0 for {self.mechanism.name}, which is not Gaussian-DP.")
+        _ = self.curve
+
+    @property
+    def curve(self) -> CostCurve:
+        """r, cut off at the data-independent cost of the batch."""
+        highest = highest_cost(
+            self.mechanism,
+            queries=self.queries,
+            teachers=self.teachers,
+            classes=self.classes,
+            order=self.order,
+            abstentions=self.abstentions,
+        )
+        return CostCurve(order=self.order, B=self.B, kappa=self.kappa, highest=highest)
+
+    @property
+    def prefix_mu(self) -> float:
+        """Gaussian DP of the answers that follow a refusal."""
+        return _prefix_mu(self.mechanism, self.prefix)
+
+    @classmethod
+    def plan(
+        cls,
+        public_votes: PublicVotes,
+        mechanism: Mechanism,
+        *,
+        delta: float,
+        epsilon: float | None = None,
+        pass_probability: float = 0.99,
+        prefix_price: float = 0.0,
+    ) -> Self:
+        """The gate for votes like these: the smallest epsilon, or the most queries, that passes with this probability.
+
+        public_votes: votes that depend on no private record (`PublicVotes`): simulated (`simulate_votes`), published,
+        or of teachers of public data. Plain `Votes` are refused: a gate fitted to the votes it guards leaks them.
+        epsilon: None: the smallest epsilon for all queries. A number: the longest run of the first queries that stays
+        within it. prefix_price: the share of epsilon that may be spent on answers after a refusal; the gate answers as
+        many first queries then as that pays for (0: none).
+
+        Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon.
+        """
+        if not isinstance(public_votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                "public_votes must be PublicVotes (simulated, published, or cast on public data): a gate planned on "
+                f"the private votes would leak them, got {type(public_votes).__name__}."
+            )
+        delta, probability = fraction("delta", delta), fraction("pass_probability", pass_probability)
+        price = non_negative("prefix_price", prefix_price)
+        if not public_votes.queries:
+            raise InvalidInput("public_votes must hold at least one query, got 0.")
+        search = GateSearch.of(public_votes, mechanism)
+        if epsilon is None:
+            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(price)
+        allowed = positive("epsilon", epsilon) / (1 + price)
+
+        def fitted(queries: int) -> Self:
+            return cls._fitted(search, public_votes[slice(0, queries)], mechanism, delta, probability)
+
+        few, many = 0, public_votes.queries + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            estimate = search.best(queries=middle, delta=delta, probability=probability).epsilon
+            few, many = (middle, many) if estimate <= allowed else (few, middle)
+        # The search estimates; the certificate decides, and is at most slightly off.
+        gate = fitted(max(few, 1))
+        while gate.queries < public_votes.queries:
+            longer = fitted(gate.queries + 1)
+            if longer.certificate().epsilon > allowed:
+                break
+            gate = longer
+        while gate.certificate().epsilon > allowed:
+            if gate.queries == 1:
+                raise InvalidInput(
+                    f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
+                    f"one query needs {gate.certificate().epsilon:.3g}."
+                )
+            gate = fitted(gate.queries - 1)
+        return gate._with_prefix(price)
+
+    @classmethod
+    def _fitted(
+        cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float
+    ) -> Self:
+        shape = search.best(queries=votes.queries, delta=delta, probability=probability)
+        kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
+        cost = envelope(votes, mechanism, orders=[shape.order])[0]
+        b = curve_scale(cost, np.arange(votes.teachers + 1), kappa=kappa, s=s, probability=probability)
+        place = 10.0 ** (3 - math.floor(math.log10(b)))
+        return cls(
+            mechanism=mechanism,
+            queries=votes.queries,
+            teachers=votes.teachers,
+            classes=votes.classes,
+            delta=delta,
+            order=shape.order,
+            B=math.ceil(b * place) / place,
+            kappa=kappa,
+            s=s,
+            abstentions=votes.abstentions,
+        )
+
+    def _with_prefix(self, price: float) -> Self:
+        """The same gate with as many answers after a refusal as raise its epsilon by this share."""
+        if price == 0 or self.mechanism.gaussian_dp() is None:
+            return self
+        allowed = self.certificate().epsilon * (1 + price)
+        few, many = 0, self.queries + 1
+        while many - few > 1:
+            middle = (few + many) // 2
+            cost = replace(self, prefix=middle).certificate().epsilon
+            few, many = (middle, many) if cost <= allowed else (few, middle)
+        return replace(self, prefix=few)
+
+    def certificate(self) -> Gated:
+        """The unconditional guarantee of `release`, rounded upward."""
+        epsilon = gate_epsilon(self.curve, s=self.s, delta=self.delta, prefix_mu=self.prefix_mu)
+        return Gated(epsilon=epsilon, delta=self.delta, order=self.order, B=self.B, kappa=self.kappa, s=self.s)
+
+    def delta_at(self, epsilon: float) -> float:
+        """An upper bound on the delta at which `release` is (epsilon, delta)-DP."""
+        return gate_delta(self.curve, s=self.s, epsilon=epsilon, prefix_mu=self.prefix_mu)
+
+    def score(self, votes: Votes) -> float:
+        """phi of these votes. Private where the votes are."""
+        self.require_shape(votes)
+        return score(votes, self.mechanism, self.curve)
+
+    def pass_probability(self, votes: Votes) -> float:
+        """The probability that `decide` releases at these votes. Private where the votes are."""
+        return float(ndtr(-self.score(votes) / self.s))
+
+    def decide(self, votes: Votes, rng: np.random.Generator) -> bool:
+        """Whether the outputs may be released: one noisy comparison, drawn from `rng`. To be asked once per batch.
+
+        The decision itself is covered by the certificate and may be published; a second one would be a second cost.
+        """
+        noise = self.s * float(require_rng(rng).normal())
+        return self.score(votes) + noise <= 0
+
+    def release(self, votes: Votes, rng: np.random.Generator) -> tuple[bool, IntArray]:
+        """(whether the gate passed, one answer per query; -1 for none): all that may leave, covered by the certificate.
+
+        Passed: the mechanism's answers. Refused: those of the first `prefix` queries, and none for the rest.
+        """
+        passed = self.decide(votes, rng)
+        answers = np.full(votes.queries, NO_ANSWER)
+        asked = votes.queries if passed else self.prefix
+        if asked:
+            rows = np.arange(asked)
+            answers[:asked] = self.mechanism.for_queries(rows).sample(votes[slice(0, asked)], rng)
+        return passed, answers
+
+    def require_shape(self, votes: Votes) -> None:
+        """Refuse votes of another shape than the gate was planned for."""
+        shape = (votes.queries, votes.teachers, votes.classes, votes.abstentions)
+        planned = (self.queries, self.teachers, self.classes, self.abstentions)
+        if shape != planned:
+            raise InvalidInput(
+                f"votes must have the (queries, teachers, classes, abstentions) of the gate, {planned}, got {shape}."
+            )
+
+
+def compose(*batches: Gated) -> tuple[float, float]:
+    """(epsilon, delta) of several gated batches together, queries of later ones chosen in sight of earlier answers.
+
+    Source: Dwork and Roth 2014, Theorem 3.16 (basic composition, valid adaptively).
+    """
+    return math.fsum(g.epsilon for g in batches), math.fsum(g.delta for g in batches)
+
+
+def _prefix_mu(mechanism: Mechanism, prefix: int) -> float:
+    gaussian = mechanism.gaussian_dp()
+    if prefix == 0 or gaussian is None:
+        return 0.0
+    check, answer = gaussian
+    return math.sqrt(prefix * (check**2 + answer**2))

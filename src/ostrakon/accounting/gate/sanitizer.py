@@ -1,0 +1,121 @@
+"""The sanitized estimate: a noisy, publishable number about the data-dependent cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from ostrakon.accounting.epsilons import Sanitized
+from ostrakon.accounting.gate.envelope import envelope
+from ostrakon.accounting.gate.score import CostCurve, score
+from ostrakon.accounting.gate.search import GateSearch
+from ostrakon.accounting.rdp import Curve
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.noise import require_rng
+from ostrakon.validation import InvalidInput, fraction, positive
+from ostrakon.votes import PublicVotes, Votes
+
+GRID = 1e-3
+"""Published numbers are multiples of this, rounded upward: no low-order bits leave."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sanitizer:
+    """Publishes an estimate of what the votes cost, by Gaussian noise on their score.
+
+    order, kappa, s: Rényi order, growth of the cost curve per teacher, standard deviation of the noise in teachers; all
+    public, fixed before private votes are seen. delta: of the epsilon that is estimated. confidence: of `upper`.
+
+    Guarantee: the score moves by at most 1 with a teacher, so publishing score + N(0, s^2), and anything computed
+    from it, is Rényi-DP at a / (2 s^2), which the estimate includes. The estimate is no guarantee: the answers' own
+    cost stays data-dependent. `upper` is at least the (epsilon at `delta`) of the data-dependent cost with probability
+    `confidence`.
+    Errors: `InvalidInput` for numbers out of range.
+    Source: MATH.md D5.
+    """
+
+    mechanism: Mechanism
+    order: float
+    kappa: float
+    s: float
+    delta: float
+    confidence: float = 1 - 1e-5
+
+    def __post_init__(self) -> None:
+        for name in ("order", "kappa", "s"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        if not self.order > 1:
+            raise InvalidInput(f"order must be above 1, got {self.order!r}.")
+        fraction("delta", self.delta)
+        fraction("confidence", self.confidence)
+
+    @classmethod
+    def plan(cls, public_votes: PublicVotes, mechanism: Mechanism, *, delta: float) -> Self:
+        """The order, kappa and s with the smallest mean plus two standard deviations at votes like these."""
+        if not isinstance(public_votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                "public_votes must be PublicVotes (simulated, published, or cast on public data), "
+                f"got {type(public_votes).__name__}."
+            )
+        delta = fraction("delta", delta)
+        search = GateSearch.of(public_votes, mechanism)
+        n = public_votes.teachers
+        best, found = math.inf, None
+        for row, order in enumerate(search.orders):
+            cost = search.cost[row, -1]
+            if not np.isfinite(cost).all():
+                continue
+            for kappa in np.geomspace(0.5, 20, 40) / n:
+                base = float(np.max(cost * np.exp(-kappa * search.steps)))
+                for s in np.geomspace(0.005, 0.2, 40) * n:
+                    mean, sd = _moments(base, kappa * s)
+                    total = _epsilon(order, mean + order / (2 * s * s), delta) + 2 * sd
+                    if total < best:
+                        best, found = total, (float(order), float(f"{kappa:.4g}"), float(f"{s:.4g}"))
+        if found is None:
+            raise InvalidInput("public_votes must allow a finite cost at some order, got none.")
+        return cls(mechanism=mechanism, order=found[0], kappa=found[1], s=found[2], delta=delta)
+
+    def publish(self, votes: Votes, rng: np.random.Generator) -> Sanitized:
+        """One noisy estimate, to be drawn once: a second draw costs another a / (2 s^2). All its numbers may leave.
+
+        mean: the estimate. sd: the standard deviation of such estimates around it. upper: see `confidence`.
+        """
+        curve = CostCurve(order=self.order, B=1.0, kappa=self.kappa, highest=1e300)
+        noisy = score(votes, self.mechanism, curve) + self.s * float(require_rng(rng).normal())
+        return self._at(noisy)
+
+    def expected(self, public_votes: PublicVotes) -> Sanitized:
+        """What publishing would give at the median of its noise, for planning on public votes."""
+        cost = envelope(public_votes, self.mechanism, orders=[self.order])[0]
+        return self._at(float(np.max(np.log(cost) / self.kappa - np.arange(public_votes.teachers + 1))))
+
+    def _at(self, noisy: float) -> Sanitized:
+        own = self.order / (2 * self.s**2)
+        # Everything below is a function of the rounded noisy score.
+        base = math.exp(self.kappa * math.ceil(noisy / GRID) * GRID)
+        above = base * math.exp(self.kappa * self.s * -float(ndtri(1 - self.confidence)))
+        _, sd = _moments(base, self.kappa * self.s)
+        return Sanitized(
+            mean=_up(_epsilon(self.order, base + own, self.delta)),
+            sd=_up(sd),
+            upper=_up(_epsilon(self.order, above + own, self.delta)),
+        )
+
+
+def _moments(base: float, spread: float) -> tuple[float, float]:
+    """Mean and standard deviation of base e^{spread Z}, Z standard normal."""
+    mean = base * math.exp(spread**2 / 2)
+    return mean, mean * math.sqrt(math.expm1(spread**2))
+
+
+def _epsilon(order: float, cost: float, delta: float) -> float:
+    return Curve(np.array([order]), np.array([cost])).epsilon(delta=delta)[0]
+
+
+def _up(value: float) -> float:
+    return round(math.ceil(value / GRID) * GRID, 9)

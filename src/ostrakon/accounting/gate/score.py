@@ -1,0 +1,85 @@
+"""The score: how many teachers of consensus the votes have to spare, a number that moves by 1 with a teacher."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ostrakon.accounting.gate.envelope import envelope
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.validation import InvalidInput, positive
+from ostrakon.votes import Votes
+
+LIPSCHITZ = 1 + 1e-6
+"""How far the score of a neighbour is taken to be: 1, and the rounding of computed envelopes."""
+
+_ALL = 512
+_SPREAD = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostCurve:
+    """A public increasing curve `r(t) = min(B e^{kappa t}, highest)`: Rényi cost against the score, at `order`.
+
+    order: Rényi order above 1. B: nats, above 0. kappa: per teacher, above 0. highest: the data-independent cost of
+    the whole batch of queries at this order.
+    Errors: `InvalidInput` where a number is not finite and above 0.
+    Source: MATH.md D4.
+    """
+
+    order: float
+    B: float
+    kappa: float
+    highest: float
+
+    def __post_init__(self) -> None:
+        for name in ("order", "B", "kappa", "highest"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        if not self.order > 1:
+            raise InvalidInput(f"order must be above 1, got {self.order!r}.")
+
+    def __call__(self, t: ArrayLike) -> FloatArray:
+        """r(t), nats, shape of t."""
+        exponent = np.minimum(self.kappa * np.asarray(t, dtype=np.float64), math.log(self.highest / self.B))
+        return self.B * np.exp(exponent)
+
+    def needed(self, cost: ArrayLike) -> FloatArray:
+        """The t at which `B e^{kappa t}` reaches a cost."""
+        return np.log(np.asarray(cost, dtype=np.float64) / self.B) / self.kappa
+
+
+def score(votes: Votes, mechanism: Mechanism, curve: CostCurve) -> float:
+    """phi(D): the smallest t with `U(D, d) <= r(t + d)` for every distance d. Private; below 0 with much consensus.
+
+    Guarantee: 1-Lipschitz, |phi(D) - phi(D')| <= 1 for neighbours (`LIPSCHITZ` after rounding), and the exact data-dependent
+    cost of D at the curve's order is at most r(phi(D)).
+    Proof. phi = max_d [r^-1(U(D, d)) - d]. By the nesting of envelopes U(D', d) <= U(D, d + 1), so
+    phi(D') <= max_d [r^-1(U(D, d + 1)) - (d + 1)] + 1 <= phi(D) + 1; beyond d = N the envelope stays the same.
+    d = 0 gives U(D, 0) <= r(phi). U never exceeds the curve's highest value, so cutting r off there changes nothing.
+    Errors: as `envelope`.
+    Source: MATH.md D4.
+    """
+    n = votes.teachers
+    known: dict[int, float] = {}
+
+    def compute(steps: list[int]) -> None:
+        values = envelope(votes, mechanism, orders=[curve.order], distances=steps)[0]
+        known.update(zip(steps, curve.needed(values).tolist(), strict=True))
+
+    if n <= _ALL:
+        compute(list(range(n + 1)))
+        return max(needed - d for d, needed in known.items())
+    # U never decreases in d: between two known distances, r^-1(U(d)) - d is at most r^-1(U(next)) - (previous + 1).
+    # Only intervals that could still hold the maximum are split.
+    compute(sorted({round(x) for x in np.linspace(0, n, _SPREAD)}))
+    while True:
+        best = max(needed - d for d, needed in known.items())
+        order = sorted(known)
+        open_ = [(a, b) for a, b in pairwise(order) if b - a > 1 and known[b] - (a + 1) > best]
+        if not open_:
+            return best
+        compute(sorted({(a + b) // 2 for a, b in open_}))

@@ -1,0 +1,111 @@
+"""Choosing a gate: the order, curve and noise that give the smallest epsilon on public votes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_ndtr, ndtri
+
+from ostrakon.accounting.gate.envelope import highest_cost, query_envelopes
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.votes import IntArray, PublicVotes
+
+_ORDERS = np.array([2.0, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 21, 25, 30, 38, 50, 70, 100, 150, 250])
+_DISTANCES = 128
+_PHI = np.linspace(-8, 8, 321)
+_BOX = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A gate's curve and noise: order, kappa (per teacher), s (teachers); `epsilon` estimates its certificate."""
+
+    epsilon: float
+    order: float
+    kappa: float
+    s: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GateSearch:
+    """The envelopes of public votes at several orders, ready to be searched for any number of first queries.
+
+    The search is heuristic and free to be: whatever it finds, the certificate is computed from that.
+    orders: shape (K,). cost: cumulated over queries, shape (K, queries, distances). highest: of one query, shape (K,).
+    """
+
+    teachers: int
+    orders: FloatArray
+    steps: IntArray
+    cost: FloatArray
+    highest: FloatArray
+
+    @classmethod
+    def of(cls, votes: PublicVotes, mechanism: Mechanism) -> Self:
+        """The envelopes of these votes."""
+        n = votes.teachers
+        steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
+        cost = query_envelopes(votes, mechanism, orders=_ORDERS, distances=steps)
+        highest = [
+            highest_cost(
+                mechanism,
+                queries=1,
+                teachers=n,
+                classes=votes.classes,
+                order=float(order),
+                abstentions=votes.abstentions,
+            )
+            for order in _ORDERS
+        ]
+        return cls(teachers=n, orders=_ORDERS, steps=steps, cost=np.cumsum(cost, axis=1), highest=np.array(highest))
+
+    def best(self, *, queries: int, delta: float, probability: float) -> Shape:
+        """The best order, kappa and s for the first `queries` queries."""
+        start = (math.log(5 / self.teachers), math.log(0.025 * self.teachers))
+        best = Shape(epsilon=math.inf, order=float(self.orders[0]), kappa=1.0, s=1.0)
+        for row, order in enumerate(self.orders):
+            cost = self.cost[row, queries - 1]
+            if not np.isfinite(cost).all():
+                continue
+            found = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
+            start = (math.log(found.kappa), math.log(found.s))
+            best = min(best, found, key=lambda shape: shape.epsilon)
+        return best
+
+    def _at(
+        self, a: float, cost: FloatArray, highest: float, delta: float, probability: float, start: tuple[float, float]
+    ) -> Shape:
+        middle = np.array([math.log(5 / self.teachers), math.log(0.025 * self.teachers)])
+        log_factor = a * math.log1p(-1 / a) - math.log(a - 1) - math.log(delta)
+
+        def epsilon(logs: FloatArray) -> float:
+            """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
+            # Where votes do not agree the curve is flat and nothing holds the search: it stays in a wide box.
+            away = float(np.maximum(np.abs(logs - middle) - _BOX, 0).sum())
+            logs = np.clip(logs, middle - _BOX, middle + _BOX)
+            kappa, s = _within_reach(logs)
+            b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
+            log_pi = log_ndtr(-_PHI)
+            apart = log_pi - log_ndtr(-_PHI - 1 / s)
+            r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
+            return float(np.max(r + apart + (log_pi + log_factor) / (a - 1))) + away
+
+        result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
+        kappa, s = _within_reach(result.x)
+        return Shape(epsilon=float(result.fun), order=a, kappa=kappa, s=s)
+
+
+def _within_reach(logs: FloatArray) -> tuple[float, float]:
+    """(kappa, s) of their logarithms: where votes cost next to nothing the search drifts, and must not overflow."""
+    kappa, s = np.exp(np.clip(logs, -20.0, 20.0))
+    return float(kappa), float(s)
+
+
+def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
+    """The smallest B at which the score leaves the noise room to pass: phi = -z s with Phi(z) = probability."""
+    exponent = kappa * (float(ndtri(probability)) * s - steps)
+    return float(np.max(cost * np.exp(np.minimum(exponent, 500.0))))

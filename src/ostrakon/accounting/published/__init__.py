@@ -1,0 +1,1 @@
+"""The papers' bounds, to reproduce their numbers; never a guarantee."""

@@ -1,0 +1,200 @@
+"""The 2018 paper's data-dependent bound for Gaussian noise: Propositions 7 and 10, Theorem 6.
+
+A query's cost is bounded through q alone, the probability that the plurality is not the answer.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import log_ndtr as log_ndtr_of_array
+
+from ostrakon.accounting.rdp import require_orders
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.compiled import compiled
+from ostrakon.numerics.normal_tail import log1mexp, log1p_sum, log_ndtr
+from ostrakon.validation import InvalidInput, finite, positive
+
+ROOT_2 = math.sqrt(2)
+
+
+def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
+    """Natural log of a bound on P[argmax_j (n_j + N(0, sigma^2)) is not the plurality], shape (queries,).
+
+    counts: finite reals, shape (queries, classes). sigma: noise standard deviation, in votes.
+    `sum_j Phi((n_j - n_1) / (sqrt(2) sigma))` over all classes but the plurality, and never more than
+    1 - 1/classes, which the likeliest outcome cannot miss by more. In log space: no gap is too large.
+    Errors: `InvalidInput` for counts of another shape or not finite, or a sigma not above 0.
+    Source: pate-2018, Proposition 7.
+
+    >>> round(float(np.exp(log_q_gaussian([[60, 40]], sigma=10))[0]), 6)
+    0.07865
+    """
+    return _log_q(require_histograms(counts), positive("sigma", sigma))
+
+
+def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatArray:
+    """Theorem 6 for GNMax at every query and order, or order / sigma^2 where that is smaller; (queries, orders).
+
+    log_q: `log_q_gaussian`'s values, shape (queries,), finite and at most 0. sigma: the same sigma.
+    mu_1, mu_2 as Proposition 10 chooses them. Where a condition of the theorem fails, the data-independent
+    order / sigma^2 stands alone.
+    Guarantee: bounds the Rényi divergence from this dataset to every neighbour (one vote moved); depends on the votes.
+    Errors: `InvalidInput` for a log q that is not finite or above 0.
+    Source: pate-2018, Theorem 6 and Propositions 8 and 10.
+    """
+    return _rdp(require_log_q(log_q), positive("sigma", sigma), require_orders(orders))
+
+
+def log_pr_answered(counts: ArrayLike, *, threshold: float, sigma1: float) -> FloatArray:
+    """ln P[max_j n_j + N(0, sigma1^2) >= threshold], shape (queries,): the chance that a query is answered.
+
+    Source: pate-2018, Algorithm 1.
+    """
+    top = require_histograms(counts).max(axis=1)
+    return log_ndtr_of_array((top - finite("threshold", threshold)) / positive("sigma1", sigma1))
+
+
+def rdp_threshold(counts: ArrayLike, *, threshold: float, sigma1: float, orders: ArrayLike) -> FloatArray:
+    """Theorem 6 for the threshold check `max_j n_j + N(0, sigma1^2) >= threshold`; shape (queries, orders).
+
+    The check has two outcomes and sensitivity 1, half the squared sensitivity of GNMax: the same bound holds with
+    sqrt(2) sigma1 for sigma and the rarer outcome's probability for q.
+    Source: pate-2018, Appendix A, applied to Algorithm 1's first step as the published code does.
+    """
+    top = require_histograms(counts).max(axis=1)
+    margin = (top - finite("threshold", threshold)) / positive("sigma1", sigma1)
+    return rdp_gaussian(log_ndtr_of_array(-np.abs(margin)), sigma=math.sqrt(2) * sigma1, orders=orders)
+
+
+def log_q0(*, sigma: float, order: float) -> float:
+    """ln q0: Theorem 6 beats order / sigma^2 below q0 and nowhere above it.
+
+    -inf where it never does. Found by bisection to the last bit; that the region is one interval is condition C5,
+    which `ostrakon.accounting.published.smooth_sensitivity.check_conditions` checks. Source: pate-2018, Appendix A, after Proposition 10.
+    """
+    sigma, order = positive("sigma", sigma), require_order(order)
+    low = -max(4.0, 4 * (order / sigma) ** 2)
+    while not _improves(low, sigma, order):
+        low *= 2
+        if low < -1e300:
+            return -math.inf
+    high = 0.0
+    while True:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            return low
+        if _improves(middle, sigma, order):
+            low = middle
+        else:
+            high = middle
+
+
+@compiled
+def theorem_6(log_q: float, sigma: float, order: float) -> float:
+    """Theorem 6 of one query, inf where one of its conditions fails (compiled, unchecked)."""
+    if not log_q < 0:
+        return math.inf
+    mu_2 = sigma * math.sqrt(-log_q)
+    mu_1 = mu_2 + 1
+    if not (mu_1 >= order and mu_2 > 1):
+        return math.inf
+    eps_1, eps_2 = mu_1 / sigma**2, mu_2 / sigma**2
+    increasing = (mu_2 - 1) * eps_2 - mu_2 * (math.log1p(1 / (mu_1 - 1)) + math.log1p(1 / (mu_2 - 1)))
+    if not (log_q <= increasing and log_q + eps_2 < 0):
+        return math.inf
+    log_not_q = log1mexp(log_q)
+    log_a = log_not_q - log1mexp((log_q + eps_2) * (1 - 1 / mu_2))
+    log_b = eps_1 - log_q / (mu_1 - 1)
+    total = log1p_sum(log_not_q + (order - 1) * log_a, log_q + (order - 1) * log_b)
+    return max(total, 0.0) / (order - 1)
+
+
+@compiled
+def beta(log_q: float, sigma: float, order: float) -> float:
+    """min(Theorem 6, order / sigma^2): the paper's beta_sigma(q) (compiled, unchecked)."""
+    return min(theorem_6(log_q, sigma, order), order / sigma**2)
+
+
+@compiled
+def _improves(log_q: float, sigma: float, order: float) -> bool:
+    return theorem_6(log_q, sigma, order) < order / sigma**2
+
+
+@compiled
+def _log_q(counts: FloatArray, sigma: float) -> FloatArray:
+    queries, classes = counts.shape
+    scale = 1 / (2 * sigma)
+    most = math.log1p(-1 / classes)
+    result = np.empty(queries)
+    for i in range(queries):
+        row = counts[i]
+        winner = row.argmax()
+        second = -math.inf
+        for j in range(classes):
+            if j != winner:
+                second = max(second, row[j])
+        total = 0.0
+        for j in range(classes):
+            if j != winner:
+                total += math.erfc((row[winner] - row[j]) * scale)
+        if total > 1e-280:
+            result[i] = min(math.log(0.5 * total), most)
+            continue
+        # The terms underflow: they are summed relative to the runner-up's, the largest.
+        lead = log_ndtr((second - row[winner]) * ROOT_2 * scale)
+        total = 0.0
+        for j in range(classes):
+            if j != winner:
+                total += math.exp(log_ndtr((row[j] - row[winner]) * ROOT_2 * scale) - lead)
+        result[i] = min(lead + math.log(total), most)
+    return result
+
+
+@compiled
+def _rdp(log_q: FloatArray, sigma: float, orders: FloatArray) -> FloatArray:
+    result = np.empty((len(log_q), len(orders)))
+    for i in range(len(log_q)):
+        for k in range(len(orders)):
+            result[i, k] = beta(log_q[i], sigma, orders[k])
+    return result
+
+
+def require_histograms(counts: ArrayLike) -> FloatArray:
+    """`counts` as floats, refused unless finite reals of shape (queries, at least 2 classes)."""
+    array = _reals("counts", counts)
+    if array.ndim != 2 or array.shape[1] < 2:
+        raise InvalidInput(
+            f"counts must have the shape (queries, classes) with at least 2 classes, got the shape {array.shape}."
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInput(f"counts must be finite, got {array[~np.isfinite(array)][0]}.")
+    return array
+
+
+def require_order(order: float) -> float:
+    """`order` as a float, refused unless a finite number above 1."""
+    return float(require_orders([finite("order", order)])[0])
+
+
+def require_log_q(log_q: ArrayLike) -> FloatArray:
+    """`log_q` as floats of shape (queries,), refused unless finite and at most 0."""
+    array = _reals("log_q", log_q)
+    if array.ndim != 1:
+        raise InvalidInput(f"log_q must have the shape (queries,), got {array.shape}.")
+    bad = ~(np.isfinite(array) & (array <= 0))
+    if bad.any():
+        raise InvalidInput(f"log_q must be finite and at most 0, got {array[bad][0]}.")
+    return array
+
+
+def _reals(name: str, values: ArrayLike) -> FloatArray:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a rectangular array, got rows of different lengths.") from None
+    if array.dtype.kind not in "iuf":
+        raise InvalidInput(f"{name} must be real numbers, got values of type {array.dtype}.")
+    return np.asarray(array, dtype=np.float64, order="C")

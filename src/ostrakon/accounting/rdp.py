@@ -1,0 +1,96 @@
+"""Rényi cost curves: add them, multiply them, turn them into epsilon."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.validation import InvalidInput, fraction, whole
+
+Conversion = Literal["cks", "mironov"]
+
+DEFAULT_ORDERS: FloatArray = np.concatenate(
+    [np.arange(1.05, 2, 0.05), np.arange(2, 40, 0.5), np.arange(40, 100, 4), np.geomspace(100, 1000, 20)]
+)
+"""Rényi orders a > 1 at which curves are kept by default, increasing."""
+DEFAULT_ORDERS.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Rényi divergence bounds at several orders.
+
+    orders: shape (K,), increasing, above 1. values: shape (K,), non-negative nats; inf where nothing is known.
+    Curves of mechanisms run one after another add; `k` equal ones are `k * curve`.
+    Errors: `InvalidInput` for NaN, negative values, or orders not above 1.
+    Source: Mironov 2017, Proposition 1 (composition).
+    """
+
+    orders: FloatArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        orders = require_orders(self.orders)
+        values = np.array(self.values, dtype=np.float64)
+        if values.shape != orders.shape:
+            raise InvalidInput(f"values must have the shape of orders, {orders.shape}, got {values.shape}.")
+        if not (values >= 0).all():
+            raise InvalidInput(f"values must be non-negative, got {values[~(values >= 0)][0]}.")
+        values.setflags(write=False)
+        object.__setattr__(self, "orders", orders)
+        object.__setattr__(self, "values", values)
+
+    def __add__(self, other: object) -> Curve:
+        if not isinstance(other, Curve):
+            return NotImplemented
+        if not np.array_equal(self.orders, other.orders):
+            raise InvalidInput("Curves must have the same orders to be added.")
+        return Curve(self.orders, self.values + other.values)
+
+    def __mul__(self, count: int) -> Curve:
+        if isinstance(count, bool) or not isinstance(count, numbers.Integral):
+            raise InvalidInput(
+                f"A curve is multiplied by a number of repetitions, an integer of at least 0, got {count!r}."
+            )
+        count = whole("count", count, at_least=0)
+        return Curve(self.orders, self.values * count if count else np.zeros_like(self.values))
+
+    __rmul__ = __mul__
+
+    def epsilon(self, *, delta: float, conversion: Conversion = "cks") -> tuple[float, float]:
+        """(epsilon, the order that gives it) of the (epsilon, delta)-DP that this curve implies.
+
+        conversion: "cks" (Canonne, Kamath, Steinke 2020, Proposition 12) or "mironov" (Mironov 2017, Proposition 3).
+        """
+        delta = fraction("delta", delta)
+        a, r = self.orders, self.values
+        if conversion == "cks":
+            eps = r + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
+        elif conversion == "mironov":
+            eps = r + math.log(1 / delta) / (a - 1)
+        else:
+            raise InvalidInput(f"conversion must be 'cks' or 'mironov', got {conversion!r}.")
+        # Neither conversion may go below 0, and (0, delta) needs no more than that.
+        best = int(np.argmin(eps))
+        return max(0.0, float(eps[best])), float(a[best])
+
+
+def require_orders(orders: ArrayLike) -> FloatArray:
+    """`orders` as a read-only float array, refused unless one-dimensional, increasing, finite and above 1."""
+    array = np.array(orders, dtype=np.float64)
+    if (
+        array.ndim != 1
+        or not array.size
+        or not np.isfinite(array).all()
+        or not (array > 1).all()
+        or not (np.diff(array) > 0).all()
+    ):
+        raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {orders!r}.")
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,213 @@
+"""The privacy statement: what a release claims, typed so that only a guarantee can be claimed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.validation import InvalidInput, whole
+
+SCHEMA = "ostrakon-statement/1"
+
+Unit = Literal["record", "user"]
+
+SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
+ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
+
+NOT_PRIVATE_NOISE = (
+    "This release is not differentially private: its noise came from an ordinary generator that the caller passed, "
+    "which whoever knows the seed can undo."
+)
+
+LABELS_LEAVE = (
+    "noise is drawn in double precision; only the index of the largest noisy count and the outcome of a comparison "
+    "leave, never a noisy number, so its low-order bits are not released"
+)
+COUNTS_LEAVE = (
+    "noise is drawn in double precision; noisy counts leave rounded to a public grid of 1/1024 vote, so their "
+    "low-order bits are not released"
+)
+
+NOT_COVERED = (
+    "the public data: whoever is in the public file has no protection from this guarantee",
+    "what is treated as public knowledge: names and types of columns, class names, the number of teachers and all "
+    "parameters here",
+    "that a run was refused or stopped, and with what message: only what a finished run wrote into release/ is covered",
+    "how long the run took and what it used of memory, disk and network (timing and other side channels)",
+    "the operator, who sees the private data, the teachers and the votes: everything in private/ must stay there",
+    "other releases from the same private data: their epsilons and deltas add to this one",
+    "facts that hold of the population at large, which a good student learns whoever takes part",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """One batch of queries put to the teachers: the mechanism, how many were asked, how many answered.
+
+    max_answers: the cap that was fixed beforehand, None without one. answered: counted on the released labels.
+    """
+
+    mechanism: Mechanism
+    queries: int
+    answered: int
+    max_answers: int | None = None
+
+    def __post_init__(self) -> None:
+        whole("queries", self.queries, at_least=0)
+        whole("answered", self.answered, at_least=0, at_most=self.queries)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; arrays (public scores) by their shape alone."""
+        parameters = {name: _plain(value) for name, value in self.mechanism.parameters().items()}
+        return {
+            "mechanism": self.mechanism.name,
+            "parameters": parameters,
+            "queries": self.queries,
+            "max_answers": self.max_answers,
+            "answered": self.answered,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """What a release claims about privacy, and what it does not.
+
+    guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
+    nothing may be claimed, and then `not_private` says why in one sentence.
+    estimates: `Sanitized` numbers, published beside the guarantee and marked as estimates.
+    rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
+    are neighbours, in one sentence. noise_is_secure: whether the noise came from
+    the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
+    private votes.
+
+    Errors: `InvalidInput` for a data-dependent (`DataDependent`) epsilon, a guarantee beside a reason why there is none,
+    a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
+    Source: the questions of NIST SP 800-226.
+    """
+
+    schema: ClassVar[str] = SCHEMA
+
+    guarantee: WorstCase | Gated | None
+    rounds: tuple[Round, ...]
+    teachers: int
+    classes: tuple[str, ...]
+    unit: Unit
+    adjacency: str
+    noise_is_secure: bool
+    unit_column: str | None = None
+    not_private: str | None = None
+    estimates: tuple[Sanitized, ...] = ()
+    remarks: tuple[str, ...] = ()
+    tuned: dict[str, str] = field(default_factory=dict[str, str])
+    not_covered: tuple[str, ...] = NOT_COVERED
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        if self.guarantee is not None and type(self.guarantee) not in (WorstCase, Gated):
+            raise InvalidInput(
+                "A statement accepts a worst-case or a gated epsilon as its guarantee, "
+                f"got a {type(self.guarantee).__name__}."
+            )
+        if any(type(estimate) is not Sanitized for estimate in self.estimates):
+            raise InvalidInput("A statement accepts sanitized numbers alone as its estimates.")
+        if self.unit not in ("record", "user"):
+            raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
+        if not self.noise_is_secure and self.not_private is None:
+            object.__setattr__(self, "not_private", NOT_PRIVATE_NOISE)
+        if self.guarantee is not None:
+            self._require_claimable(self.guarantee)
+        elif not self.not_private:
+            raise InvalidInput("A statement without a guarantee must say in `not_private` why there is none.")
+
+    def _require_claimable(self, guarantee: WorstCase | Gated) -> None:
+        if self.not_private:
+            raise InvalidInput(f"A statement cannot claim a guarantee beside this: {self.not_private}")
+        for asked in self.rounds:
+            if not asked.mechanism.releasable:
+                raise InvalidInput(f"{asked.mechanism.name} cannot be the guarantee of a release.")
+        if not (math.isfinite(guarantee.epsilon) and guarantee.epsilon >= 0 and 0 < guarantee.delta < 1):
+            raise InvalidInput(
+                "A statement accepts a finite epsilon of at least 0 and a delta strictly between 0 and 1, "
+                f"got {guarantee.epsilon!r} and {guarantee.delta!r}."
+            )
+
+    @property
+    def private(self) -> bool:
+        """Whether the release is differentially private."""
+        return self.guarantee is not None
+
+    @property
+    def queries(self) -> int:
+        """Queries asked in all rounds."""
+        return sum(asked.queries for asked in self.rounds)
+
+    @property
+    def answered(self) -> int:
+        """Queries answered in all rounds."""
+        return sum(asked.answered for asked in self.rounds)
+
+    @property
+    def _releases_counts(self) -> bool:
+        return any(asked.mechanism.releases_counts for asked in self.rounds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The content of `statement.json`: plain values, keys documented in the guide."""
+        guarantee = None
+        if self.guarantee is not None:
+            guarantee = {"kind": self.guarantee.kind, **asdict(self.guarantee)}
+            guarantee["epsilon"] = round_up(self.guarantee.epsilon)
+        return {
+            "schema": self.schema,
+            "private": self.private,
+            "not_private": self.not_private,
+            "remarks": list(self.remarks),
+            "guarantee": guarantee,
+            "estimates": [{"kind": estimate.kind, **asdict(estimate)} for estimate in self.estimates],
+            "unit_of_privacy": self.unit,
+            "unit_column": self.unit_column,
+            "adjacency": self.adjacency,
+            "trust_model": "central: the operator sees the private data, the public sees release/ alone",
+            "teachers": self.teachers,
+            "classes": list(self.classes),
+            "rounds": [asked.as_dict() for asked in self.rounds],
+            "queries": self.queries,
+            "answered": self.answered,
+            "composition": (
+                "one guarantee over all rounds and all files of this release; the student and every prediction of it "
+                "are post-processing; other releases from the same data add to it"
+            ),
+            "implementation": {
+                "noise": SECURE_NOISE if self.noise_is_secure else ORDINARY_NOISE,
+                "floating_point": COUNTS_LEAVE if self._releases_counts else LABELS_LEAVE,
+            },
+            "tuned": dict(self.tuned),
+            "not_covered": list(self.not_covered),
+            "versions": dict(self.versions),
+        }
+
+
+_GRID = 10_000
+
+
+def round_up(epsilon: float) -> float:
+    """`epsilon` on a public grid of four decimals, never below itself.
+
+    >>> round_up(1.23456)
+    1.2346
+    """
+    steps = math.ceil(epsilon * _GRID)
+    # The product may have been rounded down.
+    return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return f"public array of shape {value.shape}"
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -1,0 +1,208 @@
+"""`ostrakon account VOTES`: what a mechanism costs on votes that one already has."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ostrakon.accounting.account import Account
+from ostrakon.accounting.account import account as price
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.accounting.rdp import Conversion
+from ostrakon.accounting.statement import round_up
+from ostrakon.cli.app import app, console
+from ostrakon.cli.options import MECHANISM_PARAMETERS, Parameters, VotesFile
+from ostrakon.mechanisms import BoundedGNMax, Immutable, Mechanism
+from ostrakon.noise import secure_rng
+from ostrakon.run.settings.defaults import build_mechanism
+from ostrakon.validation import InvalidInput, whole
+from ostrakon.votes import PublicVotes, Votes
+
+
+@app.command()
+def account(
+    context: typer.Context,
+    votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
+    mechanism: Annotated[str, typer.Option(help="How votes become answers.")] = "confident-gnmax",
+    threshold: Parameters.threshold = None,
+    sigma1: Parameters.sigma1 = None,
+    sigma2: Parameters.sigma2 = None,
+    gamma: Parameters.gamma = None,
+    epsilon_per_query: Parameters.epsilon_per_query = None,
+    constant: Parameters.constant = None,
+    refusals: Parameters.refusals = None,
+    max_contributions: Parameters.max_contributions = None,
+    epsilon1: Parameters.epsilon1 = None,
+    epsilon2: Parameters.epsilon2 = None,
+    queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
+    max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
+    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
+    public: Annotated[
+        bool, typer.Option("--public", help="VOTES depend on no private record: plan a gate on them.")
+    ] = False,
+    plurality: Annotated[
+        float | None, typer.Option(help="Plan a gate on simulated votes with this mean share of the winner.")
+    ] = None,
+    dispersion: Annotated[float, typer.Option(help="How much that share differs between queries, 0 to 1.")] = 0.15,
+    kind: VotesFile.kind = "auto",
+    teachers: VotesFile.teachers = None,
+    classes: VotesFile.classes = None,
+    abstentions: VotesFile.abstentions = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Price a mechanism on votes: the worst case (a guarantee), and what stays inside: exact data-dependent cost, papers' bound.
+
+    VOTES is .npy, .npz, .csv or .parquet.
+    """
+    parameters = {name: context.params[name] for name in MECHANISM_PARAMETERS}
+    law = build_mechanism(mechanism, parameters)
+    held = read_votes(
+        votes,
+        kind=kind,
+        teachers=teachers,
+        classes=classes,
+        abstentions=abstentions,
+        max_contributions=law.max_contributions if isinstance(law, BoundedGNMax) else None,
+    )
+    loaded = first_queries(held, queries)
+    if conversion not in ("cks", "mironov"):
+        raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
+    converted: Conversion = "cks" if conversion == "cks" else "mironov"
+    cost = price(
+        loaded,
+        law,
+        delta=delta,
+        conversion=converted,
+        max_answers=max_answers,
+        public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
+        rng=secure_rng(),
+    )
+    if as_json:
+        found = as_object(loaded, cost)
+        if isinstance(law, Immutable):
+            found |= {"claimed": law.claimed_epsilon(queries=loaded.queries, delta=delta), "warning": law.warning}
+        typer.echo(json.dumps(found, allow_nan=False))
+    else:
+        console.print(as_table(loaded, law, cost))
+        if isinstance(law, Immutable):
+            console.print(law.warning, style="bold red", highlight=False)
+        console.print(cost.notice, style="dim")
+
+
+def read_votes(path: Path, **shape: Any) -> Votes:
+    """The votes of a file, or one sentence why they cannot be read; shape: see `VotesFile`."""
+    from ostrakon.data.votes_file import load_votes
+
+    return load_votes(path, **shape)
+
+
+def first_queries(votes: Votes, queries: int | None) -> Votes:
+    """The first `queries` rows of the votes."""
+    if queries is None:
+        return votes
+    return votes[: whole("--queries", queries, at_least=1, at_most=votes.queries)]
+
+
+def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispersion: float) -> PublicVotes | None:
+    """What a gate may be planned on: the votes themselves if declared public, or simulated ones of their shape."""
+    if public:
+        return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
+    if plurality is None:
+        return None
+    if votes.abstentions:
+        raise InvalidInput("--plurality must be left out where teachers abstain: simulated teachers always vote.")
+    return simulate_votes(
+        np.random.default_rng(0),
+        queries=votes.queries,
+        teachers=votes.teachers,
+        classes=votes.classes,
+        plurality=plurality,
+        dispersion=dispersion,
+    )
+
+
+def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
+    """What `--json` prints. An epsilon without bound is the text "infinity", which JSON has no number for."""
+    local = published = None
+    if cost.data_dependent is not None and cost.forecast is not None:
+        known = cost.data_dependent.reveal()
+        expected = cost.forecast.reveal()["expected_answers"]
+        local = {"epsilon": _number(known["epsilon"]), "order": known["order"], "expected_answers": expected}
+    if cost.published is not None:
+        known = cost.published.reveal()
+        published = {"epsilon": _number(known["epsilon"]), "order": known["order"]}
+    gated = sanitized = None
+    if cost.gated is not None:
+        found = dataclasses.asdict(cost.gated)
+        gated = {
+            "epsilon": _number(found["epsilon"]),
+            "delta": found["delta"],
+            "pass_probability": cost.pass_probability,
+            **{name: found[name] for name in ("order", "B", "kappa", "s")},
+        }
+    if cost.sanitized is not None:
+        sanitized = dataclasses.asdict(cost.sanitized)
+    return {
+        "queries": votes.queries,
+        "teachers": votes.teachers,
+        "classes": votes.classes,
+        "worst_case": {"epsilon": _number(cost.worst_case.epsilon), "delta": cost.worst_case.delta},
+        "data_dependent": local,
+        "published": published,
+        "gated": gated,
+        "sanitized": sanitized,
+        "notice": cost.notice,
+    }
+
+
+def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
+    """The same as a small table."""
+    classes = f"{votes.classes:,} classes"
+    if not votes.classes_are_public:
+        classes += " seen (the worst case is for any number: --classes may lower it)"
+    table = Table(
+        title=f"{mechanism.name}: {votes.queries:,} queries, {votes.teachers:,} teachers, {classes}",
+        title_justify="left",
+    )
+    table.add_column("epsilon of", style="bold")
+    for name in ("epsilon", "delta", "order", "by"):
+        table.add_column(name, justify="left" if name == "by" else "right")
+    worst = cost.worst_case
+    basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
+    kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
+    table.add_row(kind, _shown(worst.epsilon), repr(worst.delta), "", basis)
+    delta = repr(worst.delta)
+    if isinstance(mechanism, Immutable):
+        claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
+        table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")
+    if cost.gated is not None:
+        by = f"a gate that passes with probability {cost.pass_probability:g} as planned"
+        table.add_row("gated (publishable)", _shown(cost.gated.epsilon), delta, f"{cost.gated.order:g}", by)
+    if cost.sanitized is not None:
+        by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
+        table.add_row("sanitized (publishable once)", _shown(cost.sanitized.mean), delta, "", by)
+    if cost.data_dependent is not None and cost.forecast is not None:
+        known, expected = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
+        by = f"exact; {expected:,.2f} answers expected"
+        table.add_row("[red]data-dependent (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+    if cost.published is not None:
+        known = cost.published.reveal()
+        by = "the papers' bound"
+        table.add_row("[red]published (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+    return table
+
+
+def _shown(epsilon: float) -> str:
+    return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
+
+
+def _number(epsilon: float) -> float | str:
+    return epsilon if math.isfinite(epsilon) else "infinity"

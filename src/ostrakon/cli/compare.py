@@ -1,0 +1,128 @@
+"""`ostrakon compare`: all mechanisms on the same votes at equal epsilon."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, cast
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from ostrakon.cli.account import first_queries, read_votes
+from ostrakon.cli.app import app, console
+from ostrakon.cli.options import VotesFile
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, PublicVotes
+
+
+@app.command()
+def compare(
+    votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="True classes, one per query (.npy, .csv). [default: agreement with the plurality]"),
+    ] = None,
+    at: Annotated[
+        str, typer.Option(help="Which epsilon is equal: worst-case, data-dependent or gated.")
+    ] = "worst-case",
+    epsilon: Annotated[float, typer.Option(help="The epsilon that all mechanisms get.")] = 2.0,
+    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
+    ] = False,
+    picture: Annotated[Path | None, typer.Option(help="Write a picture there (.png, .svg, .pdf).")] = None,
+    kind: VotesFile.kind = "auto",
+    teachers: VotesFile.teachers = None,
+    classes: VotesFile.classes = None,
+    abstentions: VotesFile.abstentions = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
+    from ostrakon.report.compare import AT, NOTICE, At, Comparison
+    from ostrakon.report.compare import compare as run
+
+    if at not in AT:
+        raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
+    held = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    loaded = first_queries(held, queries)
+    if public:
+        loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)
+    elif at == "gated":
+        raise InvalidInput("--at gated needs --public: a gate may not be planned on votes of private data.")
+    truth = None if labels is None else read_labels(labels, loaded.queries)
+    with console.status("Comparing") as status:
+        found: Comparison = run(
+            loaded,
+            epsilon=epsilon,
+            delta=delta,
+            at=cast(At, at),
+            labels=truth,
+            progress=lambda name: status.update(f"Comparing: {name}"),
+        )
+    if picture is not None:
+        from ostrakon.report.compare_picture import save_picture
+
+        save_picture(found, picture)
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+        return
+    console.print(_table(found))
+    for row in found.rows:
+        if row.claimed is not None:
+            console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
+    console.print(found.advice, style="bold", highlight=False)
+    console.print(NOTICE, style="dim", highlight=False)
+
+
+def read_labels(path: Path, queries: int) -> IntArray:
+    """The first `queries` labels of a .npy file or of a text file with one integer per line."""
+    try:
+        found = (
+            np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
+        )
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"--labels must be a file of integers, .npy or one per line, got {path}: {error}.") from None
+    if found.ndim != 1 or found.dtype.kind not in "iu" or len(found) < queries:
+        raise InvalidInput(
+            f"--labels must hold at least {queries} integers, one per query, got {found.dtype} of shape {found.shape}."
+        )
+    return found[:queries].astype(np.int64)
+
+
+def _table(found: object) -> Table:
+    from ostrakon.report.compare import Comparison
+
+    comparison = cast(Comparison, found)
+    right = "right" if comparison.labelled else "the plurality"
+    table = Table(
+        title=(
+            f"{comparison.votes.queries:,} queries, {comparison.votes.teachers:,} teachers: "
+            f"{comparison.at} epsilon {comparison.epsilon:g} at delta {comparison.delta:g}"
+        ),
+        title_justify="left",
+    )
+    table.add_column("mechanism", style="bold")
+    for name in ("answers", right, "worst case", "[red]data-dependent (private)[/]", "gated", "noise"):
+        table.add_column(name, justify="left" if name == "noise" else "right")
+    for row in comparison.rows:
+        noise = ", ".join(
+            f"{key} {value:.4g}" for key, value in row.mechanism.parameters().items() if value is not None
+        )
+        table.add_row(
+            row.name if row.mechanism.releasable else f"[red]{row.name} (not private)[/]",
+            f"{row.answers:,.1f}",
+            f"{row.accuracy:.1%}" if row.answers >= 0.05 else "–",
+            *(_shown(value) for value in (row.worst_case, row.data_dependent, row.gated)),
+            noise,
+        )
+    return table
+
+
+def _shown(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if math.isfinite(value) else "∞"

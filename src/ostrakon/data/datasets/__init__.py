@@ -1,0 +1,7 @@
+"""Data sets ready for PATE: private rows with labels, a public pool, a test set."""
+
+from ostrakon.data.datasets.dataset import Dataset
+from ostrakon.data.datasets.glyphs import glyphs
+from ostrakon.data.datasets.real import adult, digits, mnist
+
+__all__ = ["Dataset", "adult", "digits", "glyphs", "mnist"]

@@ -1,0 +1,107 @@
+"""Files that are whole or absent: written aside, flushed to the disk, then renamed into place."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ostrakon.validation import InvalidInput
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class CannotWrite(InvalidInput):
+    """A file could not be written in full; nothing half-written is left behind under its name."""
+
+
+def private_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder `path`, created where it is missing, open to its owner alone (mode 0700).
+
+    A folder that is already there keeps its mode: it may be one that others share (files in it are still private).
+    Raises `CannotWrite` where it cannot be made, such as on a full or read-only disk.
+    """
+    folder = Path(path)
+    try:
+        if not folder.is_dir():
+            folder.mkdir(parents=True, mode=0o700, exist_ok=True)
+            folder.chmod(0o700)
+    except OSError as error:
+        raise cannot_write(folder, error) from error
+    return folder
+
+
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object], *, mode: int = 0o600
+) -> None:
+    """Write a file so that whoever is killed at any moment leaves the old file or the new one, never a part.
+
+    content: bytes, text (written as UTF-8), or a function that writes to the open binary file.
+    mode: permissions of the new file; default: readable by its owner alone.
+    Raises `CannotWrite` on a full disk or any other failure of the system; the file under `path` stays as it was.
+    """
+    target = Path(path)
+    aside: str | None = None
+    try:
+        # The same folder, because a rename is atomic within one file system only.
+        handle, aside = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(aside, mode)
+        os.replace(aside, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        _forget(aside)
+        raise cannot_write(target, error) from error
+    except BaseException:
+        _forget(aside)
+        raise
+
+
+def sweep(folder: str | os.PathLike[str]) -> None:
+    """Remove what killed writers left in a folder: the `.part` files of `write_atomically`."""
+    for left in Path(folder).glob(".*.part"):
+        left.unlink(missing_ok=True)
+
+
+def sync_folder(folder: str | os.PathLike[str]) -> None:
+    """Flush a folder's list of names to the disk: a rename survives a power cut only after this."""
+    # Not every file system lets a folder be opened or flushed; the rename itself has already happened.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def cannot_write(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
+    """The one sentence that tells a user why `path` could not be written."""
+    reason = "the disk is full" if error.errno in _FULL else (error.strerror or str(error)).lower()
+    return CannotWrite(
+        f"{path} could not be written: {reason}; what was finished is kept, and the same command goes on from there."
+    )
+
+
+@contextlib.contextmanager
+def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a failure of the system while writing `path` into `CannotWrite`."""
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _forget(aside: str | None) -> None:
+    if aside is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)

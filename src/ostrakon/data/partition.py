@@ -1,0 +1,252 @@
+"""Which teacher sees which record: a keyed hash of the record's own identity, so that one record moves one teacher.
+
+In memory and in files larger than memory the same SQL expression decides, so both always agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ostrakon.validation import InvalidInput, whole
+
+KEY_BYTES = 32
+_BLOCK = 64  # SHA-256's block, to which HMAC pads its key
+_MISSING = "chr(30)"
+_BETWEEN = "chr(31)"
+_SMALL_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER"}
+_LARGE_INTEGERS = {"BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"}
+_NUMBERS = {"FLOAT", "DOUBLE"}
+
+
+def new_key() -> bytes:
+    """A fresh secret key of a partition. It belongs in private/: who has it can tell each record's teacher.
+
+    The guarantee does not rest on it; secrecy keeps an adversary from crowding chosen records into one teacher.
+    """
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def key_from_seed(seed: int) -> bytes:
+    """The key of a repeatable run: the same seed splits the same data alike. Known to whoever knows the seed.
+
+    >>> key_from_seed(7) == key_from_seed(7) != key_from_seed(8)
+    True
+    """
+    seed = whole("seed", seed)
+    return hashlib.sha256(b"ostrakon partition " + str(seed).encode()).digest()
+
+
+def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[np.int64]:
+    """The teacher of every row, decided by the row's own identity and nothing else.
+
+    identities: one identity per row (a list, 1-D array or Series of user or record numbers), or the records
+        themselves (DataFrame or array of two and more dimensions), whose identity is then all of their content.
+    key: secret bytes, at least 16, such as `new_key()` gives.
+    Returns teachers, integers from 0 to n_teachers - 1, shape (rows,).
+
+    Guarantee: adding or removing a row leaves the teacher of all other rows as it was. Rows of equal identity go
+    to the same teacher: with user numbers, one user is one teacher's; with whole records, duplicates stay together.
+    *Changing* a record's content where content is the identity is one removal and one addition and may touch two
+    teachers; where a number is the identity, it touches one.
+    Numbers count by their value: 7, 7.0 and the text " 7" are one identity, up to 2**53. NaN, None and "" are one.
+    Raises `InvalidInput` for a short key, less than one teacher, and identities without rows' shape.
+
+    >>> first = assign_teachers([101, 102, 103], 10, key=bytes(32))
+    >>> later = assign_teachers([101, 103], 10, key=bytes(32))
+    >>> bool((first[[0, 2]] == later).all())
+    True
+    """
+    found = _by_row(identities, lambda identity: teacher_sql(identity, n_teachers, key=key))
+    return np.asarray(found, dtype=np.int64)
+
+
+def number_of_each(identities: Any) -> NDArray[np.int64]:
+    """Which rows are of one identity, as `assign_teachers` tells them apart: numbers from 0, shape (rows,).
+
+    >>> number_of_each(["17", 17.0, "0017", "a", None, ""]).tolist()
+    [0, 0, 0, 1, 2, 2]
+    """
+    return pd.factorize(_by_row(identities, lambda identity: identity))[0].astype(np.int64)
+
+
+def _by_row(identities: Any, sql: Callable[[str], str]) -> NDArray[Any]:
+    table = _as_arrow(identities)
+    if table.num_columns == 0:
+        raise InvalidInput("identities must have at least one column, got none.")
+    connection = duckdb.connect()
+    try:
+        connection.register("records", table)
+        asked = sql(identity_sql(describe_columns(connection, "records")))
+        return connection.execute(f"SELECT {asked} AS found FROM records").fetchnumpy()["found"]
+    finally:
+        connection.close()
+
+
+def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]:
+    """A random split of a fixed array of `n` rows into shards of equal size (give or take one).
+
+    Returns teachers, integers from 0 to n_teachers - 1, shape (n,).
+
+    Guarantee: the split depends on (n, n_teachers, seed) alone, so *replacing* the content of one row touches one
+    teacher. Adding or removing a row is not covered: it moves others. Use `assign_teachers` for that.
+    """
+    n = whole("n", n, at_least=1)
+    n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    if n_teachers > n:
+        raise InvalidInput(f"n_teachers must be at most {n}, the number of rows, got {n_teachers}.")
+    order = np.random.default_rng(whole("seed", seed)).permutation(n)
+    teachers = np.empty(n, np.int64)
+    teachers[order] = np.arange(n) % n_teachers
+    return teachers
+
+
+def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> list[tuple[str, str]]:
+    """Names and DuckDB types of the columns of a relation (a table name or a table function call)."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return [(str(name), str(kind)) for name, kind, *_ in rows]
+
+
+def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
+    """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
+
+    The form of a cell depends on that cell and the column's declared type alone, never on other rows: a type that
+    were guessed from all rows would let one added record rewrite, and so move, every other.
+    """
+    cells = [cell_sql(name, kind) for name, kind in columns]
+    return cells[0] if len(cells) == 1 else f"concat_ws({_BETWEEN}, {', '.join(cells)})"
+
+
+def cell_sql(name: str, kind: str) -> str:
+    """SQL text expression for one cell: numbers and moments by value, text without outer spaces, one sign for none."""
+    cell = quoted(name)
+    if kind in _SMALL_INTEGERS or kind in _NUMBERS or kind.startswith("DECIMAL"):
+        text = _number_sql(f"{cell}::DOUBLE")
+    elif kind in _LARGE_INTEGERS:
+        # Beyond 2**53 a floating-point number would merge neighbours.
+        text = (
+            f"CASE WHEN abs({cell}::HUGEINT) < {2**53} THEN {_number_sql(f'{cell}::DOUBLE')} ELSE {cell}::VARCHAR END"
+        )
+    elif kind == "VARCHAR" or kind.startswith("ENUM"):
+        trimmed = f"nullif(trim({cell}::VARCHAR), '')"
+        number = f"TRY_CAST({trimmed} AS DOUBLE)"
+        text = (
+            f"CASE WHEN {number} IS NULL OR regexp_full_match({trimmed}, '-?[0-9]{{16,}}') THEN {trimmed} "
+            f"ELSE {_number_sql(number)} END"
+        )
+    elif kind == "DATE" or kind.startswith("TIMESTAMP"):
+        # A day is its midnight, and text would depend on the machine's time zone; infinities have no such number.
+        text = f"coalesce(TRY(epoch_us({cell}))::VARCHAR, {cell}::VARCHAR)"
+    else:
+        text = f"{cell}::VARCHAR"
+    return f"coalesce({text}, {_MISSING})"
+
+
+def teacher_sql(identity: str, n_teachers: int, *, key: bytes) -> str:
+    """SQL integer expression: HMAC-SHA256 of the identity under `key`, modulo the number of teachers.
+
+    60 bits of the hash are used; the bias of the modulo is below n_teachers / 2**60.
+    """
+    n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
+        size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+        raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
+    padded = key.ljust(_BLOCK, b"\0")
+    inner = f"unhex('{bytes(byte ^ 0x36 for byte in padded).hex()}')"
+    outer = f"unhex('{bytes(byte ^ 0x5C for byte in padded).hex()}')"
+    digest = f"sha256({outer} || unhex(sha256({inner} || encode({identity}))))"
+    return f"(('0x' || substr({digest}, 1, 15))::BIGINT % {n_teachers})"
+
+
+def quoted(name: str) -> str:
+    """A column's name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _number_sql(number: str) -> str:
+    # The value's 64 bits, because digits are slow to write. Adding 0 turns -0.0 into 0.0; NaN becomes missing.
+    return f"CASE WHEN isnan({number}) THEN NULL ELSE hex(({number} + 0.0)::BIT::BLOB) END"
+
+
+def _as_arrow(identities: Any) -> pa.Table:
+    if isinstance(identities, pa.Table):
+        return identities
+    if isinstance(identities, pd.Series):
+        identities = identities.to_frame()
+    if isinstance(identities, pd.DataFrame):
+        return _frame_as_arrow(identities)
+    if hasattr(identities, "tocsr"):
+        return pa.table({"record": _row_digests(identities.tocsr())})
+    array = np.asarray(identities)
+    if array.ndim == 0:
+        raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
+    if array.ndim > 2:
+        return pa.table({"record": image_digests(array)})
+    if array.dtype.kind not in "biuf":
+        return _frame_as_arrow(pd.DataFrame(array))
+    columns = array[:, None] if array.ndim == 1 else array
+    return pa.table({f"c{place}": np.ascontiguousarray(columns[:, place]) for place in range(columns.shape[1])})
+
+
+def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
+    arrays = []
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        if column.dtype == object:
+            # Mixed cells (text beside numbers) have no common type: their text stands for them.
+            column = column.map(_text, na_action="ignore").astype("string")
+        arrays.append(pa.array(column, from_pandas=True))
+    return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
+
+
+def image_digests(array: NDArray[Any]) -> list[str]:
+    """A digest of every image's values: thousands of cells have no place in a table."""
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"identities of {array.ndim} dimensions must be numbers, got values of type {array.dtype}.")
+    rows = array.reshape(len(array), -1)
+    return [hashlib.sha256((row.astype("<f8") + 0.0).tobytes()).hexdigest() for row in rows]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)
+
+
+def _row_digests(rows: Any) -> list[str]:
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    values = rows.data.astype(np.float64)
+    pieces = zip(np.split(rows.indices, rows.indptr[1:-1]), np.split(values, rows.indptr[1:-1]), strict=True)
+    return [hashlib.sha256(places.astype("<i8").tobytes() + data.tobytes()).hexdigest() for places, data in pieces]
+
+
+def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
+    """The sentence of a privacy statement that says what one teacher's change stands for.
+
+    by: the column of user numbers, where rows were partitioned by user. fixed: how many rows (or users) there are is
+    public, as it is where a `random_partition` was made or everyone has a voice of their own.
+    """
+    if by is not None and fixed:
+        return (
+            f"Two data sets are neighbours when they have equally many values of {by!r} and differ in all the rows of "
+            "one of them, in any way."
+        )
+    if by is not None:
+        return f"Two data sets are neighbours when they differ in all the rows of one value of {by!r}, in any way."
+    if fixed:
+        return "Two data sets are neighbours when they have equally many rows and differ in the content of one."
+    return (
+        "Two data sets are neighbours when one has one record more than the other; "
+        "changing a record's content counts as removing one and adding one."
+    )

@@ -1,0 +1,189 @@
+"""A table larger than memory, written out as one folder of Parquet per teacher by one SQL statement."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
+from ostrakon.data.partition import quoted, teacher_sql
+from ostrakon.data.sources import Table, asking, interruptible, label_sql, literal
+from ostrakon.validation import InvalidInput, whole
+
+TEACHER = "teacher"
+# Each thread holds about 50 MB of rows that wait to be written; more threads would not fit the memory limit.
+_MOST_THREADS = 8
+_FULL = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "File too large",
+    "failed to offload",
+    "max_temp_directory_size",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardFolder:
+    """Shards on disk: folder/teacher=17/*.parquet holds the rows of teacher 17. Private.
+
+    sizes: rows of every teacher, shape (n_teachers,).
+    """
+
+    folder: Path
+    n_teachers: int
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def open(cls, folder: str | os.PathLike[str], n_teachers: int) -> Self:
+        """Shards that `partition_table` finished. Raises `InvalidInput` where there are none, or damaged ones."""
+        place = Path(folder)
+        if not place.is_dir():
+            raise InvalidInput(f"There are no shards in {place}.")
+        n_teachers = whole("n_teachers", n_teachers, at_least=1)
+        sizes = np.zeros(n_teachers, np.int64)
+        for shard in place.glob(f"{TEACHER}=*"):
+            index = int(shard.name.partition("=")[2])
+            if not 0 <= index < n_teachers:
+                raise InvalidInput(f"{place} holds teacher {index}, but there are {n_teachers} teachers.")
+            sizes[index] = sum(_rows(file) for file in shard.glob("*.parquet"))
+        if not sizes.any():
+            raise InvalidInput(f"There are no shards in {place}.")
+        return cls(folder=place, n_teachers=n_teachers, sizes=sizes)
+
+    def files(self, index: int) -> tuple[Path, ...]:
+        """The files that hold the rows of teacher `index`; none where it has no rows."""
+        index = whole("index", index, at_most=self.n_teachers - 1)
+        return tuple(sorted((self.folder / f"{TEACHER}={index}").glob("*.parquet")))
+
+
+def read_shard(files: Sequence[Path]) -> pd.DataFrame:
+    """The rows of one teacher in memory, in an order that follows from the rows alone.
+
+    Who was faster when the table was split has no say in what the teacher learns, nor has the order of the table.
+    Raises `InvalidInput` for files that are missing or damaged.
+    """
+    try:
+        rows = pa.concat_tables([pq.ParquetFile(file).read(use_threads=False) for file in files])
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(files[0].parent.parent) from error
+    rows = rows.sort_by([(name, "ascending") for name in rows.column_names])
+    # Integers stay integers beside a missing one: as floats, all beyond 2**53 would be rounded because of that one.
+    return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
+
+
+def partition_table(
+    table: Table,
+    folder: str | os.PathLike[str],
+    n_teachers: int,
+    *,
+    key: bytes,
+    by: str | None = None,
+    columns: Sequence[str] | None = None,
+    labels: str | None = None,
+    memory_limit: str = "1GB",
+    threads: int | None = None,
+) -> ShardFolder:
+    """Split a table among teachers, out of core: the same teachers as `assign_teachers` gives in memory.
+
+    folder: where the shards go; shards that are there already (from a run that was interrupted later) are kept.
+    by: the column of users; default: a row's whole content is its identity. key: see `assign_teachers`.
+    columns: what to write of a row; default: all. labels: one of them that is written as `Table.labels` gives it.
+    memory_limit: for DuckDB's buffers, as it writes it ("1GB"); the process takes about 0.2 GB more.
+    threads: default: one per core, eight at most.
+
+    Half-written shards never stand under `folder`: they are written aside and renamed when they are whole.
+    Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
+    """
+    target = Path(folder)
+    if target.is_dir():
+        return ShardFolder.open(target, n_teachers)
+    threads = min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1)
+    if by is not None and by not in table.columns:
+        raise InvalidInput(f"The column of users {by!r} is not in {table.path}.")
+    with writing(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f"{target.name}.part")
+    spill = target.with_name(f"{target.name}.spill")
+    _remove(aside, spill)
+    rows = f"({table.select()})"
+    kept = [_written(name, table, labels) for name in (table.columns if columns is None else columns)]
+    number = quoted(_free_name(table))
+    try:
+        for made in (aside, spill):
+            private_folder(made)
+        with asking(table.path) as connection:
+            # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
+            connection.execute(f"SET temp_directory = {literal(spill.as_posix())}")
+            connection.execute(f"SET memory_limit = {literal(memory_limit)}")
+            connection.execute("SET preserve_insertion_order = false")
+            connection.execute(f"SET threads = {threads}")
+            teacher = teacher_sql(table.identity(table.columns if by is None else [by]), n_teachers, key=key)
+            copied = f"SELECT {', '.join(kept)}, {teacher} AS {number} FROM {rows}"
+            try:
+                copy = (
+                    f"COPY ({copied}) TO {literal(aside.as_posix())} "
+                    f"(FORMAT parquet, PARTITION_BY ({number}), OVERWRITE_OR_IGNORE true)"
+                )
+                interruptible(connection, lambda: connection.execute(copy))
+            except duckdb.Error as error:
+                if any(sign in str(error) for sign in _FULL):
+                    raise cannot_write(target, OSError(28, "no space")) from error
+                raise
+        for shard in aside.iterdir():
+            shard.rename(aside / f"{TEACHER}={shard.name.rpartition('=')[2]}")
+        for file in aside.rglob("*.parquet"):
+            _flush(file)
+        sync_folder(aside)
+        os.replace(aside, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    finally:
+        _remove(aside, spill)
+    return ShardFolder.open(target, n_teachers)
+
+
+def _written(name: str, table: Table, labels: str | None) -> str:
+    if name != labels:
+        return quoted(name)
+    return f"{label_sql(name, dict(table.typed_columns)[name])} AS {quoted(name)}"
+
+
+def _flush(file: Path) -> None:
+    with open(file, "rb") as written:
+        os.fsync(written.fileno())
+
+
+def _free_name(table: Table) -> str:
+    """A name for the column of teachers that the table does not use itself."""
+    name = TEACHER
+    while name.lower() in {column.lower() for column in table.columns}:
+        name += "_"
+    return name
+
+
+def _rows(file: Path) -> int:
+    try:
+        return pq.read_metadata(file).num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(file.parent.parent) from error
+
+
+def _damaged(folder: Path) -> InvalidInput:
+    return InvalidInput(f"The shards in {folder} are damaged; remove that folder, and the same command makes it again.")
+
+
+def _remove(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

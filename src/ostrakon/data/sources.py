@@ -1,0 +1,370 @@
+"""Tables on disk, CSV or Parquet, read by DuckDB a piece at a time, so that they may be larger than memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from ostrakon.data.column_names import resolve_names
+from ostrakon.data.partition import describe_columns, identity_sql, quoted
+from ostrakon.validation import InvalidInput
+
+_MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+_PARQUET = b"PAR1"
+# All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
+_KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
+_DELIMITERS = (",", ";", "\t", "|")
+_COUNTED_AT_ONCE = 2**24
+# The signs of missing values are an IN of every column: as joins, hundreds of columns would take minutes to plan.
+# And a Parquet file's statistics leave NaN out: DuckDB takes them to say that isnan is false in every row.
+_DISABLED = ("in_clause", "statistics_propagation")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a CSV is written: its signs, "" for none, and how many lines stand before the table."""
+
+    delim: str
+    quote: str
+    escape: str
+    comment: str
+    skip: int
+
+    @property
+    def signs(self) -> str:
+        """The signs as options of DuckDB's readers."""
+        signs = {"delim": self.delim, "quote": self.quote, "escape": self.escape, "comment": self.comment}
+        return ", ".join(f"{key} = {literal(value)}" for key, value in signs.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
+
+    columns: names in order. types: DuckDB's types (all VARCHAR for CSV). header: whether the file itself names its
+    columns. named: False where nobody does (they are then column0, column1, ...). dialect: of a CSV, else None.
+    """
+
+    path: Path
+    kind: str
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    header: bool
+    named: bool
+    relation: str
+    dialect: Dialect | None = None
+
+    def __repr__(self) -> str:
+        return f"Table({str(self.path)!r}, {self.kind}, {len(self.columns)} columns)"
+
+    @property
+    def typed_columns(self) -> list[tuple[str, str]]:
+        """(name, DuckDB type) of every column, in order."""
+        return list(zip(self.columns, self.types, strict=True))
+
+    def column(self, which: str | int, *, what: str = "column") -> str:
+        """The name of a column that is given by name or by position (-1 is the last).
+
+        Raises `InvalidInput` that lists the columns where there is none.
+        """
+        if isinstance(which, str) and which in self.columns:
+            return which
+        if not isinstance(which, bool) and re.fullmatch(r"-?\d+", str(which)):
+            place = int(which)
+            if -len(self.columns) <= place < len(self.columns):
+                return self.columns[place]
+        hint = "" if self.named else " (the file has no header: give --names, or the position of the column)"
+        raise InvalidInput(
+            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}."
+        )
+
+    def select(self, columns: Sequence[str] | None = None) -> str:
+        """SQL query of the cleaned cells: numbers, truth values, dates and moments as they are, all else text.
+
+        Text is trimmed, and the usual signs for missing values are turned into NULL.
+        """
+        kinds = dict(self.typed_columns)
+        cells = [_cleaned(name, kinds[name]) for name in (self.columns if columns is None else columns)]
+        return f"SELECT {', '.join(cells)} FROM {self.relation}"
+
+    def identity(self, columns: Sequence[str]) -> str:
+        """SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
+        described = self.fetch(f"DESCRIBE {self.select(columns)}")
+        return identity_sql([(str(name), str(kind)) for name, kind, *_ in described])
+
+    def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        """The table, or some of its columns, in memory."""
+        return self.frame(self.select(columns))
+
+    def rows(self) -> int:
+        """Number of rows, without reading them into memory."""
+        return int(self.fetch(f"SELECT count(*) FROM {self.relation}")[0][0])
+
+    def different(self, column: str) -> int:
+        """Number of different values of `column`, as `assign_teachers` tells them apart, in bounded memory."""
+        marks = f"(SELECT hash({self.identity([column])}) AS mark FROM ({self.select([column])}))"
+        parts = self.rows() // _COUNTED_AT_ONCE + 1
+        counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
+        return sum(int(self.fetch(count)[0][0]) for count in counts)
+
+    def about_different_labels(self, column: str) -> int:
+        """About how many different labels `column` has, whatever their number, in little memory."""
+        return int(self.fetch(f"SELECT approx_count_distinct(label) FROM ({self.label_query(column)})")[0][0])
+
+    def label_counts(self, column: str) -> dict[str | None, int]:
+        """How often each label of `column` occurs, None standing for missing. Private where the table is."""
+        return dict(
+            self.fetch(f"SELECT label, count(*) FROM ({self.label_query(column)}) GROUP BY label ORDER BY label")
+        )
+
+    def labels(self, column: str) -> pd.Series:
+        """The labels of `column` as text (7 and 7.0 are both "7"), shape (rows,); missing ones are None."""
+        labels = self.frame(self.label_query(column))["label"].astype(object)
+        return labels.where(labels.notna(), None)
+
+    def label_query(self, column: str) -> str:
+        """SQL query with one column, `label`: the labels of `column` as text."""
+        label = label_sql(column, dict(self.typed_columns)[column])
+        return f"SELECT {label} AS label FROM ({self.select([column])})"
+
+    def frame(self, sql: str) -> pd.DataFrame:
+        """The answer of SQL on the table; what the file cannot give becomes one sentence."""
+        return self._run(sql, lambda answer: answer.df())
+
+    def fetch(self, sql: str) -> list[Any]:
+        """The answer's rows as tuples."""
+        return self._run(sql, lambda answer: answer.fetchall())
+
+    def _run(self, sql: str, take: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
+        with asking(self.path) as connection:
+            # Rows are read only while they are taken: a bad line far down shows here, not in execute.
+            return interruptible(connection, lambda: take(connection.execute(sql)))
+
+
+def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]) -> Any:
+    """The result of `work` on the connection, which Ctrl-C stops at once: by itself, DuckDB may not hear it."""
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(work)
+        try:
+            return done.result()
+        except KeyboardInterrupt:
+            connection.interrupt()
+            raise
+
+
+@contextlib.contextmanager
+def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to ask about the file `place`: DuckDB's errors become one sentence.
+
+    It spills nothing: what it holds is private, and by itself it would write it into the current folder.
+    """
+    connection = duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
+    try:
+        yield connection
+    except duckdb.Error as error:
+        raise unreadable(place, error, note=note) from error
+    finally:
+        connection.close()
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    names: Sequence[str] | str | None = None,
+    header: bool | None = None,
+    like: Table | None = None,
+) -> Table:
+    """Look at a CSV or Parquet file (also compressed, or a folder of Parquet files) and say how it is read.
+
+    names: column names of a CSV without header: a list, "a,b,c", the path of a file of names (one per line, or
+        `name: description` as in the UCI archive, whose last column, the class, it does not name), or a name known
+        here ("adult"). Default: the header; without one, a `.names` file beside the table, then column0, column1, ...
+    header: whether the first row of a CSV holds names; default: found out from the rows.
+    like: a public table that decides the signs of a CSV: its own ones, or, where it is no CSV, the delimiter by which
+        the first line names its columns (else a comma). Found out from private rows, one odd row could decide how all
+        others are cut.
+    Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
+    or do not fit.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InvalidInput(f"There is no file {place}.")
+    if place.is_dir():
+        parts = sorted(place.rglob("*.parquet"))
+        if not parts:
+            raise InvalidInput(f"{place} is a folder without Parquet files.")
+        return _open_parquet(place, [part.as_posix() for part in parts])
+    try:
+        with open(place, "rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise InvalidInput(f"{place} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    if not start:
+        raise InvalidInput(f"{place} is empty.")
+    if start == _PARQUET:
+        return _open_parquet(place, [place.as_posix()])
+    return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
+
+
+def _open_parquet(place: Path, parts: list[str]) -> Table:
+    relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    with asking(place) as connection:
+        columns = describe_columns(connection, relation)
+    return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
+
+
+def _dialect_of(place: Path, like: Table) -> Dialect:
+    if like.dialect is not None:
+        return like.dialect
+    for delim in _DELIMITERS:
+        try:
+            named = pd.read_csv(place, sep=delim, nrows=0, skipinitialspace=True).columns
+        except (OSError, ValueError):
+            continue
+        if len(set(like.columns) & {str(name).strip() for name in named}) > 1:
+            break
+    else:
+        delim = ","
+    return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
+
+
+def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
+    packed = place.suffix in (".gz", ".zst") or None
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(place.suffix, "none")
+    told_header = f", header = {str(header).lower()}" if header is not None else ""
+    told_signs = "" if known is None else f", {known.signs}"
+    source = f"{literal(place.as_posix())}, compression = '{compression}'"
+    with asking(place, note="Is it gzip?" if packed else "") as connection:
+        # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
+        answer = connection.execute(f"FROM sniff_csv({source}{told_header}{told_signs})")
+        found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
+    has_header = bool(found["HasHeader"]) if header is None else header
+    skip = int(found["SkipRows"])
+    if known is None:
+        dialect = Dialect(
+            # Quotes may first occur below the rows that were looked at.
+            delim=found["Delimiter"],
+            quote='"' if found["Quote"] == "(empty)" else found["Quote"],
+            escape='"' if found["Escape"] == "(empty)" else found["Escape"],
+            comment="" if found["Comment"] == "(empty)" else found["Comment"],
+            skip=skip,
+        )
+    elif skip > max(1, known.skip):
+        raise InvalidInput(
+            f"{place} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
+            f"{known.quote!r}); its first {skip} lines do not share the form of the others."
+        )
+    else:
+        dialect = replace(known, skip=skip)
+    own = [str(column["name"]).strip() for column in found["Columns"]]
+    told = None if names is None else resolve_names(names, place=place, columns=len(own))
+    if told and has_header and header is None:
+        # Rows of text alone look like a header; it is one only where it names columns as the user does.
+        has_header = bool({name.lower() for name in told} & {name.lower() for name in own})
+        told = None if has_header else told
+    if told is None and not has_header:
+        told = resolve_names(None, place=place, columns=len(own)) or [f"column{number}" for number in range(len(own))]
+    given = told or own
+    if len(given) != len(own):
+        raise InvalidInput(f"{place} has {len(own)} columns, but {len(given)} names were given.")
+    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
+    base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
+    relation = f"read_csv({base}, columns = {{{cells}}})"
+    named = has_header or given[0] != "column0"
+    typed = [(name, "VARCHAR") for name in given]
+    table = _checked(place, "csv", typed, header=has_header, named=named, relation=relation)
+    return replace(table, dialect=dialect)
+
+
+def _checked(
+    place: Path, kind: str, columns: Sequence[tuple[str, str]], *, header: bool, named: bool, relation: str
+) -> Table:
+    names = [name for name, _ in columns]
+    # DuckDB's names are equal where only case differs.
+    lowered = [name.lower() for name in names]
+    twice = next((name for name in names if lowered.count(name.lower()) > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"{place} has more than one column named {twice!r}.")
+    types = tuple(type_name for _, type_name in columns)
+    table = Table(
+        path=place, kind=kind, columns=tuple(names), types=types, header=header, named=named, relation=relation
+    )
+    held = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in names)
+    if not table.fetch(f"SELECT 1 FROM ({table.select()}) WHERE {held} LIMIT 1"):
+        raise InvalidInput(f"{place} has no rows.")
+    return table
+
+
+def _cleaned(name: str, kind: str) -> str:
+    cell = quoted(name)
+    if kind.startswith("DECIMAL"):
+        return f"{cell}::DOUBLE AS {cell}"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        # No number of days stands for the infinities.
+        return f"CASE WHEN isfinite({cell}) THEN {cell} ELSE NULL END AS {cell}"
+    if _KEPT_TYPES.fullmatch(kind):
+        return cell
+    text = f"nullif(trim({cell}::VARCHAR), '')"
+    signs = ", ".join(f"'{sign}'" for sign in _MISSING)
+    return f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
+
+
+def label_sql(column: str, kind: str) -> str:
+    """SQL text expression of a label: 7, 7.0 and "7" are one label, text stays as it is."""
+    cell = quoted(column)
+    if kind in ("FLOAT", "DOUBLE") or kind.startswith("DECIMAL"):
+        return (
+            f"CASE WHEN isnan({cell}::DOUBLE) THEN NULL ELSE regexp_replace(({cell}::DOUBLE)::VARCHAR, '\\.0$', '') END"
+        )
+    return f"regexp_replace({cell}::VARCHAR, '^(-?[0-9]+)\\.0+$', '\\1')"
+
+
+def literal(text: str) -> str:
+    """Text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
+    """Whether two tables are one file, or hold the same rows of `columns`, in whatever order and format."""
+    if os.path.samefile(first.path, second.path):
+        return True
+    return first.rows() == second.rows() and _rows_at_once(first, columns) == _rows_at_once(second, columns)
+
+
+def _rows_at_once(table: Table, columns: Sequence[str]) -> Any:
+    """The sum of all rows' digests, which their order does not change."""
+    return table.fetch(f"SELECT sum(hash({table.identity(columns)})::HUGEINT) FROM ({table.select(columns)})")[0][0]
+
+
+def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:
+    """Checksum of a file's bytes; with a key, one that does not let others test guesses about the content."""
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32, key=key))
+    return digest.hexdigest()
+
+
+def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput:
+    """One sentence for what DuckDB could not read; the offending line itself is private and left out."""
+    first = str(error).splitlines()[0].strip().rstrip(".")
+    if "Invalid unicode" in str(error):
+        reason = "it is not UTF-8 text"
+    elif isinstance(error, duckdb.OutOfMemoryException):
+        reason = "there is not enough memory"
+    elif first.startswith("Invalid Input Error: Error when sniffing"):
+        reason = "its rows do not share one form"
+    else:
+        reason = re.sub(r"^[A-Za-z /]*Error: ", "", first)
+    wrong = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", str(error))
+    if wrong:
+        reason = f"{reason}, {wrong[1]} columns expected, {wrong[2]} found"
+    return InvalidInput(f"{place} cannot be read as CSV or Parquet: {reason}. {note}".strip())

@@ -1,0 +1,176 @@
+"""A private table, a public one, and what is to be learned: checked together before anything is trained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ostrakon.accounting.statement import Unit
+from ostrakon.data.classes import MOST_CLASSES, agree_on_classes, label_indices
+from ostrakon.data.columns import Columns
+from ostrakon.data.partition import quoted
+from ostrakon.data.sharding import ShardFolder, partition_table
+from ostrakon.data.sources import Table, open_table, same_content
+from ostrakon.validation import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTask:
+    """What `open_task` found: readable tables that fit each other.
+
+    features: the columns to learn from; columns: how they are read, learned from public. classes: the labels in
+    order. classes_from: "user", "public" or "private"; the list of classes becomes part of what is released, so
+    "private" belongs into the statement.
+    """
+
+    private: Table
+    public: Table
+    test: Table | None
+    target: str
+    by: str | None
+    features: tuple[str, ...]
+    columns: Columns
+    classes: tuple[str, ...]
+    classes_from: str
+
+    @property
+    def unit(self) -> Unit:
+        """What the guarantee protects: "record", or "user" where rows go to teachers by user."""
+        return "record" if self.by is None else "user"
+
+    def units(self) -> int:
+        """Number of private records, or of users where they are the unit; counted in bounded memory."""
+        return self.private.rows() if self.by is None else self.private.different(self.by)
+
+    def partition(
+        self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes, users: bool = False
+    ) -> ShardFolder:
+        """Split the private table among teachers, out of core: of each row what is learned from, and its label.
+
+        users: and whose it is, where a column says so.
+        """
+        kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
+        return partition_table(self.private, folder, n_teachers, key=key, by=self.by, columns=kept, labels=self.target)
+
+    def public_rows(self) -> pd.DataFrame:
+        """Features of the public table, typed."""
+        return self.columns.apply(self.public.read(self.features))
+
+    def test_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64]]:
+        """Features and class indices of the labelled test table."""
+        if self.test is None:
+            raise InvalidInput("No test table was given.")
+        return self.columns.apply(self.test.read(self.features)), self.indices(self.test.labels(self.target))
+
+    def indices(self, labels: Any) -> NDArray[np.int64]:
+        """Labels as indices into `classes`."""
+        return label_indices(labels, self.classes)
+
+
+def open_task(
+    private: str | os.PathLike[str],
+    public: str | os.PathLike[str],
+    *,
+    target: str | int,
+    by: str | int | None = None,
+    test: str | os.PathLike[str] | None = None,
+    names: Sequence[str] | str | None = None,
+    header: bool | None = None,
+    classes: Sequence[str] | None = None,
+) -> TableTask:
+    """Open the tables of a run and check that they fit.
+
+    target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
+    names, header: see `open_table`; the private table's names hold for the others where those have no header.
+    classes: the labels, where the public table does not hold them and the private one shall not decide them.
+
+    The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
+    final full stop (as in the two files of Adult) are one class.
+    Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
+    missing or constant target, a class the public table does not know, the private table given as public.
+    """
+    shown = open_table(public, header=header)
+    hidden = open_table(private, names=names, header=header, like=shown)
+    target_name = hidden.column(target, what="target column")
+    by_name = None if by is None else hidden.column(by, what="column of users")
+    if by_name == target_name:
+        raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
+    shown = _named_like(shown, hidden, target_name, header)
+    features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
+    if not features:
+        raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
+    _needs(shown, features, hidden, "public")
+    if same_content(hidden, shown, features):
+        raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
+    tested = None
+    if test is not None:
+        tested = _named_like(open_table(test, header=header), hidden, target_name, header)
+        _needs(tested, (*features, target_name), hidden, "test")
+        if same_content(hidden, tested, features):
+            raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+    if by_name is not None:
+        _no_gaps(hidden, by_name)
+    labels, origin = _classes(hidden, shown, target_name, classes)
+    return TableTask(
+        private=hidden,
+        public=shown,
+        test=tested,
+        target=target_name,
+        by=by_name,
+        features=features,
+        columns=Columns.of(shown.read(features)),
+        classes=labels,
+        classes_from=origin,
+    )
+
+
+def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
+    """The table; where it and the private one have no header, opened with the private one's names."""
+    known = {name.lower() for name in private.columns}
+    # A table of text alone looks as if its first row were a header; names that mean nothing are data.
+    bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
+    if table.kind != "csv" or not bare or header is True:
+        return table
+    names = list(private.columns)
+    if len(table.columns) == len(names):
+        return open_table(table.path, names=names, header=False)
+    if len(table.columns) == len(names) - 1 and names[-1] == target:
+        return open_table(table.path, names=names[:-1], header=False)
+    return table
+
+
+def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> None:
+    absent = [name for name in columns if name not in table.columns]
+    if absent:
+        raise InvalidInput(
+            f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
+            f"({len(absent)} of {len(private.columns)} columns are missing)."
+        )
+
+
+def _no_gaps(table: Table, by: str) -> None:
+    gap = f"{quoted(by)} IS NULL"
+    if dict(table.typed_columns)[by] in ("FLOAT", "DOUBLE"):
+        gap += f" OR isnan({quoted(by)})"
+    # Not WHERE: a Parquet file's statistics leave NaN out, and row groups would be skipped by them.
+    missing = table.fetch(f"SELECT count(*) FILTER ({gap}) FROM ({table.select([by])}) AS rows")[0][0]
+    if missing:
+        raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
+
+
+def _classes(private: Table, public: Table, target: str, classes: Sequence[str] | None) -> tuple[tuple[str, ...], str]:
+    different = private.about_different_labels(target)
+    if different > 2 * MOST_CLASSES:
+        raise InvalidInput(
+            f"The target {target!r} has about {different} different values; at most {MOST_CLASSES} are classes."
+        )
+    shown = list(public.label_counts(target)) if target in public.columns else None
+    return agree_on_classes(
+        private.label_counts(target), shown, classes, target=target, public=f"the public table {public.path}"
+    )

@@ -1,0 +1,243 @@
+"""PATEClassifier: the whole meeting in memory, with scikit-learn's face."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ostrakon.mechanisms import Mechanism
+from ostrakon.noise import secure_rng
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.settings.defaults import AUTO
+from ostrakon.run.settings.learners import auto_mechanism, default_student, is_auto, make_student, takes_rows
+from ostrakon.run.settings.plan import Request, make_plan
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.students.released import ReleasedStudent
+from ostrakon.validation import InvalidInput
+
+
+class PATEClassifier(ClassifierMixin, BaseEstimator):
+    """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
+
+    teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
+    n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
+    for images `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
+    the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
+    number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many. representation:
+    what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
+    teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
+    for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
+    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
+    tests, and the statement then says "not private".
+
+    Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
+    label), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism
+    releases them, else None): these may leave. `votes_` and `teachers_` are private, and so is the fitted estimator as
+    a whole, which holds them: publish `released_` and `statement_`.
+
+    Guarantee: what `statement_.guarantee` says, for everything named publishable above.
+    Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
+    Source: pate-2018, Algorithms 1 and 2.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2)); y = (X[:, 0] > 0).astype(int)
+    >>> model = PATEClassifier(n_teachers=20, epsilon=4.0, random_state=0).fit(X, y, X_public=rng.normal(size=(300, 2)))
+    >>> model.statement_.guarantee.epsilon <= 4
+    True
+    """
+
+    def __init__(
+        self,
+        teacher: Any = AUTO,
+        student: Any = AUTO,
+        *,
+        n_teachers: int | None = None,
+        mechanism: str | Mechanism = AUTO,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        n_queries: int | None = None,
+        max_answers: int | None = None,
+        representation: Any = AUTO,
+        queries: str = "representatives",
+        smooth: bool = False,
+        partition: Literal["hash", "random"] = "hash",
+        classes: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        noise: np.random.Generator | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.student = student
+        self.n_teachers = n_teachers
+        self.mechanism = mechanism
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_queries = n_queries
+        self.max_answers = max_answers
+        self.representation = representation
+        self.queries = queries
+        self.smooth = smooth
+        self.partition = partition
+        self.classes = classes
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.noise = noise
+
+    def fit(self, X: Any, y: ArrayLike, X_public: Any = None, *, users: ArrayLike | None = None) -> Self:
+        """Train teachers on (X, y), let them vote on X_public, train the student.
+
+        X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
+        same form, unlabelled. users: whose each private row is, to protect users instead of records.
+        """
+        X, y = self._checked(X, y)
+        if X_public is None:
+            raise InvalidInput(
+                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
+                "label; private rows cannot stand in for them."
+            )
+        X_public = self._same_form(X_public)
+        if self.partition not in ("hash", "random"):
+            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
+        found, numbers = np.unique(y, return_inverse=True)
+        self.classes_, numbers = self._known(found, numbers)
+        rows = Rows(
+            X=X,
+            y=numbers.astype(np.int64),
+            users=None if users is None else np.asarray(users),
+            fixed=self.partition == "random",
+        )
+        task = Task(
+            private=rows,
+            classes=tuple(self.classes_.tolist()),
+            X_public=X_public,
+            classes_from="given by the caller"
+            if self.classes is not None
+            else "the labels of the private rows, which are thereby treated as public knowledge",
+        )
+        self._meet(rows, task, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        return self
+
+    def _meet(self, rows: Rows, task: Task, seed: int) -> None:
+        request = self._request()
+        plan = make_plan(
+            request,
+            units=rows.units,
+            pool=task.pool,
+            classes=len(task.classes),
+            unit=rows.unit,
+            auto=auto_mechanism(request, task.X_public, teacher=self.teacher, smooth=self.smooth),
+        )
+        view = view_of(task.X_public, self.representation, seed=seed)
+        self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
+        self.votes_, self.teachers_ = collect(
+            plan,
+            rows,
+            view,
+            self.queries_,
+            teacher=self.teacher,
+            smooth=self.smooth,
+            seed=seed,
+            n_jobs=self.n_jobs,
+        )
+        chosen = default_student(view.name, counts=plan.mechanism.releases_counts)
+        student = make_student(chosen if is_auto(self.student) else self.student, seed=seed)
+        raw = takes_rows(student, task.X_public)
+        X_student = task.X_public if raw else view.public
+        answers = answer_queries(
+            plan,
+            self.votes_,
+            queries=self.queries_,
+            X_student=X_student,
+            fresh_student=student,
+            log=MemoryLog(),
+            rng=secure_rng() if self.noise is None else self.noise,
+        )
+        self.answers_ = answers.labels
+        self.counts_ = answers.counts
+        self.mechanism_ = plan.mechanism
+        self.statement_ = make_statement(plan, answers, task)
+        fit_student(student, X_student, answers, self.queries_)
+        transformer = None if raw else (view.representation if view.fitted is None else view.fitted)
+        self.released_ = ReleasedStudent(transformer, student, list(self.classes_))
+
+    def predict(self, X: Any) -> Any:
+        """The student's label of every row."""
+        check_is_fitted(self)
+        return self.released_.predict(self._same_form(X))
+
+    def predict_proba(self, X: Any) -> Any:
+        """The student's class probabilities, (rows, len(classes_)); 0 for classes that no answer named."""
+        check_is_fitted(self)
+        X = self._same_form(X)
+        known = self.released_.predict_proba(X)
+        whole_table = np.zeros((len(known), len(self.classes_)))
+        whole_table[:, np.asarray(self.released_.student.classes_)] = known
+        return whole_table
+
+    def _request(self) -> Request:
+        if isinstance(self.mechanism, Mechanism):
+            name, parameters = self.mechanism.name, self.mechanism.parameters()
+        else:
+            name, parameters = self.mechanism, {}
+        return Request(
+            teachers=self.n_teachers,
+            mechanism=name,
+            parameters=parameters,
+            queries=self.n_queries,
+            max_answers=self.max_answers,
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if _is_free_form(X):
+            X = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
+            y = np.asarray(y)
+        else:
+            X, y = validate_data(self, X, y, dtype=None, accept_sparse=False)
+        check_classification_targets(y)
+        if type_of_target(y) not in ("binary", "multiclass") or y.ndim != 1:
+            raise InvalidInput(f"y must be one label per row, got {type_of_target(y)} of shape {y.shape}.")
+        return X, y
+
+    def _same_form(self, X: Any) -> Any:
+        if hasattr(X, "iloc") and _is_free_form(X):
+            return validate_data(self, X, reset=False, skip_check_array=True)
+        if _is_free_form(X):
+            return np.asarray(X)
+        return validate_data(self, X, reset=False, dtype=None, accept_sparse=False)
+
+    def _known(self, found: Any, numbers: Any) -> tuple[Any, Any]:
+        if self.classes is None:
+            if len(found) < 2:
+                raise InvalidInput(f"y must hold at least two classes, got one class: {found.tolist()!r}.")
+            return found, numbers
+        classes = np.asarray(self.classes)
+        place = {label: number for number, label in enumerate(classes.tolist())}
+        if len(place) != len(classes) or len(place) < 2:
+            raise InvalidInput(f"classes must be at least two different labels, got {classes.tolist()!r}.")
+        foreign = [label for label in found.tolist() if label not in place]
+        if foreign:
+            raise InvalidInput(
+                f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
+            )
+        return classes, np.array([place[label] for label in found.tolist()])[numbers]
+
+
+def _is_free_form(X: Any) -> bool:
+    """Frames with text in them, and images: forms that scikit-learn's own validation does not know."""
+    if hasattr(X, "iloc"):
+        return any(not np.issubdtype(kind, np.number) for kind in X.dtypes if isinstance(kind, np.dtype)) or any(
+            not isinstance(kind, np.dtype) for kind in X.dtypes
+        )
+    return hasattr(X, "ndim") and X.ndim > 2 and not hasattr(X, "tocsr")

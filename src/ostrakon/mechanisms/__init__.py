@@ -1,0 +1,51 @@
+"""Aggregation mechanisms, one file each; `base.Mechanism` says what a mechanism is."""
+
+from ostrakon.mechanisms.base import NO_ANSWER, Mechanism, RunCost, StatefulMechanism
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
+from ostrakon.mechanisms.exponential import ExponentialMechanism
+from ostrakon.mechanisms.gnmax import GNMax
+from ostrakon.mechanisms.immutable import Immutable
+from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
+from ostrakon.mechanisms.lnmax import LNMax
+from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.sparse_vector import SparseVector
+
+MECHANISMS: dict[str, type[Mechanism]] = {
+    mechanism.name: mechanism
+    for mechanism in (
+        LNMax,
+        GNMax,
+        ConfidentGNMax,
+        InteractiveGNMax,
+        ExponentialMechanism,
+        ScreenedExponential,
+        PermuteAndFlip,
+        ProposeTestRelease,
+        SparseVector,
+        BoundedGNMax,
+        Immutable,
+    )
+}
+"""Every mechanism by its name on the command line."""
+
+__all__ = [
+    "MECHANISMS",
+    "NO_ANSWER",
+    "ConfidentGNMax",
+    "ExponentialMechanism",
+    "GNMax",
+    "Immutable",
+    "InteractiveGNMax",
+    "LNMax",
+    "Mechanism",
+    "PermuteAndFlip",
+    "ProposeTestRelease",
+    "BoundedGNMax",
+    "RunCost",
+    "ScreenedExponential",
+    "SparseVector",
+    "StatefulMechanism",
+]

@@ -1,0 +1,61 @@
+"""Confident-GNMax: first ask, under noise, whether the teachers agree; only then for their label."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
+from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
+from ostrakon.noise import require_rng
+from ostrakon.validation import finite, scale
+from ostrakon.votes import IntArray, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentGNMax(Mechanism):
+    """If max_j n_j + N(0, sigma1^2) >= threshold: argmax_j (n_j + N(0, sigma2^2)), else no answer.
+
+    threshold: T, in votes. sigma1, sigma2: standard deviations of the threshold and the vote noise, in votes.
+
+    Guarantee: the top count has sensitivity 1 and the histogram sqrt(2), so one query is Rényi-DP at
+    `order / (2 sigma1^2) + order / sigma2^2`; Gaussian-DP 1/sigma1 for the check and sqrt(2)/sigma2 for an answer.
+    Errors: `InvalidInput` where threshold is not finite or a sigma is not a finite number above 0.
+    Source: pate-2018, Algorithm 1 and Theorem 2.
+    """
+
+    name: ClassVar[str] = "confident-gnmax"
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "threshold", finite("threshold", self.threshold))
+        object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
+        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        check = votes.top + require_rng(rng).normal(scale=self.sigma1, size=votes.queries)
+        labels = (votes.counts + rng.normal(scale=self.sigma2, size=votes.counts.shape)).argmax(axis=1)
+        return np.where(check >= self.threshold, labels, NO_ANSWER)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
+        margin = (votes.top - self.threshold) / self.sigma1
+        return np.column_stack([labels + log_ndtr(margin)[:, None], log_ndtr(-margin)])
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return orders / (2 * self.sigma1**2) + orders / self.sigma2**2
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        check = Check(threshold=self.threshold, noise="gaussian", scale=self.sigma1)
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
+
+    def gaussian_dp(self) -> tuple[float, float]:
+        return 1 / self.sigma1, math.sqrt(2) / self.sigma2

@@ -1,0 +1,60 @@
+"""The exponential mechanism: a class with probability proportional to exp(epsilon * votes / 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_softmax
+
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.noise import require_rng
+from ostrakon.validation import scale
+from ostrakon.votes import IntArray, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExponentialMechanism(Mechanism):
+    """Class r with probability proportional to exp(epsilon_per_query * n_r / 2): always answers.
+
+    epsilon_per_query: epsilon of one answer under pure differential privacy, above 0. The same law is
+    argmax_r (n_r + Gumbel noise of scale 2 / epsilon_per_query), which is how it is sampled.
+
+    Guarantee: a vote moved changes one score by -1 and one by +1, so the log-odds of any two classes change by
+    at most epsilon_per_query: the answer has that *bounded range*, hence is epsilon_per_query-DP, and its Rényi
+    cost is that of `rdp_of_bounded_range`, at most order * epsilon_per_query^2 / 8: four times below eq. 15 of
+    the paper.
+    Errors: `InvalidInput` where epsilon_per_query is not a finite number above 0.
+    Source: exponential-screening-2024, section 4.3 with the score u = n_r; MATH.md B.
+
+    >>> mechanism = ExponentialMechanism(epsilon_per_query=0.1)
+    >>> bool(mechanism.worst_case(np.array([2.0]))[0] <= 2 * 0.1**2 / 8)
+    True
+    """
+
+    name: ClassVar[str] = "exponential"
+
+    epsilon_per_query: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        noise = require_rng(rng).gumbel(scale=2 / self.epsilon_per_query, size=votes.counts.shape)
+        return (votes.counts + noise).argmax(axis=1)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        labels = np.asarray(log_softmax(self.epsilon_per_query / 2 * votes.counts, axis=1))
+        return np.column_stack([labels, np.full(len(labels), -np.inf)])
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return rdp_of_bounded_range(orders, self.epsilon_per_query)
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="gumbel", scale=2 / self.epsilon_per_query)
+
+    def pure_dp(self) -> float:
+        return self.epsilon_per_query

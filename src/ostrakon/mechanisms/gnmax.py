@@ -1,0 +1,56 @@
+"""GNMax: the largest count under Gaussian noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
+from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.noise import require_rng
+from ostrakon.validation import scale
+from ostrakon.votes import IntArray, Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class GNMax(Mechanism):
+    """argmax_j (n_j + N(0, sigma2^2)): always answers.
+
+    sigma2: standard deviation of the vote noise, in votes, above 0.
+
+    Guarantee: a vote moved changes the histogram by sqrt(2) in L2, so one query is Rényi-DP at
+    `order / sigma2^2` and exactly sqrt(2)/sigma2 Gaussian-DP as a noisy histogram.
+    Errors: `InvalidInput` where sigma2 is not a finite number above 0.
+    Source: pate-2018, section 4.1 and Proposition 8.
+
+    >>> GNMax(sigma2=40).worst_case(np.array([2.0]))
+    array([0.00125])
+    """
+
+    name: ClassVar[str] = "gnmax"
+
+    sigma2: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
+        return (votes.counts + noise).argmax(axis=1)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
+        return np.column_stack([labels, np.full(len(labels), -np.inf)])
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return orders / self.sigma2**2
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2)
+
+    def gaussian_dp(self) -> tuple[float, float]:
+        return 0.0, math.sqrt(2) / self.sigma2

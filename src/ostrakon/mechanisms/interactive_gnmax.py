@@ -1,0 +1,170 @@
+"""Interactive-GNMax: ask the teachers for a label only where, under noise, they contradict the student."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr
+
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
+from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
+from ostrakon.noise import require_rng
+from ostrakon.validation import InvalidInput, finite, fraction, scale
+from ostrakon.votes import IntArray, Votes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InteractiveGNMax(Mechanism):
+    """If max_j (n_j - N p_j) + N(0, sigma1^2) >= threshold: argmax_j (n_j + N(0, sigma2^2)), else no answer.
+
+    threshold: T, in votes. sigma1, sigma2: standard deviations of the check's and the vote noise, in votes.
+    scores: the student's class probabilities p, shape (queries, classes), one row per query of the votes it is
+    used with. They must be public: from a student trained on public data and released labels only.
+
+    Guarantee: p is public and is not rounded, so one vote moved changes max_j (n_j - N p_j) by at most 1 and the
+    histogram by sqrt(2); the cost is that of Confident-GNMax, `order / (2 sigma1^2) + order / sigma2^2`.
+    (Rounding N p_j half to even, as the published 2018 accountant does, would make the sensitivity 2.)
+    A refused query may be reinforced by the student's own label at no further cost: see `reinforce`.
+    Errors: `InvalidInput` for a threshold, sigma or score out of range; for votes whose shape is not that of scores.
+    Source: pate-2018, Algorithm 2; MATH.md G.
+    """
+
+    name: ClassVar[str] = "interactive-gnmax"
+
+    threshold: float
+    sigma1: float
+    sigma2: float
+    scores: FloatArray
+
+    def __init__(self, *, threshold: float, sigma1: float, sigma2: float, scores: ArrayLike) -> None:
+        object.__setattr__(self, "threshold", finite("threshold", threshold))
+        object.__setattr__(self, "sigma1", scale("sigma1", sigma1))
+        object.__setattr__(self, "sigma2", scale("sigma2", sigma2))
+        object.__setattr__(self, "scores", require_scores(scores))
+
+    def check_scores(self, votes: Votes) -> FloatArray:
+        """n_j - N p_j, what the check takes the maximum of; shape (queries, classes)."""
+        self._require_shape(votes)
+        return votes.counts - votes.teachers * self.scores
+
+    def _require_shape(self, votes: Votes) -> None:
+        if self.scores.shape != votes.counts.shape:
+            raise InvalidInput(
+                f"scores must have one row per query and one column per class, {votes.counts.shape}, "
+                f"got {self.scores.shape}."
+            )
+
+    def for_queries(self, rows: NDArray[np.intp]) -> InteractiveGNMax:
+        """The same mechanism for the chosen queries, in their order; to be used with `votes[rows]`."""
+        return InteractiveGNMax(
+            threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2, scores=np.atleast_2d(self.scores[rows])
+        )
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        top = self.check_scores(votes).max(axis=1)
+        check = top + require_rng(rng).normal(scale=self.sigma1, size=votes.queries)
+        labels = (votes.counts + rng.normal(scale=self.sigma2, size=votes.counts.shape)).argmax(axis=1)
+        return np.where(check >= self.threshold, labels, NO_ANSWER)
+
+    def log_probabilities(self, votes: Votes) -> FloatArray:
+        labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
+        margin = (self.check_scores(votes).max(axis=1) - self.threshold) / self.sigma1
+        return np.column_stack([labels + log_ndtr(margin)[:, None], log_ndtr(-margin)])
+
+    def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
+        self._require_shape(votes)
+        check = Check(
+            threshold=self.threshold, noise="gaussian", scale=self.sigma1, offsets=votes.teachers * self.scores
+        )
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
+
+    def worst_case(self, orders: FloatArray) -> FloatArray:
+        return orders / (2 * self.sigma1**2) + orders / self.sigma2**2
+
+    def gaussian_dp(self) -> tuple[float, float]:
+        return 1 / self.sigma1, math.sqrt(2) / self.sigma2
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "threshold": self.threshold,
+            "sigma1": self.sigma1,
+            "sigma2": self.sigma2,
+            "scores": f"{self.scores.shape[0]} x {self.scores.shape[1]} student probabilities, sha256 {self._digest}",
+        }
+
+    @property
+    def _digest(self) -> str:
+        return hashlib.sha256(self.scores.tobytes()).hexdigest()[:16]
+
+    def _key(self) -> tuple[float, float, float, tuple[int, ...], bytes]:
+        return self.threshold, self.sigma1, self.sigma2, self.scores.shape, self.scores.tobytes()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (
+            f"InteractiveGNMax(threshold={self.threshold}, sigma1={self.sigma1}, sigma2={self.sigma2}, "
+            f"scores=<{self.scores.shape[0]} x {self.scores.shape[1]}, sha256 {self._digest}>)"
+        )
+
+    def __reduce__(self) -> Any:
+        # Rebuilt through the constructor, so that a copy's scores are checked and read-only again.
+        return _rebuild, (self.threshold, self.sigma1, self.sigma2, np.array(self.scores))
+
+
+def reinforce(answers: IntArray, scores: ArrayLike, *, confidence: float) -> IntArray:
+    """Algorithm 2's last step: a refused query gets the student's own label where the student is confident.
+
+    answers: shape (queries,), -1 where refused. scores: student probabilities, shape (queries, classes).
+    confidence: gamma of Algorithm 2, in (0, 1): a student's label is taken where its probability is above it.
+    Guarantee: a function of the released answers and of public scores, so it costs nothing more.
+    Source: pate-2018, Algorithm 2, lines 4 to 7.
+
+    >>> reinforce(np.array([-1, -1, 1]), [[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]], confidence=0.8).tolist()
+    [0, -1, 1]
+    """
+    p = require_scores(scores)
+    given = np.asarray(answers)
+    if given.shape != p.shape[:1] or given.dtype.kind not in "iu":
+        raise InvalidInput(
+            f"answers must be integers, one per row of scores ({len(p)}), got {given.dtype} {given.shape}."
+        )
+    sure = (given == NO_ANSWER) & (p.max(axis=1) > fraction("confidence", confidence))
+    return np.where(sure, p.argmax(axis=1), given).astype(np.int64)
+
+
+def require_scores(scores: ArrayLike) -> FloatArray:
+    """`scores` as a read-only float array, refused unless rows of at least two probabilities that sum to 1."""
+    try:
+        array = np.array(scores)
+    except ValueError:
+        raise InvalidInput("scores must be a rectangular array, got rows of different lengths.") from None
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "iuf":
+        raise InvalidInput(
+            f"scores must be numbers of shape (queries, classes), at least 2 classes, got {array.dtype} {array.shape}."
+        )
+    array = array.astype(np.float64)
+    bad = ~((array >= 0) & (array <= 1))
+    if bad.any():
+        raise InvalidInput(f"scores must be probabilities from 0 to 1, got {array[bad][0]}.")
+    # Wide enough for probabilities in single precision over a thousand classes.
+    sums = array.sum(axis=1)
+    wrong = np.flatnonzero(~(np.abs(sums - 1) <= 1e-3))
+    if len(wrong):
+        raise InvalidInput(f"scores must sum to 1 in every row; row {wrong[0]} sums to {sums[wrong[0]]}.")
+    array.setflags(write=False)
+    return array
+
+
+def _rebuild(threshold: float, sigma1: float, sigma2: float, scores: FloatArray) -> InteractiveGNMax:
+    return InteractiveGNMax(threshold=threshold, sigma1=sigma1, sigma2=sigma2, scores=scores)

@@ -1,0 +1,1 @@
+"""Outcome laws of noisy votes."""

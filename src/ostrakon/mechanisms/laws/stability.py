@@ -1,0 +1,29 @@
+"""How many votes must move before the plurality changes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ostrakon.votes import IntArray, Votes
+
+
+def distance_to_instability(votes: Votes) -> IntArray:
+    """One less than the fewest votes whose move changes `votes.plurality`; shape (queries,), at least 0.
+
+    `d(n) = min_j k_j - 1` over the classes j that lost, with `k_j = ceil(g_j / 2)` where j is the lower class and
+    so wins a tie, else `floor(g_j / 2) + 1`; g_j is the winner's lead over j.
+
+    Guarantee: moving one vote (also to or from "abstain") changes d by at most 1, and where it changes the
+    plurality, d is 0 before and after. So the plurality may be told wherever d is *privately* known to be above 0.
+    Source: MATH.md E.
+
+    >>> distance_to_instability(Votes([[9, 1], [6, 4], [5, 5], [4, 6]])).tolist()
+    [4, 1, 0, 0]
+    """
+    counts = votes.counts
+    winner = votes.plurality
+    lead = np.take_along_axis(counts, winner[:, None], axis=1) - counts
+    others = np.arange(votes.classes)
+    moves = np.where(others < winner[:, None], (lead + 1) // 2, lead // 2 + 1)
+    moves[np.arange(votes.queries), winner] = np.iinfo(np.int64).max
+    return moves.min(axis=1) - 1

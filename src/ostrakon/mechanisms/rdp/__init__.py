@@ -1,0 +1,1 @@
+"""Rényi curves of mechanisms that are pure DP or bounded-range."""

@@ -1,0 +1,23 @@
+"""Neural networks for teachers, students and representations: needs PyTorch (`pip install ostrakon[torch]`).
+
+`import ostrakon.networks` itself loads no PyTorch; the names below do, when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOME = {
+    "ARCHITECTURES": "ostrakon.networks.architectures",
+    "TorchClassifier": "ostrakon.networks.classifier",
+    "build_network": "ostrakon.networks.architectures",
+}
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'ostrakon.networks' has no attribute {name!r}")

@@ -1,0 +1,135 @@
+"""Equal networks as one that answers with the mean of their logits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ostrakon.networks.backend import nn, torch
+
+# Layers that treat every channel on its own and have no weights.
+_BY_CHANNEL = (
+    *(nn.LeakyReLU, nn.ReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity),
+    *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten),
+)
+
+
+def averaged(networks: Sequence[Any]) -> Any:
+    """One module that answers with the mean of the logits of `networks`, up to a constant: a softmax ends it.
+
+    networks: modules from inputs to probabilities, such as `TorchClassifier.exported_network` gives, trained on the
+    same rows: the inputs' standardization is the first one's. Sequences of equal plain layers come as one plain
+    `torch.nn.Sequential` in which they stand side by side; others as a module that asks each.
+
+    >>> made = [nn.Sequential(nn.BatchNorm1d(3, affine=False), nn.Linear(3, 2), nn.Softmax(dim=1)) for _ in range(2)]
+    >>> averaged(made)[1].weight.allclose((made[0][1].weight + made[1][1].weight) / 2)
+    True
+    """
+    if len(networks) == 1:
+        return networks[0]
+    if _fit_side_by_side(networks):
+        return _side_by_side([list(network) for network in networks])
+    return MeanOfLogits(networks)
+
+
+class MeanOfLogits(nn.Module):
+    """Asks every network and answers with the geometric mean of their probabilities."""
+
+    def __init__(self, networks: Sequence[Any]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList(networks)
+        self.eval()
+
+    def forward(self, x: Any) -> Any:
+        """Probabilities, (rows, classes)."""
+        logits = torch.stack([network(x).clamp_min(1e-30).log() for network in self.networks])
+        return torch.softmax(logits.mean(dim=0), dim=1)
+
+
+def _fit_side_by_side(networks: Sequence[Any]) -> bool:
+    """Whether all are a standardization, plain layers, a linear one and a softmax, of equal kinds."""
+    kinds = [[type(layer) for layer in network] if isinstance(network, nn.Sequential) else [] for network in networks]
+    one = kinds[0]
+    plain = {nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, *_BY_CHANNEL}
+    return (
+        len(one) > 2
+        and all(kind == one for kind in kinds)
+        and one[0] in (nn.BatchNorm1d, nn.BatchNorm2d)
+        and set(one[1:-1]) <= plain
+        # Networks part at their first weights: a norm before those would need inputs of its own.
+        and not {nn.BatchNorm1d, nn.BatchNorm2d} & set(one[1 : _first_weights(one)])
+        and one[-2:] == [nn.Linear, nn.Softmax]
+        and all(layer.padding_mode == "zeros" for layer in networks[0] if isinstance(layer, nn.Conv2d))
+    )
+
+
+def _first_weights(kinds: list[type]) -> int:
+    return next(at for at, kind in enumerate(kinds) if kind in (nn.Linear, nn.Conv2d))
+
+
+def _side_by_side(layers: Sequence[list[Any]]) -> Any:
+    made, wide = [layers[0][0]], False
+    for alike in zip(*(body[1:-2] for body in layers), strict=True):
+        one = alike[0]
+        if isinstance(one, nn.Linear):
+            made.append(_wide_linear(alike, wide))
+        elif isinstance(one, nn.Conv2d):
+            made.append(_wide_convolution(alike, wide))
+        elif isinstance(one, nn.BatchNorm1d | nn.BatchNorm2d):
+            made.append(_wide_norm(alike))
+        else:
+            made.append(one)
+        wide = wide or isinstance(one, nn.Linear | nn.Conv2d)
+    made.append(_mean_linear([body[-2] for body in layers], wide))
+    return nn.Sequential(*made, layers[0][-1]).eval()
+
+
+def _stacked(layers: Sequence[Any], name: str) -> Any:
+    return torch.cat([getattr(layer, name).detach() for layer in layers])
+
+
+def _wide_convolution(layers: Sequence[Any], wide: bool) -> Any:
+    one, count = layers[0], len(layers)
+    made = nn.Conv2d(
+        one.in_channels * (count if wide else 1),
+        one.out_channels * count,
+        one.kernel_size,
+        stride=one.stride,
+        padding=one.padding,
+        dilation=one.dilation,
+        groups=one.groups * (count if wide else 1),
+        bias=one.bias is not None,
+    )
+    return _filled(made, weight=_stacked(layers, "weight"), bias=one.bias is not None and _stacked(layers, "bias"))
+
+
+def _wide_norm(layers: Sequence[Any]) -> Any:
+    one = layers[0]
+    made = type(one)(one.num_features * len(layers), eps=one.eps, affine=one.affine)
+    names = ["running_mean", "running_var", *(["weight", "bias"] if one.affine else [])]
+    return _filled(made, **{name: _stacked(layers, name) for name in names})
+
+
+def _wide_linear(layers: Sequence[Any], wide: bool) -> Any:
+    weights = [layer.weight.detach() for layer in layers]
+    return _linear(torch.block_diag(*weights) if wide else torch.cat(weights), layers, torch.cat)
+
+
+def _mean_linear(layers: Sequence[Any], wide: bool) -> Any:
+    weights = [layer.weight.detach() for layer in layers]
+    weight = torch.cat(weights, dim=1) / len(layers) if wide else torch.stack(weights).mean(dim=0)
+    return _linear(weight, layers, lambda biases: torch.stack(biases).mean(dim=0))
+
+
+def _linear(weight: Any, layers: Sequence[Any], join: Any) -> Any:
+    has_bias = layers[0].bias is not None
+    made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias)
+    return _filled(made, weight=weight, bias=has_bias and join([layer.bias.detach() for layer in layers]))
+
+
+def _filled(layer: Any, **values: Any) -> Any:
+    with torch.no_grad():
+        for name, value in values.items():
+            if value is not False:
+                getattr(layer, name).copy_(value)
+    return layer

@@ -1,0 +1,1 @@
+"""Numerics that the privacy side rests on: compiled loops, the normal distribution, one inverse."""

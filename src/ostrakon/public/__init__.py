@@ -1,0 +1,21 @@
+"""What is learned from public data alone, free of privacy cost: representation, queries, neighbour graph."""
+
+from ostrakon.public.graph import PublicGraph, build_graph
+from ostrakon.public.images import DeskewHOG, deskew
+from ostrakon.public.queries import choose_queries, representatives, uncertain
+from ostrakon.public.representation import Representation, default_representation, learn_representation
+from ostrakon.public.tables import TableFeatures
+
+__all__ = [
+    "DeskewHOG",
+    "PublicGraph",
+    "Representation",
+    "TableFeatures",
+    "build_graph",
+    "choose_queries",
+    "default_representation",
+    "deskew",
+    "learn_representation",
+    "representatives",
+    "uncertain",
+]

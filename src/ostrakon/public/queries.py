@@ -1,0 +1,173 @@
+"""Which public examples the teachers are asked about. Chosen on public data alone: the choice costs no privacy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+
+from ostrakon.validation import InvalidInput, whole
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+
+FIRST_STAGE = 10
+METHODS = ("all", "random", "representatives", "uncertain")
+
+
+def choose_queries(
+    method: str | Callable[[FloatArray, int], ArrayLike],
+    *,
+    pool: int,
+    budget: int | None = None,
+    features: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
+    asked: ArrayLike = (),
+    random_state: int | None = None,
+) -> IntArray:
+    """Positions in the public pool to ask about, most useful first, none twice and none of those already asked.
+
+    method: "all", "random", "representatives" (needs features), "uncertain" (needs the current student's
+        probabilities; spread out where features are given), or a function (features, budget) -> positions.
+    pool: number of public examples. budget: how many queries; None: all that are left. asked: positions asked before.
+    features: (pool, features). probabilities: (pool, classes), from released labels and public data only.
+    """
+    pool = whole("pool", pool, at_least=1)
+    done = _positions(asked, pool, "asked")
+    left = pool - len(done)
+    budget = left if budget is None else whole("budget", budget, at_least=1, at_most=left)
+    points = None if features is None else _points(features, pool)
+    if callable(method):
+        chosen = _positions(method(points if points is not None else np.empty((pool, 0), np.float32), budget), pool)
+        if len(chosen) > budget or np.isin(chosen, done).any():
+            raise InvalidInput(f"The query function must give at most {budget} positions that were not asked before.")
+        return chosen
+    if method not in METHODS:
+        raise InvalidInput(f"queries must be one of {', '.join(METHODS)} or a function, got {method!r}.")
+    if method == "all" and budget < left:
+        raise InvalidInput(f"queries='all' asks {left} queries; for a budget of {budget} choose 'representatives'.")
+    if method == "all":
+        return np.setdiff1d(np.arange(pool), done)
+    if method == "random":
+        return np.random.default_rng(random_state).permutation(np.setdiff1d(np.arange(pool), done))[:budget]
+    if method == "uncertain":
+        if probabilities is None:
+            raise InvalidInput("queries='uncertain' needs the probabilities of a student: ask a first round before.")
+        return uncertain(probabilities, budget, asked=done, features=points, random_state=random_state)
+    if points is None:
+        raise InvalidInput("queries='representatives' needs the features of the public pool.")
+    return representatives(points, budget, asked=done, random_state=random_state)
+
+
+def representatives(
+    features: ArrayLike, budget: int, *, asked: ArrayLike = (), random_state: int | None = None
+) -> IntArray:
+    """Medoids of clusters of the pool: few examples that stand for all, (budget,), nested.
+
+    The first 10 are the medoids of 10 clusters; then 10, 20, 40, … clusters are added whose centres settle around
+    the medoids so far, which stay where they are. Within a stage the largest clusters come first. So
+    `representatives(features, k)` begins every longer list of the same seed. asked: medoids from before, kept fixed.
+
+    >>> line = np.linspace(0, 1, 100)[:, None]
+    >>> ten, twenty = (representatives(line, budget, random_state=0) for budget in (10, 20))
+    >>> bool(np.diff(np.sort(ten)).min() >= 5 and (twenty[:10] == ten).all())
+    True
+    """
+    points = _points(features)
+    done = _positions(asked, len(points), "asked")
+    budget = whole("budget", budget, at_least=1, at_most=len(points) - len(done))
+    seeds = np.random.SeedSequence(random_state)
+    found = list(done)
+    size = max(FIRST_STAGE, len(found))
+    while len(found) - len(done) < budget:
+        size = size if size > len(found) else 2 * size
+        more = min(size, len(points)) - len(found)
+        # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
+        found.extend(_stage(points, np.array(found, np.int64), more, int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)))
+    return np.array(found[len(done) : len(done) + budget], np.int64)
+
+
+def uncertain(
+    probabilities: ArrayLike,
+    budget: int,
+    *,
+    asked: ArrayLike = (),
+    features: ArrayLike | None = None,
+    random_state: int | None = None,
+) -> IntArray:
+    """The examples on which the current student hesitates most between its two likeliest classes, (budget,).
+
+    With features, the five times as many most uncertain ones are represented by medoids: neighbours of each other
+    are uncertain together, and one of them is enough.
+    """
+    beliefs = np.asarray(probabilities, np.float64)
+    if beliefs.ndim != 2 or beliefs.shape[1] < 2 or not np.isfinite(beliefs).all():
+        raise InvalidInput(f"probabilities must be finite numbers (pool, classes), got shape {beliefs.shape}.")
+    done = _positions(asked, len(beliefs), "asked")
+    budget = whole("budget", budget, at_least=1, at_most=len(beliefs) - len(done))
+    two = np.sort(beliefs, axis=1)[:, -2:]
+    margin = two[:, 1] - two[:, 0]
+    margin[done] = np.inf
+    order = np.argsort(margin, kind="stable")[: len(beliefs) - len(done)]
+    if features is None or 5 * budget >= len(order):
+        return order[:budget]
+    hesitant = order[: 5 * budget]
+    return hesitant[representatives(_points(features, len(beliefs))[hesitant], budget, random_state=random_state)]
+
+
+def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+    """`more` medoids of clusters that share the pool with the clusters around the `fixed` examples."""
+    total = len(fixed) + more
+    if total >= len(points):
+        return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
+    fresh = KMeans(total, n_init=4 if total <= 100 else 1, max_iter=100, random_state=seed).fit(points)
+    centres = fresh.cluster_centers_.astype(np.float32)
+    for example in points[fixed]:
+        # Each fixed example takes over the centre next to it.
+        centres = np.delete(centres, np.square(centres - example).sum(axis=1).argmin(), axis=0)
+    for _ in range(20):
+        own = _squared(points, np.concatenate([points[fixed], centres])).argmin(axis=1) - len(fixed)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, own[own >= 0], points[own >= 0])
+        members = np.bincount(own[own >= 0], minlength=more)
+        settled = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
+        if np.allclose(settled, centres):
+            break
+        centres = settled.astype(np.float32)
+    distance = _squared(points, centres)
+    distance[fixed] = np.inf
+    chosen: list[int] = []
+    for cluster in np.argsort(-members, kind="stable"):
+        medoid = int(distance[:, cluster].argmin())
+        chosen.append(medoid)
+        distance[medoid] = np.inf
+    return chosen
+
+
+def _squared(points: FloatArray, centres: FloatArray) -> FloatArray:
+    return (
+        np.square(points).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)[None, :] - 2 * points @ centres.T
+    ).astype(np.float32)
+
+
+def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
+    points = np.asarray(features)
+    if points.ndim != 2 or points.dtype.kind not in "uifb" or (pool is not None and len(points) != pool):
+        raise InvalidInput(f"features must be numbers of shape ({pool or 'pool'}, features), got {points.shape}.")
+    if not np.isfinite(points).all():
+        raise InvalidInput("features must be finite numbers, got a NaN or an infinity.")
+    return np.ascontiguousarray(points, np.float32)
+
+
+def _positions(values: Any, pool: int, name: str = "positions") -> IntArray:
+    places = np.asarray(values)
+    if places.size == 0:
+        return np.empty(0, np.int64)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= pool:
+        raise InvalidInput(f"{name} must be integers from 0 to {pool - 1}, got {values!r}.")
+    if len(np.unique(places)) != len(places):
+        raise InvalidInput(f"{name} must name no example twice.")
+    return places.astype(np.int64)

@@ -1,0 +1,262 @@
+"""A representation learned from public data alone; private rows can be transformed by it and never reach `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from ostrakon.public.images import DeskewHOG
+from ostrakon.public.tables import TableFeatures
+from ostrakon.validation import InvalidInput, whole
+
+FloatArray = NDArray[np.float32]
+
+# A multiple of the widths in which linear algebra takes rows, so that none of them is at an edge.
+_BLOCK = 768
+
+
+class Representation:
+    """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
+
+    It has no `fit`: whoever holds it can transform private rows but cannot teach it with them. A row's features
+    depend on that row and on public data alone (checked on public rows when it is made), so one record still
+    reaches one teacher only.
+    """
+
+    __slots__ = ("_features", "_transformer")
+
+    def __init__(self, transformer: Any, *, features: int) -> None:
+        self._transformer = transformer
+        self._features = features
+
+    @property
+    def features(self) -> int:
+        """Number of features of a row."""
+        return self._features
+
+    def transform(self, X: Any) -> FloatArray:
+        """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many.
+
+        Rows go through in blocks of one size, the last one filled up: linear algebra rounds by the shape of a block,
+        and a record more must not change the last digits of another one's features.
+        """
+        rows = len_of(X)
+        blocks = [
+            _as_features(self._transformer.transform(take(X, np.resize(here, _BLOCK))), rows=_BLOCK)[: len(here)]
+            for here in (np.arange(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK))
+        ]
+        made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
+        if made.shape[1] != self._features:
+            raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"transformer": self._transformer, "features": self._features}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._transformer, self._features = state["transformer"], state["features"]
+
+    def __repr__(self) -> str:
+        return f"Representation(features={self._features})"
+
+
+def learn_representation(
+    transformer: Any,
+    X_public: Any,
+    *,
+    random_state: int | None = None,
+) -> Representation:
+    """Learn a representation from public rows.
+
+    transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
+        gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive"
+        (both, each a direction: better than either), "table" (one-hot and standardized columns), "pca", "auto" (by the
+        shape of the data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation mode) or any function
+        from rows to features.
+    X_public: public rows; nothing else is ever passed to `fit`.
+    random_state: seeds the transformer and its parts wherever they have an unset random_state.
+
+    Guarantee: the result is a function of public data, so it costs no privacy; its features of a private row do not
+    depend on other private rows. That is checked on public rows: a transformer that looks at the batch is refused.
+    Errors: `InvalidInput` for something that cannot transform, or for features that are not finite numbers.
+
+    >>> seen = learn_representation("pca", np.random.default_rng(0).normal(size=(50, 4)))
+    >>> seen.transform(np.zeros((3, 4))).shape
+    (3, 4)
+    """
+    rows = len_of(X_public)
+    if rows < 2:
+        raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
+    learned = _learned(transformer, X_public, random_state)
+    some = take(X_public, np.arange(min(rows, 64)))
+    together = _as_features(learned.transform(some), rows=len_of(some))
+    alone = _as_features(learned.transform(take(some, np.arange(1))), rows=1)
+    scale = np.abs(together).max(initial=1e-12)
+    if together.shape[1] != alone.shape[1] or not np.allclose(together[:1], alone, atol=1e-3 * scale, rtol=1e-3):
+        raise InvalidInput(
+            "The representation must treat every row on its own, but the features of a public row change with the rows "
+            "beside it: private rows would leak into each other's features."
+        )
+    return Representation(learned, features=together.shape[1])
+
+
+def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
+    """What "auto" stands for: "hog" for images, "table" for frames with text columns, "raw" for other numbers.
+
+    Images are arrays of three or more dimensions; flat rows are numbers like any other.
+    """
+    if hasattr(X_public, "iloc"):
+        return "table"
+    shape = np.shape(X_public)
+    return "hog" if len(shape) >= 3 and min(shape[1:3]) >= 8 else "raw"
+
+
+class _Flat(TransformerMixin, BaseEstimator):
+    """Rows of any shape as rows of double numbers: in single ones a product's last digits go by a row's place."""
+
+    def fit(self, X: ArrayLike, y: Any = None) -> _Flat:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """float64 (rows, values of a row)."""
+        array = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+        return array.reshape(len(array), -1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _named(name: str, X_public: Any) -> Any:
+    if name == "auto":
+        name = default_representation(X_public)
+    most = min(128, len_of(X_public) - 1)
+    named: dict[str, Callable[[], Any]] = {
+        "hog": lambda: _hog(most),
+        "table": TableFeatures,
+        "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
+        "raw": _Flat,
+        "contrastive": _contrastive,
+        "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
+    }
+    if name not in named:
+        raise InvalidInput(f"representation must be auto, {', '.join(named)} or a transformer, got {name!r}.")
+    return named[name]()
+
+
+def _hog(most: int) -> Any:
+    return make_pipeline(DeskewHOG(), _Flat(), PCA(most))
+
+
+def beside_gradients(encoder: Any, most: int = 64) -> Any:
+    """An encoder of images beside upright gradients (of at most `most` components), to be fitted.
+
+    Each gives directions from its public mean, so that neither is louder than the other.
+    """
+    parts = {"hog": _hog(most), "encoder": encoder}
+    return FeatureUnion(
+        [(name, make_pipeline(part, StandardScaler(with_std=False), Normalizer())) for name, part in parts.items()]
+    )
+
+
+def _contrastive() -> Any:
+    from ostrakon.public.contrastive import ContrastiveEncoder
+
+    return ContrastiveEncoder(verbose=1)
+
+
+def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
+    if isinstance(transformer, str):
+        transformer = _named(transformer, X_public)
+    if isinstance(transformer, type):
+        raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
+    if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
+        return _seeded(clone(transformer), random_state).fit(X_public)
+    if isinstance(transformer, Representation):
+        return transformer
+    if hasattr(transformer, "state_dict") and callable(transformer):
+        return _Network(transformer)
+    if hasattr(transformer, "transform"):
+        return transformer
+    if callable(transformer):
+        return _Function(transformer)
+    raise InvalidInput(
+        "representation must be a transformer with fit and transform, a torch module, a function or a name, "
+        f"got {transformer!r}."
+    )
+
+
+def _seeded(estimator: Any, random_state: int | None) -> Any:
+    if random_state is None or not hasattr(estimator, "get_params"):
+        return estimator
+    seed = whole("random_state", random_state)
+    unset = [name for name, value in estimator.get_params().items() if value is None]
+    return estimator.set_params(**{name: seed for name in unset if name.split("__")[-1] == "random_state"})
+
+
+class _Function:
+    """A user's function from rows to features."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def transform(self, X: Any) -> Any:
+        return self.function(X)
+
+
+class _Network:
+    """A frozen torch module, in evaluation mode: batch norm in training mode would mix, and learn from, the rows."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def transform(self, X: Any) -> Any:
+        import torch
+
+        rows = np.asarray(X, np.float32)
+        if rows.ndim == 3:
+            rows = rows[:, None]
+        elif rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3):
+            rows = rows.transpose(0, 3, 1, 2)
+        place = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                parts = [
+                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(place))
+                    for at in range(0, len(rows), 256)
+                ]
+        finally:
+            self.module.train(was_training)
+        return np.concatenate([part.flatten(1).cpu().numpy() for part in parts])
+
+
+def _as_features(made: Any, *, rows: int) -> FloatArray:
+    array = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
+    if array.dtype.kind not in "uifb" or array.ndim < 2 or len(array) != rows:
+        raise InvalidInput(
+            f"The representation must give one row of numbers for each of {rows} rows, got shape {array.shape} "
+            f"of type {array.dtype}."
+        )
+    array = np.ascontiguousarray(array.reshape(rows, -1), np.float32)
+    if not np.isfinite(array).all():
+        raise InvalidInput("The representation must give finite features, got a NaN or an infinity.")
+    return array
+
+
+def len_of(X: Any) -> int:
+    """Number of rows of an array, a sparse matrix, a frame or a list."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def take(X: Any, rows: NDArray[Any]) -> Any:
+    """The chosen rows of an array, a sparse matrix or a frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else (X[rows] if hasattr(X, "shape") else [X[i] for i in rows])

@@ -1,0 +1,329 @@
+"""All mechanisms on one set of votes at equal epsilon: which one should answer?"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import numpy as np
+from scipy.optimize import brentq
+
+from ostrakon.accounting.calibration.noise import NOISE_FIELDS
+from ostrakon.accounting.calibration.stability import propose_test_release_within, sparse_vector_within
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.accounting.data_independent.worst_case import worst_case_of
+from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.rdp import Curve
+from ostrakon.mechanisms import Immutable, Mechanism, ProposeTestRelease, SparseVector, StatefulMechanism
+from ostrakon.run.settings.defaults import default_mechanism
+from ostrakon.validation import InvalidInput, fraction, positive
+from ostrakon.votes import IntArray, PublicVotes, Votes
+
+At = Literal["worst-case", "data-dependent", "gated"]
+AT = ("worst-case", "data-dependent", "gated")
+PASS_PROBABILITY = 0.99
+COMPARED = ("lnmax", "gnmax", "confident-gnmax", "exponential", "permute-and-flip", "screened-exponential", "immutable")
+NOTICE = (
+    f"{DATA_DEPENDENT_NOTICE} Answers and accuracy depend on them, too: choose a mechanism on public, simulated or already "
+    "paid-for votes."
+)
+
+_ORDERS = np.concatenate([np.arange(1.1, 2, 0.1), np.arange(2, 12, 0.5), np.geomspace(12, 400, 25)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One mechanism at the noise that makes its epsilon the common one.
+
+    answers: expected number. accuracy: expected share of the answers that are right (equal to the label, or to the
+    plurality where there are none). epsilons: None where the mechanism has no such cost; inf where it has no bound.
+    claimed: what its papers claim, where that is no guarantee.
+    """
+
+    mechanism: Mechanism
+    answers: float
+    accuracy: float
+    worst_case: float
+    data_dependent: float | None
+    gated: float | None
+    claimed: float | None
+
+    @property
+    def name(self) -> str:
+        """The mechanism's name."""
+        return self.mechanism.name
+
+    def worth(self, classes: int) -> float:
+        """How many certain labels these answers are worth: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
+
+        A label that is right with probability p and else any other class tells about the square of its lead over
+        guessing: 324 answers of which 95% are right teach more than 640 of which 68% are.
+        """
+        return self.answers * max(0.0, (self.accuracy - 1 / classes) / (1 - 1 / classes)) ** 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """The rows, best first within what may be released, and one sentence that says which to use."""
+
+    votes: Votes
+    at: At
+    epsilon: float
+    delta: float
+    labelled: bool
+    rows: tuple[Row, ...]
+
+    @property
+    def advice(self) -> str:
+        """Which one should I use, in one sentence."""
+        sound = [row for row in self.rows if row.mechanism.releasable and row.worth(self.votes.classes) > 0]
+        setting = f"{self.at} epsilon of {self.epsilon:g} (delta {self.delta:g})"
+        if not sound:
+            return (
+                f"At a {setting} no sound mechanism gives labels better than guessing: ask less or get more teachers."
+            )
+        best = sound[0]
+        worth = best.worth(self.votes.classes)
+        right = "right" if self.labelled else "the plurality"
+        second = (
+            f"; {sound[1].name} comes next with {sound[1].answers:,.0f} and {sound[1].accuracy:.1%}"
+            if len(sound) > 1
+            else ""
+        )
+        return (
+            f"Use {best.name}: at a {setting} its {best.answers:,.0f} expected answers to {self.votes.queries:,} "
+            f"queries, {best.accuracy:.1%} of them {right}, are worth most, about {worth:,.0f} certain labels{second}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """What `ostrakon compare --json` prints; an epsilon without bound is the text "infinity"."""
+        return {
+            "queries": self.votes.queries,
+            "teachers": self.votes.teachers,
+            "classes": self.votes.classes,
+            "at": self.at,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accuracy_against": "labels" if self.labelled else "plurality",
+            "rows": [
+                {
+                    "mechanism": row.name,
+                    "parameters": {
+                        key: value for key, value in row.mechanism.parameters().items() if value is not None
+                    },
+                    "releasable": row.mechanism.releasable,
+                    "answers": row.answers,
+                    "accuracy": row.accuracy if row.answers else None,
+                    "worst_case": _finite(row.worst_case),
+                    "data_dependent": _finite(row.data_dependent),
+                    "gated": _finite(row.gated),
+                    "claimed": _finite(row.claimed),
+                }
+                for row in self.rows
+            ],
+            "advice": self.advice,
+            "notice": NOTICE,
+        }
+
+
+def compare(
+    votes: Votes,
+    *,
+    epsilon: float,
+    delta: float,
+    at: At = "worst-case",
+    labels: IntArray | None = None,
+    mechanisms: tuple[Mechanism, ...] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Scale the noise of every mechanism until its epsilon of this kind is `epsilon`, and say what each then gives.
+
+    at: which epsilon is equal: "worst-case", "data-dependent" (exact, data-dependent; less where no noise costs so much), or
+    "gated" (a gate that passes with probability 0.99, or no gate where the worst case is smaller; only for
+    `PublicVotes`, for a gate may not be planned on private ones). labels: true classes,
+    shape (queries,); without them accuracy is agreement with the plurality. mechanisms: the shapes to compare, whose
+    ratios of noise stay as they are; default: all, at the defaults for so many teachers.
+
+    The immutable mechanism takes part at its *claimed* epsilon and is never recommended; propose-test-release and
+    sparse vector are set by their budgets and take part in the worst case only.
+    Errors: `InvalidInput` for values out of range, labels of another length, or `at="gated"` on private votes.
+
+    >>> votes = PublicVotes(np.tile([[90, 5, 5], [60, 30, 10]], (20, 1)))
+    >>> compare(votes, epsilon=4.0, delta=1e-5).advice.startswith("Use ")
+    True
+    """
+    epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
+    if at not in AT:
+        raise InvalidInput(f"at must be one of {', '.join(AT)}, got {at!r}.")
+    if not votes.queries:
+        raise InvalidInput("votes must hold at least one query, got 0.")
+    if labels is not None:
+        labels = np.asarray(labels)
+        if labels.shape != (votes.queries,) or labels.dtype.kind not in "iu":
+            raise InvalidInput(
+                f"labels must be integers, one per query ({votes.queries}), got {labels.dtype} of shape {labels.shape}."
+            )
+    if at == "gated" and not isinstance(votes, PublicVotes):
+        raise InvalidInput(
+            "votes must be public (simulated, published, or cast on public data) to be compared at a gated epsilon, "
+            f"got {type(votes).__name__}."
+        )
+    tell = progress or (lambda name: None)
+    shapes = mechanisms or tuple(default_mechanism(name, votes.teachers, {}) for name in COMPARED)
+    rows: list[Row] = []
+    for shape in shapes:
+        tell(shape.name)
+        fitted = _fit(shape, votes, at=at, epsilon=epsilon, delta=delta)
+        if fitted is not None:
+            mechanism, gated = fitted
+            rows.append(_row(mechanism, votes, labels, delta=delta, gated=gated))
+    if at == "worst-case" and mechanisms is None:
+        for kind, within in (
+            (ProposeTestRelease, propose_test_release_within),
+            (SparseVector, sparse_vector_within),
+        ):
+            tell(kind.name)
+            mechanism = within(epsilon=epsilon, delta=delta, queries=votes.queries)
+            rows.append(_row(mechanism, votes, labels, delta=delta, gated=None))
+    rows.sort(key=lambda row: (not row.mechanism.releasable, -row.worth(votes.classes), row.name))
+    return Comparison(votes=votes, at=at, epsilon=epsilon, delta=delta, labelled=labels is not None, rows=tuple(rows))
+
+
+def _fit(
+    shape: Mechanism, votes: Votes, *, at: At, epsilon: float, delta: float
+) -> tuple[Mechanism, float | None] | None:
+    """(the mechanism with its noise scaled to the epsilon, its gated epsilon); None where it has no such epsilon."""
+    if isinstance(shape, Immutable):
+        claim = _solved(
+            shape, epsilon, lambda m: cast(Immutable, m).claimed_epsilon(queries=votes.queries, delta=delta)
+        )
+        return None if claim is None else (claim, None)
+    if at == "worst-case":
+        found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
+        return None if found is None else (found, None)
+    if at == "data-dependent":
+        found = _solved_from_above(shape, epsilon, lambda m: _local(m, votes, delta) or 0.0)
+        return None if found is None else (found, None)
+    public = cast(PublicVotes, votes)
+
+    def gated(mechanism: Mechanism) -> float:
+        return _gated(mechanism, public, delta)
+
+    found = _solved(shape, epsilon, gated, accuracy=0.01)
+    return None if found is None else (found, gated(found))
+
+
+def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
+    """The epsilon of a gate that passes with probability 0.99, or the worst case where that is smaller."""
+    worst = _worst_case(mechanism, votes, delta)
+    try:
+        gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
+    except InvalidInput:
+        return worst  # no argmax of counts plus noise: it has no gate
+    return min(worst, gate.certificate().epsilon)
+
+
+def _solved(
+    shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float], *, accuracy: float = 1e-4
+) -> Mechanism | None:
+    """`shape` with the least noise, on this scale, whose cost is at most `epsilon`, within the relative `accuracy`.
+
+    Cost falls about as a power of the noise, so the logarithms are interpolated; a bracket guards every step.
+    """
+    low, high = -math.inf, math.inf  # logarithms of a factor that costs too much, and of one that does not
+    cost_low = cost_high = math.nan
+    at = 0.0
+    for _ in range(40):
+        found = cost(_scaled(shape, math.exp(at)))
+        gap = math.log(found / epsilon) if found > 0 else -math.inf
+        if -accuracy <= gap <= 0:
+            return _scaled(shape, math.exp(at))
+        if gap > 0:
+            low, cost_low = at, gap
+        else:
+            high, cost_high = at, gap
+        if math.isinf(low) or math.isinf(high):
+            at += math.copysign(min(max(abs(gap), 0.05), 2.0), gap) * 1.1
+        else:
+            share = cost_low / (cost_low - cost_high) if math.isfinite(cost_low - cost_high) else 0.5
+            # Aim inside the tolerance, and never so near an end that the bracket stops shrinking.
+            at = low + (high - low) * min(max(share + accuracy, 0.05), 0.95)
+        if high - low < accuracy / 10:
+            break
+        if abs(at) > 40:
+            return None
+    return None if math.isinf(high) else _scaled(shape, math.exp(high))
+
+
+def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
+    """`shape` with the noise at which `cost`, coming from much noise, first reaches `epsilon`.
+
+    A data-dependent cost is not monotone: where the votes agree it falls again once the noise is small. Where it never reaches
+    `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
+    """
+
+    def over(step: float) -> float:
+        found = cost(_scaled(shape, math.exp(step)))
+        return min(math.log(found / epsilon), 10.0) if found > 0 else -1.0
+
+    quiet = 4.0
+    while over(quiet) > 0:
+        quiet += 2.0
+        if quiet > 30:
+            return None
+    while over(quiet - 0.5) <= 0:
+        quiet -= 0.5
+        if quiet <= -3.0:
+            return _scaled(shape, math.exp(quiet))
+    root = float(brentq(over, quiet - 0.5, quiet, xtol=1e-4))
+    while over(root) > 0:
+        root += 1e-4
+    return _scaled(shape, math.exp(root))
+
+
+def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
+    fields = {
+        name: value for name, value in mechanism.parameters().items() if name in NOISE_FIELDS and value is not None
+    }
+    changes = {name: value * factor if NOISE_FIELDS[name] > 0 else value / factor for name, value in fields.items()}
+    return dataclasses.replace(cast(Any, mechanism), **changes)
+
+
+def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: float, gated: float | None) -> Row:
+    law = np.exp(mechanism.log_probabilities(votes))
+    answers = float(law[:, :-1].sum())
+    truth = votes.plurality if labels is None else labels
+    # A label beyond the votes' classes can never be right.
+    known = (truth >= 0) & (truth < votes.classes)
+    right = float(law[np.flatnonzero(known), truth[known]].sum())
+    claimed = (
+        mechanism.claimed_epsilon(queries=votes.queries, delta=delta) if isinstance(mechanism, Immutable) else None
+    )
+    return Row(
+        mechanism=mechanism,
+        answers=answers,
+        accuracy=right / answers if answers > 0 else 0.0,
+        worst_case=_worst_case(mechanism, votes, delta),
+        data_dependent=_local(mechanism, votes, delta),
+        gated=gated,
+        claimed=claimed,
+    )
+
+
+def _worst_case(mechanism: Mechanism, votes: Votes, delta: float) -> float:
+    return worst_case_of(votes, mechanism, delta=delta).epsilon
+
+
+def _local(mechanism: Mechanism, votes: Votes, delta: float) -> float | None:
+    if isinstance(mechanism, StatefulMechanism):
+        return None
+    costs = data_dependent_costs(votes, mechanism, _ORDERS).sum(axis=0)
+    return Curve(_ORDERS, costs).epsilon(delta=delta)[0]
+
+
+def _finite(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else "infinity"

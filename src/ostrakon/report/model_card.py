@@ -1,0 +1,59 @@
+"""The model card: what the student is, how to load it, what its release costs in privacy, what is not covered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ostrakon.report.statement import claim, questions
+
+NOISY_COUNTS = "noisy_counts.csv"
+
+
+def model_card(
+    content: dict[str, Any],
+    manifest: dict[str, Any],
+    *,
+    facts: dict[str, str],
+    accuracy: float | None = None,
+    counts: bool = False,
+) -> str:
+    """Markdown text of the card.
+
+    content: what `statement.json` says. manifest: what `student.json` says. facts: further public rows (student,
+    representation). accuracy: on a test file that the operator declared public, else None.
+    counts: whether the noisy counts are in the release.
+    """
+    lines = ["# Model card", "", "A student trained by ostrakon from the noisy votes of teachers (PATE).", ""]
+    lines += ["## Privacy", "", f"**{claim(content)}**", ""]
+    lines += [f"{remark}\n" for remark in content["remarks"]]
+    lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
+    lines += [f"| {question} | {_cell(answer)} |" for question, answer in questions(content)]
+    lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]
+    lines += [f"- {item}" for item in content["not_covered"]]
+    lines += ["", "## Student", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {_cell(value)} |" for name, value in facts.items()]
+    lines += [f"| Labels | {_cell(', '.join(content['classes'][:30]))} |"]
+    if accuracy is not None:
+        lines += [f"| Accuracy on a test file that was declared public | {accuracy:.2%} |"]
+    lines += ["", "## How to load it", "", "```python", *manifest["how_to_load"], "```", ""]
+    lines += ["## Files", "", "| | |", "|---|---|"]
+    lines += [f"| `{name}` | {what} |" for name, what in _files(manifest, counts=counts).items()]
+    lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
+    noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
+    return {
+        manifest["file"]: "the student",
+        "student.json": "its format, its labels and how to load it",
+        "labels.csv": "the public rows that were asked about (counted from 0), and the label where one was given",
+        **noisy,
+        "statement.json": "the privacy statement, for machines",
+        "model_card.md": "this card",
+        "report.html": "this card as a page, with a picture of where the budget went",
+    }
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

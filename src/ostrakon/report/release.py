@@ -1,0 +1,98 @@
+"""What leaves: the one place that writes `release/`, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from ostrakon.data.files import sync_folder, write_atomically, writing
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.model_card import NOISY_COUNTS, model_card
+from ostrakon.report.page import page
+from ostrakon.report.plots import budget_shares, released_picture
+from ostrakon.report.statement import write_statement
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.pipeline import Outcome
+from ostrakon.students.export import NamedNetwork, export_student
+
+_PUBLIC = 0o644
+
+
+def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
+    """Write the release of a finished run: statement, labels, student, model card; returns its folder.
+
+    publish_accuracy: put the accuracy on the test rows into the card, because they are public too.
+
+    Everything is written aside and renamed into place at once: `release/` never holds a student without its
+    statement. A release that is there stays as it is.
+    Errors: `InvalidInput` for a student that cannot be stored without pickle, or a full disk.
+    """
+    with RunFolder(outcome.folder).opened() as home:
+        if home.release.exists():
+            return home.release
+        aside = home.path / "release.partial"
+        shutil.rmtree(aside, ignore_errors=True)
+        with writing(aside):
+            aside.mkdir(mode=0o755)
+            write_statement(aside, outcome.statement)
+            write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
+            if outcome.answers.counts is not None:
+                write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
+            manifest = export_student(_leaving(outcome.student), aside, rows=outcome.rows)
+            accuracy = outcome.accuracy if publish_accuracy else None
+            facts = {"Student": outcome.student_name, "Representation": outcome.representation, "Input": outcome.rows}
+            card = model_card(
+                outcome.statement.as_dict(),
+                manifest,
+                facts=facts,
+                accuracy=accuracy,
+                counts=outcome.answers.counts is not None,
+            )
+            write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
+            told = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
+            shown = page(card, picture=released_picture(outcome), told=told)
+            write_atomically(aside / "report.html", shown, mode=_PUBLIC)
+            os.rename(aside, home.release)
+            sync_folder(home.path)
+        return home.release
+
+
+def labels_csv(outcome: Outcome) -> str:
+    """The released labels: one line per public row that was asked about, in the order it was asked.
+
+    row: its place in the public data, from 0. label: empty where there is none. source: "teachers", or "student"
+    where a confident student of the first round was not contradicted.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "label", "source"])
+    answers = outcome.answers
+    for row, given, taught in zip(outcome.queries, answers.labels, answers.taught, strict=True):
+        source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
+        writer.writerow([int(row), str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
+    return text.getvalue()
+
+
+def counts_csv(outcome: Outcome) -> str:
+    """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
+
+    row: its place in the public data, from 0. Numbers are exact: steps of 1/1024 vote.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", *(str(label) for label in outcome.classes)])
+    counts = outcome.answers.counts
+    for row, heard in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
+        writer.writerow([int(row), *heard])
+    return text.getvalue()
+
+
+def _leaving(student: Any) -> Any:
+    # A network that reads raw rows brings its own format; with features before it, it needs them.
+    inner = getattr(student, "student", None)
+    alone = getattr(student, "transformer", None) is None and callable(getattr(inner, "exported_network", None))
+    return NamedNetwork(inner, student.classes_) if alone else student

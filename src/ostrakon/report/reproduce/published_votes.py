@@ -1,0 +1,67 @@
+"""The votes that the papers' authors published, read from the data folder."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, PublicVotes
+
+
+def folder(data: Path | None) -> Path:
+    """The data folder: `data`, else the environment variable OSTRAKON_DATA."""
+    if data is not None:
+        return data
+    named = os.environ.get("OSTRAKON_DATA")
+    if not named:
+        raise InvalidInput(
+            "The published votes are not part of ostrakon: give --data DIR, or set OSTRAKON_DATA, "
+            "to the folder that holds votes/mnist_250_teachers.npy and its neighbours."
+        )
+    return Path(named)
+
+
+def _load(data: Path | None, name: str) -> np.ndarray:
+    root = folder(data)
+    for path in (root / "votes" / name, root / name):
+        if path.is_file():
+            try:
+                return np.load(path, allow_pickle=False)
+            except (OSError, ValueError, EOFError):
+                raise InvalidInput(
+                    f"{path} must be a NumPy file (.npy) of votes, and it cannot be read as one."
+                ) from None
+    raise InvalidInput(
+        f"The published votes {name} are neither in {root / 'votes'} nor in {root}: "
+        "give the folder that holds them with --data DIR or OSTRAKON_DATA."
+    )
+
+
+def mnist(data: Path | None) -> PublicVotes:
+    """Votes of 250 MNIST teachers on 9,000 queries, 10 classes."""
+    return PublicVotes(_load(data, "mnist_250_teachers.npy"))
+
+
+def adult(data: Path | None) -> PublicVotes:
+    """Votes of 250 UCI Adult teachers on 16,281 queries, 2 classes."""
+    return PublicVotes(_load(data, "adult_250_teachers.npy"))
+
+
+def mnist_student_indices(data: Path | None) -> IntArray:
+    """The 100 MNIST queries whose labels the 2017 student was trained on."""
+    return _load(data, "mnist_250_teachers_100_indices_used_by_student.npy").astype(np.int64)
+
+
+def mnist_labels(data: Path | None) -> IntArray:
+    """The true labels of the 9,000 MNIST queries: the first of the test set (mnist/t10k-labels-idx1-ubyte.gz)."""
+    path = folder(data) / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    try:
+        with gzip.open(path) as file:
+            content = file.read()
+    except OSError:
+        raise InvalidInput(f"The labels of MNIST's test set are needed at {path}, and cannot be read there.") from None
+    return np.frombuffer(content, np.uint8, offset=8)[:9000].astype(np.int64)

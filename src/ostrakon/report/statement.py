@@ -1,0 +1,99 @@
+"""The privacy statement in words: what the model card says, and what a reader asks of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ostrakon.accounting.statement import SCHEMA, Statement
+from ostrakon.data.files import write_atomically
+from ostrakon.validation import InvalidInput
+
+FILE = "statement.json"
+
+
+def write_statement(folder: Path, statement: Statement) -> None:
+    """Write `statement.json`. Errors: `InvalidInput` for anything but a `Statement`."""
+    if not isinstance(statement, Statement):
+        raise InvalidInput(f"A release states its privacy by a Statement, got a {type(statement).__name__}.")
+    text = json.dumps(statement.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / FILE, text + "\n", mode=0o644)
+
+
+def read_statement(folder: Path) -> dict[str, Any]:
+    """The content of `statement.json`; refused where it has another schema."""
+    path = Path(folder) / FILE
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} must be a statement written by ostrakon, but it cannot be read ({error})."
+        ) from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise InvalidInput(f"{path} must have the schema {SCHEMA!r}.")
+    return content
+
+
+def claim(content: dict[str, Any]) -> str:
+    """The claim in one sentence."""
+    guarantee = content["guarantee"]
+    if guarantee is None:
+        return content["not_private"]
+    unit = "record" if content["unit_of_privacy"] == "record" else _user(content["unit_column"])
+    return (
+        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
+        f"private for every {unit} of the private data ({guarantee['kind']})."
+    )
+
+
+def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
+    """The questions that NIST SP 800-226 asks of a claim of differential privacy, answered from the statement."""
+    guarantee = content["guarantee"]
+    if guarantee is None:
+        parameters = f"None is claimed. {content['not_private']}"
+    else:
+        basis = f" (by: {guarantee['basis']})" if "basis" in guarantee else ""
+        parameters = (
+            f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
+            f"{_KINDS[guarantee['kind']]}"
+        )
+    asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
+    tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
+    implementation = content["implementation"]
+    return [
+        ("What is one unit of privacy?", f"One {content['unit_of_privacy']}."),
+        ("When are two data sets neighbours?", content["adjacency"]),
+        ("What are epsilon and delta, and of which kind?", parameters),
+        ("Who is trusted?", f"{content['trust_model']}."),
+        ("Which mechanism, with which parameters?", f"{content['teachers']} teachers vote. {asked}."),
+        ("How is the budget composed?", f"{content['composition']}."),
+        ("Where does the noise come from?", f"{implementation['noise']}."),
+        ("Do floating-point numbers leak?", f"{implementation['floating_point']}."),
+        ("What was tuned, and on what?", f"{tuned}. Nothing was tuned on the private votes."),
+        (
+            "Against whom does it hold?",
+            "Anyone who sees all of this release, has any other knowledge and any computing power, and does not see "
+            "private/ or the machine while it ran.",
+        ),
+    ]
+
+
+def _user(column: str | None) -> str:
+    return "user" if column is None else f"user (column {column!r})"
+
+
+_KINDS = {
+    "worst-case": "It holds whatever the private data is, and depends on public numbers alone.",
+    "gated": "It holds whatever the private data is: the release was decided by a noisy test fixed beforehand.",
+}
+
+
+def _round_in_words(each: dict[str, Any]) -> str:
+    parameters = ", ".join(f"{name} {_short(value)}" for name, value in each["parameters"].items() if value is not None)
+    cap = "" if each["max_answers"] is None else f", at most {each['max_answers']} answers"
+    return f"{each['mechanism']} ({parameters}): {each['queries']} queries{cap}, {each['answered']} answered"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,51 @@
+"""The short table at the end of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.table import Table
+
+from ostrakon.accounting.statement import round_up
+from ostrakon.run.pipeline import Outcome
+
+
+def run_table(outcome: Outcome, *, release: Path) -> Table:
+    """What a user wants to know first, and where everything is."""
+    statement = outcome.statement
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("Teachers", f"{statement.teachers:,}")
+    table.add_row("Queries", f"{statement.queries:,}")
+    table.add_row("Answers", f"{statement.answered:,}")
+    for index, asked in enumerate(statement.rounds, start=1):
+        label = "Mechanism" if len(statement.rounds) == 1 else f"Round {index}"
+        table.add_row(label, _mechanism(asked.mechanism))
+    table.add_row(*_privacy(outcome))
+    table.add_row("Unit of privacy", statement.unit)
+    if outcome.accuracy is not None:
+        table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
+    if outcome.plan.gate is not None and not outcome.answers.passed:
+        table.add_row("Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked")
+    table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
+    table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)")
+    return table
+
+
+def _privacy(outcome: Outcome) -> tuple[str, str]:
+    guarantee = outcome.statement.guarantee
+    if guarantee is None:
+        return "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
+    name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
+    return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
+
+
+def _mechanism(mechanism: object) -> str:
+    parameters = getattr(mechanism, "parameters")()  # noqa: B009
+    told = ", ".join(
+        f"{name} {value:g}"
+        for name, value in parameters.items()
+        if isinstance(value, int | float) and value is not None
+    )
+    return f"{getattr(mechanism, 'name')} ({told})"  # noqa: B009

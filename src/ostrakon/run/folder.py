@@ -1,0 +1,116 @@
+"""A run's folder: made, recognized, locked, and refused where it is somebody else's."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from ostrakon.data.files import cannot_write, private_folder, sweep, write_atomically
+from ostrakon.validation import InvalidInput
+
+FORMAT = 1
+
+_HEADER = """\
+# A run of ostrakon. The same command goes on from wherever it was stopped.
+# This file and private/ stay where the private data is: fingerprints are not covered by the guarantee.
+# release/ is what may leave.
+
+"""
+
+
+class RunFolder:
+    """The folder of one run.
+
+    path/run.toml: what was asked, what was settled, versions, fingerprints. path/private (0700): what must never leave.
+    path/release: what may leave.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.private = self.path / "private"
+        self.release = self.path / "release"
+        self.description = self.path / "run.toml"
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RunFolder]:
+        """Hold the folder for this process: made where it is missing, locked against a second one.
+
+        Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.
+        """
+        self._make()
+        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                # The system releases this lock when the process ends, however it ends.
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InvalidInput(
+                    f"{self.path} is in use by another ostrakon process; wait until it is done."
+                ) from None
+            sweep(self.path)
+            private_folder(self.private)
+            sweep(self.private)
+            yield self
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> dict[str, Any] | None:
+        """The content of run.toml, None before it is first written. Refused where it is not one of ostrakon."""
+        if not self.description.exists():
+            return None
+        try:
+            content = tomllib.loads(self.description.read_text())
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{self.description} must be a TOML file written by ostrakon ({error}).") from None
+        if content.get("ostrakon", {}).get("format") != FORMAT:
+            raise InvalidInput(f"{self.description} must be written by this version of ostrakon, format {FORMAT}.")
+        return content
+
+    def write(self, content: dict[str, Any]) -> None:
+        """Write run.toml, whole or not at all."""
+        content = {"ostrakon": {"format": FORMAT}, **content}
+        write_atomically(self.description, _HEADER + tomli_w.dumps(content), mode=0o600)
+
+    def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
+        """Refuse to go on with a folder whose run was asked for something else, or had other data."""
+        held = self.read()
+        if held is None:
+            return
+        before = held.get("asked", {})
+        different = sorted(key for key in {*asked, *before} if asked.get(key) != before.get(key))
+        if different:
+            told = ", ".join(f"{key} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different)
+            raise InvalidInput(f"{self.path} holds another run ({told}); repeat its settings or choose another folder.")
+        changed = sorted(key for key, value in fingerprints.items() if held.get("fingerprints", {}).get(key) != value)
+        if changed:
+            raise InvalidInput(
+                f"{self.path} holds a run on other data (the {' and the '.join(changed)} data changed); "
+                "give the same files or choose another folder."
+            )
+
+    def _make(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput(f"The run folder must be a folder, got the file {self.path}.")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
+        held = {entry.name for entry in self.path.iterdir() if not entry.name.endswith(".part")}
+        if "run.toml" not in held and held - {".lock", "private"}:
+            raise InvalidInput(
+                f"{self.path} exists and is not a run of ostrakon (it has no run.toml); choose a new folder."
+            )
+        private = self.path / "private"
+        if "run.toml" not in held and private.is_dir() and any(private.iterdir()):
+            raise InvalidInput(f"{self.path} holds private/ but no run.toml: restore it or choose a new folder.")
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else repr(value)

@@ -1,0 +1,1 @@
+"""What a run reads: tables or images, in memory or on disk."""

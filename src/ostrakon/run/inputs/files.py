@@ -1,0 +1,40 @@
+"""A task from what a user has on disk: tables or images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ostrakon.data.images import holds_images
+from ostrakon.run.inputs.images import task_from_images
+from ostrakon.run.inputs.tables import task_from_tables
+from ostrakon.run.inputs.task import Task
+from ostrakon.validation import InvalidInput
+
+
+def task_from_files(
+    private: Any, public: Any, *, target: Any = None, test: Any = None, names: Any = None, **options: Any
+) -> Task:
+    """Read and check the files of a run: images where `private` holds images, tables otherwise.
+
+    target: the column to predict; images need none where their labels have the usual place. names: columns of tables
+    without header. Other options and errors: `task_from_tables`, `task_from_images`.
+    """
+    for path in (public, test):
+        if path is not None:
+            refuse_private_folder(path)
+    if holds_images(private):
+        if names is not None:
+            raise InvalidInput("--names belongs to tables without header, not to images.")
+        return task_from_images(private, public, target=target, test=test, **options)
+    if target is None:
+        raise InvalidInput("--target must be given: the column to predict.")
+    return task_from_tables(private, public, target=target, test=test, names=names, **options)
+
+
+def refuse_private_folder(path: Any) -> None:
+    """Refuse a file that lies in the private folder of a run: it must not be used as public."""
+    place = Path(path).resolve()
+    for folder in place.parents:
+        if folder.name == "private" and (folder.parent / "run.toml").exists():
+            raise InvalidInput(f"{path} lies in the private folder of the run {folder.parent}: it must not be public.")

@@ -1,0 +1,100 @@
+"""A task from images on disk."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
+from ostrakon.data.images import Images, read_images
+from ostrakon.data.partition import image_digests
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.validation import InvalidInput
+
+
+def task_from_images(
+    private: str | os.PathLike[str],
+    public: str | os.PathLike[str],
+    *,
+    test: str | os.PathLike[str] | None = None,
+    target: str | None = None,
+    by: str | None = None,
+    classes: Sequence[str] | None = None,
+) -> Task:
+    """Read and check the images of a run, all of them into memory (see `ostrakon.data.images.read_images`).
+
+    target, by: names of the arrays of labels and users, in .npz files. classes: all labels, where the public images
+    have none and the private ones shall not decide them. An image's content is its identity; where --by names users,
+    theirs is.
+    Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
+    sizes, a class that the public images do not know, private images given as public or for testing.
+    """
+    hidden = read_images(private, target=target, by=by)
+    shown = read_images(public, target=target)
+    tested = None if test is None else read_images(test, target=target)
+    if hidden.labels is None:
+        raise InvalidInput(f"The private images {hidden.path} must have labels: folders of classes, or an array y.")
+    for other, what in ((shown, "public"), (tested, "test")):
+        if other is not None:
+            _fits(hidden, other, what)
+    counts: dict[str | None, int] = dict(sorted(Counter(hidden.labels.tolist()).items()))
+    labels, origin = agree_on_classes(
+        counts,
+        None if shown.labels is None else sorted(set(shown.labels.tolist())),
+        classes,
+        target="label" if target is None else target,
+        public=f"the public images {shown.path}",
+    )
+    X_test, y_test = None, None
+    if tested is not None:
+        if tested.labels is None:
+            raise InvalidInput(f"The test images {tested.path} must have labels: folders of classes, or an array y.")
+        X_test, y_test = tested.X, label_indices(tested.labels, labels)
+    given = {"private": hidden, "public": shown, "test": tested}
+    return Task(
+        private=Rows(X=hidden.X, y=label_indices(hidden.labels, labels), users=hidden.users),
+        classes=labels,
+        X_public=shown.X,
+        X_test=X_test,
+        y_test=y_test,
+        classes_from=CLASSES_FROM[origin],
+        fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
+        rows=_in_words(shown),
+    )
+
+
+def _in_words(images: Images) -> str:
+    shape = " x ".join(map(str, images.X.shape[1:]))
+    scale = "from 0 to 1 (8-bit values divided by 255)" if images.X.min() >= 0 and images.X.max() <= 1 else "as given"
+    return f"images of {shape} values {scale}"
+
+
+def _fits(hidden: Images, other: Images, what: str) -> None:
+    if other.X.shape[1:] != hidden.X.shape[1:]:
+        raise InvalidInput(
+            f"The {what} images {other.path} must have the private ones' shape {hidden.X.shape[1:]}, got "
+            f"{other.X.shape[1:]}."
+        )
+    most, other_most = float(hidden.X.max()), float(other.X.max())
+    if max(most, other_most) > 50 * min(most, other_most) > 0:
+        raise InvalidInput(
+            f"The {what} images {other.path} must have values on the private ones' scale (8-bit images are divided by "
+            f"255): the largest are {other_most:g} and {most:g}."
+        )
+    if Path(other.path).resolve() == Path(hidden.path).resolve() or _same_rows(other.X, hidden.X):
+        raise InvalidInput(f"The {what} images {other.path} are the private ones, which must not leave.")
+
+
+def _same_rows(first: Any, second: Any) -> bool:
+    """Whether the images are the same, in whatever order."""
+    return len(first) == len(second) and sorted(image_digests(first)) == sorted(image_digests(second))
+
+
+def _fingerprint(images: Images) -> str:
+    beside: list[Any] = [given.astype(str) for given in (images.labels, images.users) if given is not None]
+    return fingerprint_of(images.X, *beside)

@@ -1,0 +1,178 @@
+"""The private data of a run: rows in memory, or a table on disk that may be larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ostrakon.accounting.statement import Unit
+from ostrakon.data.partition import adjacency, assign_teachers, key_from_seed, number_of_each, random_partition
+from ostrakon.data.task import TableTask
+from ostrakon.students.labelled import row_count
+from ostrakon.teachers.per_record import Block
+from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
+from ostrakon.validation import InvalidInput
+
+IntArray = NDArray[np.int64]
+Transform = Callable[[Any], Any]
+
+_ROWS_AT_A_TIME = 50_000
+
+
+class PrivateData(Protocol):
+    """What a run asks of its private data.
+
+    unit: what is protected. units: how many of those there are. unit_column: the column that says whose a row is, None
+    where there is none.
+    """
+
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def units(self) -> int: ...
+
+    @property
+    def unit_column(self) -> str | None: ...
+
+    def adjacency(self, *, counted: bool = False) -> str:
+        """The statement's sentence about neighbouring data sets. counted: the number of units is public."""
+        ...
+
+    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
+        """The rows of every teacher, by a keyed hash of each row's (or its user's) own identity.
+
+        classes: how many there are. transform: from rows to what the teachers learn from. folder: where a table's
+        shards go, and are found again.
+        Errors: `InvalidInput` where a teacher would have no rows.
+        """
+        ...
+
+    def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        """The rows with whose they are, for `ostrakon.teachers.per_record`; folder: as for `shards`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows:
+    """Private rows in memory.
+
+    X: array, frame or images, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is, shape
+    (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead of
+    their content, for a table whose number of rows is public.
+
+    Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users.
+    """
+
+    X: Any
+    y: IntArray
+    users: Any = None
+    fixed: bool = False
+
+    def __post_init__(self) -> None:
+        rows = row_count(self.X)
+        if len(self.y) != rows:
+            raise InvalidInput(f"y must have one label per private row, {rows}, got {len(self.y)}.")
+        if rows == 0:
+            raise InvalidInput("The private data must have at least one row, got none.")
+        if self.fixed and self.users is not None:
+            raise InvalidInput("A random split cannot protect users: split by the users' identity instead.")
+        if self.users is not None and len(self.users) != rows:
+            raise InvalidInput(f"users must have one entry per private row, {rows}, got {len(self.users)}.")
+        if self.users is not None and (missing := int(pd.isna(np.asarray(self.users, object)).sum())):
+            raise InvalidInput(f"users must say whose every private row is, got {missing} missing.")
+
+    @property
+    def unit(self) -> Unit:
+        """A user where users are given, else a record."""
+        return "record" if self.users is None else "user"
+
+    @cached_property
+    def units(self) -> int:
+        """Number of records, or of users."""
+        return int(self._owners.max()) + 1
+
+    @cached_property
+    def _owners(self) -> IntArray:
+        return np.arange(row_count(self.X)) if self.users is None else number_of_each(self.users)
+
+    @property
+    def unit_column(self) -> None:
+        """Users in memory have no column."""
+        return None
+
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return adjacency(by=None if self.users is None else "user", fixed=self.fixed or counted)
+
+    def assignment(self, teachers: int, *, seed: int) -> IntArray:
+        """The teacher of every row."""
+        if self.fixed:
+            return random_partition(row_count(self.X), teachers, seed=seed)
+        return assign_teachers(self.X if self.users is None else self.users, teachers, key=key_from_seed(seed))
+
+    def shards(
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | None = None
+    ) -> ArrayShards:
+        """See `PrivateData`; nothing is written."""
+        assignment = self.assignment(teachers, seed=seed)
+        _require_rows(np.bincount(assignment, minlength=teachers), self)
+        return ArrayShards(transform(self.X), self.y, assignment, n_teachers=teachers, classes=classes)
+
+    def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
+        """See `PrivateData`; all rows at once."""
+        yield self._owners, transform(self.X), self.y
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrivateTable:
+    """The private table of a task on disk: split there, and read one teacher's rows at a time."""
+
+    tables: TableTask
+
+    @property
+    def unit(self) -> Unit:
+        """A user where a column says whose a row is, else a record."""
+        return self.tables.unit
+
+    @cached_property
+    def units(self) -> int:
+        """Number of records, or of users."""
+        return self.tables.units()
+
+    @property
+    def unit_column(self) -> str | None:
+        """The column of users."""
+        return self.tables.by
+
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return adjacency(by=self.tables.by, fixed=counted)
+
+    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
+        """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
+        held = self.tables.partition(folder, teachers, key=key_from_seed(seed))
+        _require_rows(held.sizes, self)
+        return TableShards(held, self.tables, transform=transform)
+
+    def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        """See `PrivateData`; the table is split into shards that fit memory, by record or by user."""
+        pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
+        held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True)
+        yield from TableShards(held, self.tables, transform=transform).by_unit()
+
+
+def _require_rows(sizes: IntArray, data: PrivateData) -> None:
+    empty = int((sizes == 0).sum())
+    if empty:
+        raise InvalidInput(
+            f"teachers must be few enough for everyone to have rows: {empty} of {len(sizes)} would have none of the "
+            f"{data.units} {data.unit}s; ask for fewer."
+        )

@@ -1,0 +1,66 @@
+"""What a run works on: private data, the public pool, perhaps a labelled test set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.columns import require_same_types
+from ostrakon.run.inputs.private_data import PrivateData, Rows
+from ostrakon.students.labelled import row_count
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.validation import InvalidInput
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """Private data wherever it is, and public data in memory.
+
+    private: rows with the numbers of their classes, indices into `classes`. classes: labels, public knowledge.
+    X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
+    fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
+    student.
+
+    Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
+    """
+
+    private: PrivateData
+    classes: tuple[Any, ...]
+    X_public: Any
+    X_test: Any = None
+    y_test: IntArray | None = None
+    classes_from: str = "given by the caller"
+    fingerprints: dict[str, str] = field(default_factory=dict[str, str])
+    rows: str = "rows as the public ones"
+
+    def __post_init__(self) -> None:
+        if row_count(self.X_public) == 0:
+            raise InvalidInput("The public data must have at least one row, got none.")
+        if isinstance(self.private, Rows):
+            require_same_types(self.private.X, self.X_public)
+        if len(self.classes) < 2:
+            raise InvalidInput(f"The target must have at least two different labels, got {list(self.classes)!r}.")
+
+    @property
+    def pool(self) -> int:
+        """Number of public rows."""
+        return row_count(self.X_public)
+
+
+def task_from_dataset(data: Any) -> Task:
+    """A task from one of `ostrakon.datasets`; its public labels are left behind."""
+    parts = {"private": (data.X, data.y), "public": (data.X_public,), "test": (data.X_test, data.y_test)}
+    return Task(
+        private=Rows(X=data.X, y=data.y),
+        classes=data.classes,
+        X_public=data.X_public,
+        X_test=data.X_test,
+        y_test=data.y_test,
+        classes_from="the definition of the task",
+        fingerprints={name: fingerprint_of(*arrays) for name, arrays in parts.items()},
+    )

@@ -1,0 +1,159 @@
+"""Teachers and students by name, as the command line and run.toml write them."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from typing import Any, cast
+
+import numpy as np
+
+from ostrakon.mechanisms import BoundedGNMax
+from ostrakon.run.settings.defaults import AUTO, DEFAULT_MECHANISM
+from ostrakon.run.settings.plan import WORST_CASE, Request
+from ostrakon.students.graph_model import GraphStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.self_training import SelfTrainingStudent
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.teachers.registry import check_estimator_like, make_estimator
+from ostrakon.validation import InvalidInput
+
+_SELF_TRAINING = "self-training"
+_HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
+_HEAD = "head:"
+NOISY_COUNTS = "noisy-counts"
+_GRAPH = "graph"
+_IMAGES = ("hog", "contrastive", "hog+contrastive")
+
+
+def is_auto(choice: Any) -> bool:
+    """Whether the choice is left to ostrakon."""
+    return isinstance(choice, str) and choice == AUTO
+
+
+def default_teacher(representation: str) -> str:
+    """What "auto" stands for: kernel ridge on features of images, logistic regression on all else."""
+    return "kernel-ridge" if representation in _IMAGES else "logistic"
+
+
+def auto_mechanism(request: Request, X_public: Any, *, teacher: Any = AUTO, smooth: bool = False) -> str:
+    """What the mechanism "auto" stands for: for images, per-record teachers; Confident-GNMax for all else.
+
+    And for images, too, wherever something is asked for that only teachers have: how many, which, smoothed, a cap on
+    answers, a gate, or noise of other mechanisms.
+    """
+    of_teachers = request.teachers is not None or not is_auto(teacher) or smooth
+    of_answers = request.max_answers is not None or request.guarantee != WORST_CASE
+    of_noise = any(value is not None for name, value in request.parameters.items() if name != "max_contributions")
+    if is_images(X_public) and not (of_teachers or of_answers or of_noise):
+        return BoundedGNMax.name
+    return DEFAULT_MECHANISM
+
+
+def default_student(representation: str, *, counts: bool = False) -> str:
+    """What "auto" stands for: a support vector machine on features of images, logistic regression on all else.
+
+    counts: where noisy counts are released, a student that hears them: of images the graph student where PyTorch is
+    installed.
+    """
+    if counts and representation not in _IMAGES:
+        return NOISY_COUNTS
+    if counts and importlib.util.find_spec("torch") is not None:
+        return _GRAPH
+    return "svm-rbf(C=1.0, class_weight='balanced')" if representation in _IMAGES else "logistic"
+
+
+def make_teacher(choice: Any, *, public: Any = None) -> Any:
+    """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is.
+
+    `kernel-ridge` and `head:KIND` (ridge, logistic, nearest-neighbours, nearest-centroid) solve all teachers at once
+    as small heads on the features; public: features of public rows, which fix the kernel's width.
+    """
+    if not isinstance(choice, str):
+        return choice if hasattr(choice, "train_teachers") else check_estimator_like(choice, name="The teacher")
+    name, parameters = parse_call(choice)
+    kind = name.removeprefix(_HEAD)
+    if kind in _HEADS and (name.startswith(_HEAD) or kind == _HEADS[0]):
+        try:
+            return HeadEnsemble(kind=cast(Any, kind), public=public, **parameters)
+        except TypeError as error:
+            raise InvalidInput(f"{name} cannot be made from the parameters {parameters!r}: {error}") from error
+    return make_estimator(name, **parameters)
+
+
+def make_student(choice: Any, *, seed: int | None = None) -> Any:
+    """A student that takes -1 as unlabelled.
+
+    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
+    (hears how clearly the teachers spoke), `label-spreading`, `graph` (spreads the answers over the public graph, then
+    trains on the surest; for images a network where PyTorch is installed), a network (`cnn`, `self-training-cnn`,
+    `vat`, `gan`, `fixmatch`), any estimator's NAME (learns from the answers alone), or an estimator; one of
+    ostrakon.students is taken as it is.
+    """
+    if isinstance(choice, str):
+        kind, _, name = choice.partition(":")
+        if kind == _SELF_TRAINING:
+            base = _named(name or "logistic")
+            if not hasattr(base, "predict_proba"):
+                raise InvalidInput(f"A self-training student needs a classifier with predict_proba, got {choice!r}.")
+            return SelfTrainingStudent(base, random_state=seed)
+        if kind == _GRAPH:
+            return GraphStudent(random_state=seed)
+        if kind == NOISY_COUNTS:
+            return NoisyCountStudent(representation="raw", random_state=seed)
+        if kind == "label-spreading":
+            return LabelSpreadingStudent("raw", random_state=seed)
+        made = _named(choice)
+        if _is_student(made):
+            return made if made.random_state is not None else made.set_params(random_state=seed)
+        return SklearnStudent(made, random_state=seed)
+    check_estimator_like(choice, name="The student")
+    return choice if _is_student(choice) else SklearnStudent(choice, random_state=seed)
+
+
+def require_choices(*, teacher: Any, student: Any) -> None:
+    """Refuse a teacher or a student that cannot be made, before anything is trained or written."""
+    if not is_auto(teacher):
+        make_teacher(teacher)
+    if not is_auto(student):
+        make_student(student)
+
+
+def _is_student(estimator: Any) -> bool:
+    # A plain network of ostrakon.networks would take -1 for a class.
+    return type(estimator).__module__.startswith("ostrakon.students")
+
+
+def takes_rows(student: Any, X_public: Any) -> bool:
+    """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
+    return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
+
+
+def is_images(X_public: Any) -> bool:
+    """Whether rows are images: arrays of three dimensions or more."""
+    return not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """("logistic", {"C": 0.1}) of `logistic(C=0.1)`; values are Python literals.
+
+    >>> parse_call("sklearn.svm.SVC(C=2.0, kernel='rbf')")
+    ('sklearn.svm.SVC', {'C': 2.0, 'kernel': 'rbf'})
+    """
+    name, bracket, rest = text.strip().partition("(")
+    if not bracket:
+        return name, {}
+    try:
+        call = ast.parse(f"f({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError("only name=value may stand between the brackets")
+        return name.strip(), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"An estimator must be written as NAME or NAME(option=value, ...), got {text!r}.") from error
+
+
+def _named(text: str) -> Any:
+    name, parameters = parse_call(text)
+    return make_estimator(name, **parameters)

@@ -1,0 +1,146 @@
+"""Asking the teachers: one round of noisy answers, or two where the student speaks in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.statement import Round
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.bounded_gnmax import STEPS, BoundedGNMax
+from ostrakon.mechanisms.interactive_gnmax import reinforce
+from ostrakon.run.noise_log import Log
+from ostrakon.run.settings.plan import Plan, second_round
+from ostrakon.votes import IntArray, Votes
+
+CONFIDENCE = 0.95
+"""gamma of Algorithm 2: how sure the student must be for its own label to stand where the teachers do not object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """What the teachers' noisy meeting decided, and nothing else of their votes.
+
+    labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
+    queries on which the student of the first round was sure; what the final student learns from.
+    secure: whether all noise came from the cryptographic source. passed: what the gate decided, None without one.
+    counts: noisy histograms, (queries, classes), where the mechanism releases them; else None.
+    """
+
+    labels: IntArray
+    taught: IntArray
+    rounds: tuple[Round, ...]
+    secure: bool
+    passed: bool | None = None
+    counts: FloatArray | None = None
+
+
+def ask(
+    plan: Plan,
+    votes: Votes,
+    *,
+    log: Log,
+    rng: np.random.Generator,
+    interim_scores: Callable[[NDArray[Any], IntArray, NDArray[Any]], FloatArray],
+) -> Answers:
+    """Draw the noisy answers to `votes` (queries, classes), once; the log keeps them.
+
+    interim_scores(answered query numbers, their labels, query numbers): probabilities over all classes, shape
+    (query numbers, classes), of a student trained on public data and these released labels. For the second round.
+
+    Guarantee: as `plan.guarantee` says, for both rounds together: the cap on answers is shared by them.
+    """
+    if plan.gate is not None:
+        return _ask_behind(plan.gate, votes, log=log, rng=rng)
+    if isinstance(plan.mechanism, BoundedGNMax):
+        return _release_noisy_counts(plan.mechanism, votes, log=log, rng=rng)
+    if not plan.interactive:
+        labels, secure = log.draw("round-1", votes, plan.mechanism, rng, max_answers=plan.max_answers)
+        return Answers(
+            labels=labels, taught=labels, rounds=(_round(plan.mechanism, labels, plan.max_answers),), secure=secure
+        )
+    half = (votes.queries + 1) // 2
+    first, secure_first = log.draw("round-1", votes[:half], plan.mechanism, rng, max_answers=plan.max_answers)
+    answered = np.flatnonzero(first != NO_ANSWER)
+    rest = np.arange(half, votes.queries)
+
+    def scores() -> FloatArray:
+        if not len(answered):
+            return np.full((len(rest), votes.classes), 1 / votes.classes)
+        return interim_scores(answered, first[answered], rest)
+
+    p = log.keep("scores-2", scores)
+    left = None if plan.max_answers is None else plan.max_answers - len(answered)
+    mechanism = second_round(plan.mechanism, p)
+    second, secure_second = log.draw("round-2", votes[half:], mechanism, rng, max_answers=left)
+    return Answers(
+        labels=np.concatenate([first, second]),
+        taught=np.concatenate([first, reinforce(second, p, confidence=CONFIDENCE)]),
+        rounds=(_round(plan.mechanism, first, plan.max_answers), _round(mechanism, second, left)),
+        secure=secure_first and secure_second,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Decision:
+    """A gate's one noisy test as something the log can draw once: 1 for every query where it passed, else -1."""
+
+    name: ClassVar[str] = "gate"
+
+    gate: Gate
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return np.full(votes.queries, 1 if self.gate.decide(votes, rng) else NO_ANSWER)
+
+    def parameters(self) -> dict[str, Any]:
+        gate = self.gate
+        return {name: getattr(gate, name) for name in ("order", "B", "kappa", "s", "prefix", "delta")}
+
+
+def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+    """`Gate.release`, with the decision and the answers each drawn once and kept."""
+    decided, secure = log.draw("gate-1", votes, _Decision(gate=gate), rng)
+    passed = bool((decided == 1).all())
+    asked = votes.queries if passed else gate.prefix
+    labels = np.full(votes.queries, NO_ANSWER, np.int64)
+    if asked:
+        mechanism = gate.mechanism.for_queries(np.arange(asked))
+        labels[:asked], secure_answers = log.draw("round-1", votes[:asked], mechanism, rng)
+        secure = secure and secure_answers
+    rounds = (_round(gate.mechanism, labels[:asked], None),)
+    return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, passed=passed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyCounts:
+    """Noisy histograms as something the log can draw once: whole steps of their public grid, (queries, classes)."""
+
+    name: ClassVar[str] = "noisy counts"
+
+    mechanism: BoundedGNMax
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return np.rint(self.mechanism.noisy_counts(votes, rng) * STEPS).astype(np.int64)
+
+    def parameters(self) -> dict[str, Any]:
+        return self.mechanism.parameters()
+
+
+def _release_noisy_counts(mechanism: BoundedGNMax, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+    """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
+    drawn, secure = log.draw("round-1", votes, _NoisyCounts(mechanism=mechanism), rng)
+    counts = drawn / STEPS
+    labels = counts.argmax(axis=1)
+    asked = (_round(mechanism, labels, None),)
+    return Answers(labels=labels, taught=labels, rounds=asked, secure=secure, counts=counts)
+
+
+def _round(mechanism: Any, labels: IntArray, cap: int | None) -> Round:
+    answered = int((labels != NO_ANSWER).sum())
+    return Round(mechanism=mechanism, queries=len(labels), answered=answered, max_answers=cap)

@@ -1,0 +1,127 @@
+"""The steps that a run on disk and an estimator in memory share: from teachers' votes to a student and a statement."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from ostrakon.accounting.statement import Statement, round_up
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import Log
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.queries import Answers, ask
+from ostrakon.students.labelled import UNLABELLED, row_count
+from ostrakon.votes import IntArray, Votes
+
+TUNED_ALWAYS = {
+    "representation": "the public data alone",
+    "student": "the public data and the released labels alone",
+}
+
+_SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
+
+
+def answer_queries(
+    plan: Plan,
+    votes: Votes,
+    *,
+    queries: IntArray,
+    X_student: Any,
+    fresh_student: Any,
+    log: Log,
+    rng: np.random.Generator,
+) -> Answers:
+    """Ask about the chosen public rows; between two rounds, a copy of the student says what it already knows."""
+
+    def interim(answered: NDArray[Any], labels: IntArray, rest: NDArray[Any]) -> FloatArray:
+        y = np.full(len(X_student), UNLABELLED, np.int64)
+        y[queries[answered]] = labels
+        student = clone(fresh_student).fit(X_student, y)
+        known = student.predict_proba(X_student[queries[rest]])
+        scores = np.zeros((len(rest), plan.classes))
+        scores[:, np.asarray(student.classes_)] = known
+        return scores / scores.sum(axis=1, keepdims=True)
+
+    return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
+
+
+def fit_student(student: Any, X_student: Any, answers: Answers, queries: IntArray) -> Any:
+    """The student, fitted on what was released: the noisy counts where there are any and it can hear them."""
+    if answers.counts is not None and hasattr(student, "fit_counts"):
+        noise = answers.rounds[0].mechanism.parameters()["sigma2"]
+        return student.fit_counts(X_student, queries, answers.counts, sigma2=noise)
+    return student.fit(X_student, student_labels(answers, queries, row_count(X_student)))
+
+
+def student_labels(answers: Answers, queries: IntArray, pool: int) -> IntArray:
+    """What a student learns from: one class number per public row, -1 where nobody asked or nobody answered."""
+    y = np.full(pool, UNLABELLED, np.int64)
+    y[queries] = np.where(answers.taught == NO_ANSWER, UNLABELLED, answers.taught)
+    return y
+
+
+def make_statement(plan: Plan, answers: Answers, task: Task) -> Statement:
+    """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
+    reason, remarks = _no_claim(plan)
+    claimed = answers.secure and reason is None
+    return Statement(
+        guarantee=plan.guarantee if claimed else None,
+        not_private=reason,
+        remarks=(*remarks, *_gate_remarks(plan, answers)),
+        noise_is_secure=answers.secure,
+        rounds=answers.rounds,
+        teachers=plan.teachers,
+        classes=tuple(str(label) for label in task.classes),
+        unit=task.private.unit,
+        unit_column=task.private.unit_column,
+        adjacency=task.private.adjacency(counted=plan.per_record)
+        + (_SAME_SIZE if plan.sized and not plan.per_record else ""),
+        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
+        versions=versions(),
+    )
+
+
+def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
+    if plan.gate is None:
+        return ()
+    if answers.passed:
+        return ("The gate passed: all queries were put to the mechanism.",)
+    return (f"The gate refused: the first {plan.gate.prefix} queries alone were put to the mechanism.",)
+
+
+def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
+    if plan.claimable and np.isfinite(plan.guarantee.epsilon):
+        return None, ()
+    if plan.claimable:
+        return (
+            f"This release is not differentially private: no epsilon holds for {plan.queries} queries of "
+            f"{plan.mechanism.name} at delta {plan.delta:g}."
+        ), ()
+    reason = getattr(plan.mechanism, "warning", f"{plan.mechanism.name} has no guarantee that may be claimed.")
+    remarks: list[str] = []
+    if hasattr(plan.mechanism, "claimed_epsilon"):
+        claimed = plan.mechanism.claimed_epsilon(queries=plan.queries, delta=plan.delta)
+        remarks.append(f"Claimed by the authors of {plan.mechanism.name}, and not true: epsilon {claimed:.4g}.")
+        remarks.append(
+            f"Its true worst case at delta {plan.delta:g} is bounded by epsilon {round_up(plan.bound.epsilon):g}; "
+            "this is too weak to count as a guarantee."
+        )
+    return reason, tuple(remarks)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what made the release."""
+    found = {"python": platform.python_version()}
+    for name in ("ostrakon", "numpy", "scipy", "scikit-learn"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found

@@ -1,0 +1,103 @@
+"""Collecting the votes: teachers trained on shards, or every record with a voice of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax, BoundedVotes
+from ostrakon.public import build_graph, choose_queries
+from ostrakon.run.inputs.private_data import PrivateData
+from ostrakon.run.settings.defaults import AUTO
+from ostrakon.run.settings.learners import default_teacher, is_auto, make_teacher
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.features import View
+from ostrakon.teachers import TeacherStore, train_on_shards
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, Votes
+
+
+def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
+    """The public rows to ask about, in the order they are asked; chosen on public data alone."""
+    return choose_queries(
+        strategy, pool=len(view.public), budget=queries, features=view.public, random_state=seed
+    ).astype(np.int64)
+
+
+def collect(
+    plan: Plan,
+    private: PrivateData,
+    view: View,
+    queries: IntArray,
+    *,
+    teacher: Any = AUTO,
+    smooth: bool = False,
+    seed: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    store: TeacherStore | None = None,
+    folder: Path | None = None,
+) -> tuple[Votes, Any]:
+    """(the votes on the chosen public rows, the teachers that cast them). Both private.
+
+    smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a function of
+    that teacher and of public data, so the guarantee is the same. store, folder: where teachers and shards are kept.
+    Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
+    """
+    where: Any = {"seed": seed, "transform": view.representation.transform, "folder": folder}
+    if plan.per_record:
+        refuse_teacher_options(teacher=teacher, smooth=smooth)
+        blocks = private.by_unit(**where)
+        votes = collect_per_record(
+            blocks,
+            view.public[queries],
+            classes=plan.classes,
+            units=plan.teachers,
+            max_contributions=_max_contributions(plan),
+            progress=progress,
+        )
+        return votes, None
+    choice = default_teacher(view.name) if is_auto(teacher) else teacher
+    teachers = train_on_shards(
+        make_teacher(choice, public=view.public),
+        private.shards(plan.teachers, classes=plan.classes, **where),
+        store=store,
+        seed=seed,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return votes_on(teachers, view, queries, classes=plan.classes, smooth=smooth, progress=progress), teachers
+
+
+def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:
+    """What trained teachers vote on the chosen public rows. Private."""
+    if not smooth:
+        return Votes.from_predictions(teachers.predict(view.public[queries], progress=progress), classes=classes)
+    graph = build_graph(view.public)
+    predictions = teachers.predict(view.public, progress=progress)
+    return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
+
+
+def votes_from(plan: Plan, counts: ArrayLike) -> Votes:
+    """The votes of a run from the counts that it has kept."""
+    return (
+        BoundedVotes(counts, teachers=plan.teachers, max_contributions=_max_contributions(plan))
+        if plan.per_record
+        else Votes(counts)
+    )
+
+
+def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
+    """Refuse what cannot be chosen where everyone has a voice."""
+    if not is_auto(teacher) or smooth:
+        given = "smooth" if is_auto(teacher) else "teacher"
+        raise InvalidInput(f"{given} cannot be chosen for {BoundedGNMax.name}: every record speaks for itself.")
+
+
+def _max_contributions(plan: Plan) -> int:
+    assert isinstance(plan.mechanism, BoundedGNMax)
+    return plan.mechanism.max_contributions

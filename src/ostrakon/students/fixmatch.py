@@ -1,0 +1,61 @@
+"""FixMatch: what the network is sure of on a lightly changed input, it must say of a strongly changed one."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from ostrakon.networks import training
+from ostrakon.networks.architectures import Factory
+from ostrakon.networks.backend import F, Tensor, torch
+from ostrakon.students.torch_student import TorchStudent, Training, share_of
+from ostrakon.validation import non_negative, whole
+
+
+class FixMatch(TorchStudent):
+    """A network trained on the labelled rows and on its own confident labels of the rest, by consistency.
+
+    threshold: confidence above which a label of the network's own counts. ratio: unlabelled rows per labelled one in
+    a step. unlabelled_weight: of the consistency loss. augmentation: of the labelled rows; the pool is labelled under
+    "weak" changes and learned under "strong" ones (see `ostrakon.networks.augment`). Others as in `TorchStudent`.
+    Source: Sohn 2020, FixMatch.
+    """
+
+    def __init__(
+        self,
+        network: str | Factory | None = None,
+        *,
+        threshold: float = 0.95,
+        ratio: int = 3,
+        unlabelled_weight: float = 1.0,
+        **options: Unpack[Training],
+    ) -> None:
+        super().__init__(network, **options)
+        self.threshold = threshold
+        self.ratio = ratio
+        self.unlabelled_weight = unlabelled_weight
+
+    def _check(self) -> None:
+        super()._check()
+        share_of("threshold", self.threshold)
+        whole("ratio", self.ratio, at_least=1)
+        non_negative("unlabelled_weight", self.unlabelled_weight)
+
+    def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
+        labelled = self._labelled(targets, draw)
+        everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
+
+        def loss_of(step: int) -> Tensor:
+            rows = next(labelled)
+            x = pool[next(everyone).to(pool.device)]
+            with torch.no_grad():
+                own = torch.softmax(module(self._changed(x, draw, "weak")), dim=1)
+                confidence, said = own.max(dim=1)
+                sure = (confidence >= self.threshold).float()
+            known = self._changed(pool[rows], draw, self.augmentation)
+            # One pass for both, so that batch norm sees them together.
+            logits = module(torch.cat([known, self._changed(x, draw, "strong")]))
+            supervised = F.cross_entropy(logits[: len(rows)], targets[rows])
+            consistent = F.cross_entropy(logits[len(rows) :], said, reduction="none")
+            return supervised + self.unlabelled_weight * (consistent * sure).mean()
+
+        return loss_of

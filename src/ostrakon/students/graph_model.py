@@ -1,0 +1,193 @@
+"""The graph student: labels spread over the public graph, then a model learned from them, the surest loudest."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from ostrakon.public.representation import default_representation, learn_representation
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, row_count, seeded
+from ostrakon.validation import InvalidInput, whole
+
+
+class GraphStudent(ClassifierMixin, BaseEstimator):
+    """Few labels become many on the graph of public neighbours; a model learns from all of them, the surest loudest.
+
+    model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
+        PyTorch is installed, otherwise a kernel machine on the representation.
+    representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
+    rounds: how often a model is trained, each time anew; all but the first answer together. Every row counts by how
+        far its likeliest class leads the next one, first on the graph and then in the eyes of the model before. Unsure
+        rows are heard, if softly: left out, a whole way of writing a digit may be missing, and the model guesses it
+        wrong.
+
+    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
+    Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `models_`. Deterministic under `random_state`.
+    Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
+    Source: Iscen et al. 2019 (label propagation with weighted pseudo-labels), without training inside the loop.
+    """
+
+    takes_rows = True
+    """Learns from the public rows themselves: it makes its own features."""
+
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        representation: Any = "auto",
+        neighbours: int = 10,
+        strength: float = 0.9,
+        rounds: int = 5,
+        random_state: int | None = None,
+    ) -> None:
+        self.model = model
+        self.representation = representation
+        self.neighbours = neighbours
+        self.strength = strength
+        self.rounds = rounds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Spread the labels that are not -1 over all rows, then train."""
+        labels = require_labels(y, row_count(X))
+        return self._learn(X, self._graph().fit(X, labels), labels)
+
+    def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
+        """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
+        places, heard = require_counts(queries, counts, row_count(X))
+        graph = self._graph().fit_counts(X, places, heard, sigma2=sigma2)
+        labels = np.full(row_count(X), UNLABELLED)
+        labels[places] = graph.classes_[heard[:, graph.classes_].argmax(axis=1)]
+        return self._learn(X, graph, labels)
+
+    def _graph(self) -> LabelSpreadingStudent:
+        return LabelSpreadingStudent(
+            self.representation, neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
+        )
+
+    def _learn(self, X: Any, graph: LabelSpreadingStudent, labels: NDArray[np.int64]) -> Self:
+        rounds = whole("rounds", self.rounds, at_least=1)
+        self.graph_, self.classes_, self.models_ = graph, graph.classes_, []
+        beliefs = graph.beliefs_
+        for number in range(rounds if len(self.classes_) > 1 else 0):
+            self.models_.append(self._learned(X, beliefs, labels, number))
+            beliefs = self.models_[-1].predict_proba(X)
+        # The first has learned the graph's mistakes; the others make different ones.
+        self.models_ = self.models_[1:] or self.models_
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, (rows, len(classes_)): the models' geometric mean."""
+        check_is_fitted(self, "classes_")
+        if not self.models_:
+            return self.graph_.predict_proba(X)
+        heard = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
+        odds = np.exp(heard - heard.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class number of every row, shape (rows,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    @available_if(lambda self: are_networks(getattr(self, "models_", [])))
+    def exported_network(self) -> Any:
+        """The networks that were learned, as one module from inputs to probabilities; only where they are networks."""
+        from ostrakon.networks.average import averaged
+
+        return averaged([model.exported_network() for model in self.models_])
+
+    @property
+    def shape_(self) -> Any:
+        """The shape of one input, where a network was learned."""
+        return self.models_[0].shape_
+
+    def _learned(self, X: Any, beliefs: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
+        """A fresh model that has learned the likeliest class of every row, as loud as its lead."""
+        likeliest, weight = beliefs.argmax(axis=1), lead(beliefs)
+        # A class that no row is likeliest to have keeps the rows that were answered with it.
+        answers = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
+        lost = (answers != UNLABELLED) & ~np.isin(answers, likeliest)
+        likeliest[lost], weight[lost] = answers[lost], weight.max()
+        # Never quite silent: a class whose every row is undecided must still be learned.
+        weight = np.maximum(weight, 1e-3)
+        return self._fresh(X, number).fit(X, self.classes_[likeliest], sample_weight=weight)
+
+    def _fresh(self, X: Any, number: int) -> Any:
+        seed = self.random_state
+        if seed is not None:
+            # Every round a new start: the same one would repeat its own mistakes.
+            seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+        if self.model is not None:
+            model = clone(self.model)
+            if not hasattr(model, "predict_proba") or not has_fit_parameter(model, "sample_weight"):
+                raise InvalidInput(f"model must have predict_proba and take sample_weight in fit, got {model!r}.")
+            return seeded(model, seed)
+        if default_representation(X) == "hog" and importlib.util.find_spec("torch") is not None:
+            from ostrakon.networks.classifier import TorchClassifier
+
+            # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
+            return TorchClassifier(
+                "quick-cnn",
+                steps=max(200, 10 * row_count(X) // 64),
+                learning_rate=0.004,
+                augmentation="moderate",
+                average=0.99,
+                random_state=seed,
+            )
+        return KernelOnFeatures(self.graph_.representation_, random_state=seed)
+
+
+class KernelOnFeatures(ClassifierMixin, BaseEstimator):
+    """A kernel machine on a fixed representation, with probabilities from its one-against-one votes.
+
+    representation: learned before (`Representation`) or a name to learn from the rows of fit. C: as in scikit-learn.
+    """
+
+    def __init__(self, representation: Any = "auto", *, C: float = 5.0, random_state: int | None = None) -> None:
+        self.representation = representation
+        self.C = C
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> Self:
+        """Fit on labelled rows. sample_weight: how much each row counts, (rows,)."""
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+        from sklearn.svm import SVC
+
+        self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
+        # One scale for all features would do for gradients; tables mix units.
+        self.machine_ = make_pipeline(StandardScaler(with_std=False), SVC(C=self.C, decision_function_shape="ovr"))
+        self.machine_.fit(self.representation_.transform(X), y, svc__sample_weight=sample_weight)
+        self.classes_ = self.machine_.classes_
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Softmax of the decision values, (rows, len(classes_)): an order of sureness, not calibrated."""
+        check_is_fitted(self, "machine_")
+        values = self.machine_.decision_function(self.representation_.transform(X))
+        if values.ndim == 1:
+            values = np.column_stack([-values, values])
+        odds = np.exp(values - values.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of every row."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def are_networks(models: list[Any]) -> bool:
+    """Whether there are models, all of them networks."""
+    return bool(models) and all(hasattr(model, "exported_network") for model in models)
+
+
+def lead(beliefs: ArrayLike) -> NDArray[np.float64]:
+    """How far each row's likeliest class leads the next, in [0, 1], shape (rows,)."""
+    two = np.sort(np.asarray(beliefs, np.float64), axis=1)[:, -2:]
+    return two[:, 1] - two[:, 0]

@@ -1,0 +1,103 @@
+"""The graph student: few labels spread over the neighbour graph of the public pool."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.public.graph import build_graph
+from ostrakon.public.representation import learn_representation
+from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, row_count
+from ostrakon.validation import InvalidInput, fraction, positive, whole
+
+
+class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
+    """Few labels spread over the graph of nearest public neighbours; new rows listen to their neighbours.
+
+    representation: how rows become features: a name ("auto", "hog", "table", "pca", "raw"), a transformer, a frozen
+        network or function (see `ostrakon.public.learn_representation`), learned from the public rows of fit.
+    neighbours: of the graph. strength: share of its neighbours' belief that a row takes over, in (0, 1).
+
+    fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. A labelled row may change its
+    class: a wrong answer is outvoted by its neighbours. Fitted: `classes_`, `beliefs_` (rows, classes) of the pool,
+    `representation_`. Deterministic under `random_state`.
+    Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
+    Source: Zhou et al. 2004.
+
+    >>> X = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]])
+    >>> student = LabelSpreadingStudent("raw", neighbours=2).fit(X, np.array([0, -1, -1, 1, -1, -1]))
+    >>> student.predict(np.array([[0.3], [4.9]])).tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        representation: Any = "auto",
+        *,
+        neighbours: int = 10,
+        strength: float = 0.9,
+        random_state: int | None = None,
+    ) -> None:
+        self.representation = representation
+        self.neighbours = neighbours
+        self.strength = strength
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Spread the labels that are not -1 over all rows."""
+        labels = require_labels(y, row_count(X))
+        self.classes_ = np.unique(labels[labels != UNLABELLED])
+        known = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))
+        return self._spread(X, known)
+
+    def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
+        """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`.
+
+        Their positive part is what is spread: where a class was heard loudly it outvotes more of its neighbours.
+        """
+        places, heard = require_counts(queries, counts, row_count(X))
+        positive("sigma2", sigma2)
+        # A class that is not heard on the whole would only spread noise.
+        self.classes_ = np.flatnonzero(heard.sum(axis=0) > 0)
+        if not len(self.classes_):
+            raise InvalidInput(ALL_NOISE)
+        seeds = np.zeros((row_count(X), len(self.classes_)))
+        seeds[places] = np.maximum(heard[:, self.classes_], 0)
+        return self._spread(X, seeds)
+
+    def _spread(self, X: Any, known: NDArray[Any]) -> Self:
+        """Spread class positions, or how loudly each was heard."""
+        neighbours = whole("neighbours", self.neighbours, at_least=1)
+        fraction("strength", self.strength)
+        if row_count(X) < 3:
+            raise InvalidInput(f"A graph student needs at least 3 public rows, got {row_count(X)}.")
+        self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
+        features = self.representation_.transform(X)
+        seed = 0 if self.random_state is None else self.random_state
+        graph = build_graph(features, neighbours=min(neighbours, len(features) - 1), random_state=seed)
+        alone = len(self.classes_) < 2
+        self.beliefs_ = (
+            np.ones((len(features), 1))
+            if alone
+            else graph.spread(known, classes=len(self.classes_), strength=self.strength)
+        )
+        self.near_ = NearestNeighbors(n_neighbors=min(neighbours, len(features))).fit(features)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones louder."""
+        check_is_fitted(self, "beliefs_")
+        distances, places = self.near_.kneighbors(self.representation_.transform(X))
+        scale = np.maximum(distances[:, -1:], 1e-12)
+        weight = np.maximum(np.exp(-((distances / scale) ** 2)), 1e-6)
+        heard = (weight[:, :, None] * self.beliefs_[places]).sum(axis=1)
+        return heard / heard.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class number of every row, shape (rows,)."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -1,0 +1,65 @@
+"""What every student has in common: labels with -1 for unlabelled, and few of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ostrakon.validation import InvalidInput
+
+UNLABELLED = -1
+
+
+def require_labels(y: ArrayLike, rows: int) -> NDArray[np.int64]:
+    """`y` as integers, refused unless it has one class number or -1 per row and labels at least one row."""
+    labels = np.asarray(y)
+    if labels.shape != (rows,):
+        raise InvalidInput(f"y must have one label per row, shape ({rows},), got {labels.shape}.")
+    if labels.dtype.kind not in "iu" or (labels < UNLABELLED).any():
+        raise InvalidInput("y must be class numbers from 0, with -1 for unlabelled rows.")
+    if not (labels != UNLABELLED).any():
+        raise InvalidInput(
+            "y must label at least one row, got none: no query was answered, so lower the threshold, "
+            "ask more queries or allow a larger epsilon."
+        )
+    return labels.astype(np.int64)
+
+
+ALL_NOISE = "counts must be positive somewhere: the noise has drowned every vote."
+
+
+def require_counts(queries: ArrayLike, counts: ArrayLike, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """(positions among the rows, noisy counts of shape (queries, classes)), refused where they do not fit."""
+    places, heard = np.asarray(queries), np.asarray(counts, np.float64)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
+        raise InvalidInput(f"queries must be positions in X, got {queries!r}.")
+    if places.min() < 0 or places.max() >= rows:
+        raise InvalidInput(f"queries must be positions from 0 to {rows - 1}.")
+    if heard.ndim != 2 or len(heard) != len(places) or heard.shape[1] < 2 or not np.isfinite(heard).all():
+        raise InvalidInput(f"counts must be finite numbers (queries, classes), got shape {heard.shape}.")
+    return places.astype(np.int64), heard
+
+
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
+    """The chosen rows of an array, a sparse matrix or a data frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def row_count(X: Any) -> int:
+    """Number of rows of an array, a sparse matrix, a data frame or a list."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def seeded(estimator: Any, random_state: Any) -> Any:
+    """`estimator` with its random_state, and those of what it is made of, set where they exist and are unset."""
+    if random_state is None:
+        return estimator
+    parameters = estimator.get_params(deep=True)
+    seeds = {
+        name: random_state
+        for name, value in parameters.items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return estimator.set_params(**seeds)

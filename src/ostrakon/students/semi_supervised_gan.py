@@ -1,0 +1,117 @@
+"""The semi-supervised GAN: a classifier that also tells public rows from a generator's, by feature matching."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from ostrakon.networks import training
+from ostrakon.networks.architectures import Factory
+from ostrakon.networks.backend import F, Tensor, nn, torch
+from ostrakon.students.torch_student import TorchStudent, Training
+from ostrakon.validation import InvalidInput, positive, whole
+
+
+class SemiSupervisedGAN(TorchStudent):
+    """A classifier whose logits also say "real", trained against a generator that matches its features.
+
+    A row is real to the degree sum_k exp(logit_k) / (1 + sum_k exp(logit_k)); labelled rows also have their class. The
+    generator makes rows whose mean features (the input of the last layer) match those of the pool.
+    augmentation: of the labelled rows alone. noise: numbers that the generator starts from. ratio: pool rows, and made
+    rows, per labelled one in a step.
+    network: must end in its classifying layer, as a `torch.nn.Sequential`. Others as in `TorchStudent`.
+    Source: Salimans 2016, Improved Techniques for Training GANs, sections 3.1 and 5; the student of pate-2017 and of
+    pate-2018 for MNIST and SVHN.
+    """
+
+    def __init__(
+        self,
+        network: str | Factory | None = None,
+        *,
+        noise: int = 64,
+        ratio: int = 2,
+        generator_rate: float = 0.003,
+        **options: Unpack[Training],
+    ) -> None:
+        super().__init__(network, **options)
+        self.noise = noise
+        self.ratio = ratio
+        self.generator_rate = generator_rate
+
+    def _check(self) -> None:
+        super()._check()
+        whole("noise", self.noise, at_least=1)
+        whole("ratio", self.ratio, at_least=1)
+        positive("generator_rate", self.generator_rate)
+
+    def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
+        if not isinstance(module, nn.Sequential) or len(module) < 2:
+            raise InvalidInput(
+                "network must be a torch.nn.Sequential whose last layer classifies, for a GAN's student."
+            )
+        body, head = module[:-1], module[-1]
+        generator = Generator(tuple(pool.shape[1:]), self.noise, float(pool.min()), float(pool.max())).to(pool.device)
+        optimiser = torch.optim.Adam(generator.parameters(), lr=self.generator_rate, betas=(0.5, 0.999))
+        labelled = self._labelled(targets, draw)
+        everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
+
+        def made(count: int) -> Tensor:
+            return generator(torch.randn(count, self.noise, generator=draw).to(pool.device))
+
+        def loss_of(step: int) -> Tensor:
+            # The generator first, against the classifier as it stands; its gradients must not reach the classifier.
+            x = pool[next(everyone).to(pool.device)]
+            with torch.no_grad():
+                wanted = body(x).mean(dim=0)
+            for value in module.parameters():
+                value.requires_grad_(False)
+            optimiser.zero_grad(set_to_none=True)
+            F.mse_loss(body(made(len(x))).mean(dim=0), wanted).backward()
+            optimiser.step()
+            for value in module.parameters():
+                value.requires_grad_(True)
+            rows = next(labelled)
+            known = self._changed(pool[rows], draw, self.augmentation)
+            with torch.no_grad():
+                fake = made(len(x))
+            logits = head(body(torch.cat([known, x])))
+            # Real rows and made rows go apart: together, batch norm would tell them from each other by itself.
+            real = torch.logsumexp(logits[len(rows) :], dim=1)
+            false = torch.logsumexp(head(body(fake)), dim=1)
+            told = (F.softplus(-real).mean() + F.softplus(false).mean()) / 2
+            return F.cross_entropy(logits[: len(rows)], targets[rows]) + told
+
+        return loss_of
+
+
+class Generator(nn.Module):
+    """Noise to standardized rows within [lowest, highest]: transposed convolutions for images, layers for tables."""
+
+    def __init__(self, shape: tuple[int, ...], noise: int, lowest: float, highest: float) -> None:
+        super().__init__()
+        self.lowest, self.span = lowest, highest - lowest
+        self.shape = shape
+        if len(shape) == 1:
+            self.layers: Any = nn.Sequential(
+                nn.Linear(noise, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Linear(128, 128), nn.BatchNorm1d(128)
+            ).extend([nn.ReLU(), nn.Linear(128, shape[0])])
+            return
+        channels, height, width = shape
+        rows, columns = -(-height // 4), -(-width // 4)
+        self.layers = nn.Sequential(
+            nn.Linear(noise, 64 * rows * columns),
+            nn.BatchNorm1d(64 * rows * columns),
+            nn.ReLU(),
+            nn.Unflatten(1, (64, rows, columns)),
+            nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.ConvTranspose2d(32, channels, 4, stride=2, padding=1),
+        )
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Rows of the generator, (len(z), *shape)."""
+        x = self.layers(z)
+        if len(self.shape) == 1:
+            return x
+        x = x[:, :, : self.shape[1], : self.shape[2]]
+        return self.lowest + self.span * torch.sigmoid(x)

@@ -1,0 +1,141 @@
+"""What the network students share: few labels, -1 for the rest, and early stop on public inputs alone."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from inspect import Parameter, signature
+from typing import Any, Self, TypedDict
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ostrakon.networks import augment, training
+from ostrakon.networks.architectures import Factory
+from ostrakon.networks.backend import Tensor, torch
+from ostrakon.networks.classifier import TorchClassifier, beside
+from ostrakon.students.labelled import UNLABELLED, require_labels
+from ostrakon.validation import InvalidInput, positive, whole
+
+
+class Training(TypedDict, total=False):
+    """What every network student takes beside parameters of its own: those of `TorchStudent`."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    average: float
+    augmentation: str
+    mirror: bool
+    patience: int
+    random_state: int | None
+    device: str | None
+    verbose: int
+
+
+class TorchStudent(TorchClassifier, ABC):
+    """Base of the network students.
+
+    fit(X, y): X public rows or images, y class numbers of shape (rows,) with -1 for unlabelled.
+    network, batch_size, learning_rate, weight_decay, mirror, random_state, device, verbose: as in `TorchClassifier`.
+    steps: of the optimiser at most. average: decay of the weights' running average, which is what predicts.
+    patience: training ends once that many checks in a row (20 in a whole run, after its first quarter) changed at most
+    1 in 1,000 predicted classes of up to 2,000 public rows; 0: never. No label is looked at for it.
+    Fitted: `classes_` (class numbers seen), `n_steps_`.
+
+    Guarantee: a function of public rows and released labels, so it costs no privacy of its own.
+    Errors: `InvalidInput` where no row is labelled.
+    """
+
+    def __init__(
+        self,
+        network: str | Factory | None = None,
+        *,
+        steps: int = 1000,
+        batch_size: int = 64,
+        learning_rate: float = 0.002,
+        weight_decay: float = 0.01,
+        average: float = 0.99,
+        augmentation: str = "moderate",
+        mirror: bool = False,
+        patience: int = 3,
+        random_state: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            network,
+            steps=steps,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            augmentation=augmentation,
+            mirror=mirror,
+            average=average,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.patience = patience
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        """scikit-learn's list of parameters, with those that a student passes on as `**options`."""
+        starts = [
+            vars(kind)["__init__"]
+            for kind in cls.__mro__
+            if issubclass(kind, TorchStudent) and "__init__" in vars(kind)
+        ]
+        taken = {
+            each.name
+            for start in starts
+            for each in signature(start).parameters.values()
+            if each.kind is not Parameter.VAR_KEYWORD
+        }
+        return sorted(taken - {"self"})
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Train on public rows X, of which those with y other than -1 are labelled."""
+        labels = require_labels(y, len(X))
+        self.classes_ = np.unique(labels[labels != UNLABELLED])
+        targets = np.where(labels == UNLABELLED, -1, np.searchsorted(self.classes_, labels))
+        self._fit(X, targets.astype(np.int64))
+        return self
+
+    def _check(self) -> None:
+        super()._check()
+        whole("steps", self.steps, at_least=1)
+        whole("patience", self.patience)
+
+    def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
+        """Minimise this student's loss; `targets` holds -1 for unlabelled."""
+        loss_of = self._losses(module, pool, targets.to(pool.device), draw)
+        return self._run(module, loss_of, self.steps, probe=self._probe(pool), patience=self.patience)
+
+    @abstractmethod
+    def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
+        """A function step -> loss."""
+
+    def _probe(self, pool: Tensor) -> Tensor:
+        # Rows spread over the whole pool, whatever its order.
+        return pool[:: max(1, len(pool) // 2000)]
+
+    def _labelled(self, targets: Tensor, draw: torch.Generator) -> Any:
+        """Endless batches of positions of labelled rows."""
+        rows = torch.nonzero(targets >= 0).flatten().cpu()
+        for chosen in training.batches(len(rows), min(self.batch_size, max(len(rows), 16)), draw):
+            yield rows[chosen].to(targets.device)
+
+    def _changed(self, x: Tensor, draw: torch.Generator, how: str) -> Tensor:
+        """`x` changed by the augmentation named `how`."""
+        if how == "none":
+            return x
+        return getattr(augment, how)(x, beside(draw, x), flip=self.mirror)
+
+
+def share_of(name: str, value: Any) -> float:
+    """`value`, refused unless it lies above 0 and is at most 1."""
+    number = positive(name, value)
+    if number > 1:
+        raise InvalidInput(f"{name} must be above 0 and at most 1, got {value!r}.")
+    return number

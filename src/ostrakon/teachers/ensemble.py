@@ -1,0 +1,189 @@
+"""An ensemble of teachers: any scikit-learn classifier, one copy per shard of the private data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ostrakon.teachers.one_teacher import (
+    Abstainer,
+    Question,
+    Task,
+    fingerprint_of,
+    predict_task,
+    specification,
+    train_task,
+)
+from ostrakon.teachers.parallel import spread
+from ostrakon.teachers.progress import Report, reporting
+from ostrakon.teachers.registry import check_estimator_like
+from ostrakon.teachers.shards import ArrayShards, Shards, pieces
+from ostrakon.teachers.store import TeacherStore
+from ostrakon.validation import InvalidInput, whole
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Teachers:
+    """Trained teachers, in memory or in a store.
+
+    classes: the labels, shape (classes,), in the order that predictions count them.
+    """
+
+    classes: NDArray[Any]
+    n_teachers: int
+    models: tuple[Any, ...] | None = None
+    store: TeacherStore | None = None
+    n_jobs: int | None = -1
+
+    @property
+    def abstaining(self) -> IntArray:
+        """Teachers that had no rows to learn from and abstain on every query."""
+        models = (self.model(index) for index in range(self.n_teachers))
+        return np.array([index for index, model in enumerate(models) if isinstance(model, Abstainer)], np.int64)
+
+    def model(self, index: int) -> Any:
+        """Teacher `index`: its predict gives indices into `classes`, or -1 where it abstains."""
+        index = whole("index", index, at_most=self.n_teachers - 1)
+        if self.models is not None:
+            return self.models[index]
+        assert self.store is not None
+        return self.store.load(index)
+
+    def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
+        """What every teacher says about the public examples `X`.
+
+        Returns indices into `classes`, shape (queries, n_teachers); -1 where a teacher abstains. With a store,
+        each teacher's predictions are kept when they are there, and a killed collection goes on from them.
+        The result is private: it is what the mechanism adds noise to.
+        """
+        queries = _length(X)
+        key = fingerprint_of(X) if self.store is not None else ""
+        out = np.empty((queries, self.n_teachers), np.int64)
+        models = (None,) * self.n_teachers if self.models is None else self.models
+        questions = (
+            Question(index=index, X=X, model=models[index], store=self.store, key=key)
+            for index in range(self.n_teachers)
+        )
+        answers = spread(predict_task, questions, total=self.n_teachers, n_jobs=self.n_jobs)
+        with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
+            for done, (index, values) in enumerate(answers, start=1):
+                if values.shape != (queries,):
+                    raise InvalidInput(
+                        f"Teacher {index} must predict one class for each of {queries} queries, "
+                        f"got an array of shape {values.shape}."
+                    )
+                out[:, index] = values
+                report(done, self.n_teachers)
+        return out
+
+
+def train_teachers(
+    estimator: Any,
+    X: Any,
+    y: ArrayLike,
+    assignment: ArrayLike,
+    *,
+    n_teachers: int,
+    classes: ArrayLike | int,
+    store: TeacherStore | None = None,
+    seed: int = 0,
+    n_jobs: int | None = -1,
+    progress: bool | Report | None = None,
+    empty: Literal["refuse", "abstain"] = "refuse",
+) -> Any:
+    """Train one copy of `estimator` on every shard of the private data.
+
+    estimator: any classifier with fit, predict and get_params; or an object with a method `train_on_shards`, which
+        trains the whole ensemble its own way.
+    X: rows of the private data: array, sparse matrix or DataFrame, (rows, ...). y: their labels, each in `classes`.
+    assignment: the teacher of every row, integers from 0 to n_teachers - 1, such as `assign_teachers` gives.
+    classes: all labels in the order that predictions count them, or their number m for the labels 0 to m - 1.
+        Public knowledge: a class that is not listed is refused.
+    store: where each teacher is kept when it is done; a killed run that is repeated trains only the missing ones.
+    seed: makes the models repeatable: teacher i depends on (seed, i) and its own rows alone. Never used for noise.
+    n_jobs: as in joblib, whose backends (Dask, Ray, Spark) are used where one is set.
+    empty: what a teacher without rows does. "abstain" must be declared to the accounting (`Votes(abstentions=True)`).
+
+    Guarantee: teacher i sees the rows assigned to it and no others, so changing those changes one column of the
+    predictions. A teacher whose rows have a single label always says that label.
+    Raises `InvalidInput` for empty shards, more teachers than rows, labels that are not in `classes`, a store that
+    holds something else; `CannotWrite` on a full disk.
+    """
+    shards = ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes)
+    return train_on_shards(estimator, shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
+
+
+def train_on_shards(
+    estimator: Any,
+    shards: Shards,
+    *,
+    store: TeacherStore | None = None,
+    seed: int = 0,
+    n_jobs: int | None = -1,
+    progress: bool | Report | None = None,
+    empty: Literal["refuse", "abstain"] = "refuse",
+) -> Teachers:
+    """`train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory.
+
+    An estimator with a method `train_on_shards` (of these same arguments) trains the whole ensemble its own way.
+    """
+    if callable(getattr(estimator, "train_on_shards", None)):
+        return estimator.train_on_shards(shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
+    check_estimator_like(estimator, name="The teacher")
+    seed = whole("seed", seed)
+    if empty not in ("refuse", "abstain"):
+        raise InvalidInput(f"empty must be 'refuse' or 'abstain', got {empty!r}.")
+    sizes = np.asarray(shards.sizes)
+    nobody = np.flatnonzero(sizes == 0)
+    if len(nobody) and empty == "refuse":
+        raise InvalidInput(
+            f"{len(nobody)} of {len(sizes)} teachers have no rows (teacher {nobody[0]} is the first); "
+            "use fewer teachers, or let them abstain."
+        )
+    shared = specification(estimator, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed)
+    if store is not None:
+        store.open(shared)
+    models: list[Any] = [None] * shards.n_teachers
+    parts = pieces(shards.n_teachers)
+    tasks = (
+        Task(teachers=teachers, estimator=estimator, part=shards.part(teachers), seed=seed, store=store)
+        for teachers in parts
+    )
+    # No memory mapping: it would write private rows into a temporary folder outside private/.
+    trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
+    done = 0
+    with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
+        for finished in trained:
+            for index, model in finished:
+                models[index] = model
+            done += len(finished)
+            report(done, shards.n_teachers)
+    kept = tuple(models) if store is None else None
+    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=kept, store=store, n_jobs=n_jobs)
+
+
+def collect_votes(teachers: Any, X: Any, *, abstentions: bool = False, progress: bool | Report | None = None) -> Any:
+    """The votes of `teachers` on the public examples `X`, as `Votes` (queries, classes). Private.
+
+    abstentions: declare that teachers may abstain; without it an abstention is refused.
+    """
+    from ostrakon.votes import Votes
+
+    predictions = teachers.predict(X, progress=progress)
+    abstain = -1 if abstentions else None
+    return Votes.from_predictions(predictions, classes=len(teachers.classes), abstain=abstain)
+
+
+def _length(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return int(shape[0])
+    if not isinstance(X, Sequence):
+        raise InvalidInput(f"X must be an array, a DataFrame or a list of examples, got {type(X).__name__}.")
+    return len(X)

@@ -1,0 +1,299 @@
+"""The linear algebra of heads: every teacher is solved, and asked, alone, in arrays of its own shape.
+
+Linear algebra rounds a row by the shape of the array it stands in, by its place there, by where the array lies in
+memory and by the number of threads. So no array holds rows of two teachers, every array that is multiplied starts a
+cache line, and whoever calls sets one thread: a teacher's bits follow from its own rows and from public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dposv
+from scipy.special import expit
+
+from ostrakon.validation import InvalidInput
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Learned = dict[str, NDArray[Any]]
+HeadKind = Literal["kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid"]
+
+GRID = 2.0**-30
+"""Scores are rounded to multiples of this before the largest is looked for: a public grid."""
+
+_LINE = 64
+_BLOCK = 2**17
+_NEWTON_STEPS = 25
+
+
+class Queries:
+    """Features of public queries as all heads read them.
+
+    lifted: (queries, features + 2 and padding), each row with 1 and minus its square behind: a score, a distance and a
+    kernel's exponent are then one product. unit: the largest square, a public scale for distances.
+    """
+
+    def __init__(self, features: ArrayLike) -> None:
+        self.lifted = _lifted(np.asarray(features, np.float64))
+        self.features = np.asarray(features).shape[1]
+        self.unit = float(-self.lifted[:, self.features + 1].min(initial=0)) or 1.0
+
+    def __len__(self) -> int:
+        return len(self.lifted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """One teacher: how many rows of how many features it had, which classes they hold, what was learned from them."""
+
+    rows: int
+    features: int
+    held: NDArray[np.bool_]
+    learned: Learned
+
+
+def solve(parameters: Any, X: ArrayLike, y: IntArray, *, classes: int) -> Head:
+    """Learn one head from one teacher's rows; parameters: a `HeadEnsemble` whose width is settled."""
+    rows = _aligned(X)
+    learn = _kind(parameters.kind)[0]
+    with np.errstate(all="ignore"):
+        learned = learn(parameters, rows, y, classes) if len(y) else {}
+    return Head(rows=len(y), features=rows.shape[1], held=np.bincount(y, minlength=classes) > 0, learned=learned)
+
+
+def scores(parameters: Any, head: Head, queries: Queries) -> FloatArray:
+    """Scores on the public grid, (queries, classes); -inf for a class that the teacher has no rows of, and for NaN."""
+    out = np.empty((len(queries), len(head.held)))
+    ask = _kind(parameters.kind)[1]
+    # How many queries at a time goes by this teacher's own rows, and by nobody else's.
+    block = max(_LINE, _BLOCK // max(head.rows, len(head.held)))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(queries), block):
+            some = queries.lifted[start : start + block]
+            out[start : start + block] = ask(parameters, head, some, queries.unit)
+        out = np.rint(out / GRID) * GRID
+    out[np.isnan(out)] = -np.inf
+    out[:, ~head.held] = -np.inf
+    return out
+
+
+def answers(parameters: Any, head: Head, queries: Queries) -> IntArray:
+    """The class with the largest score, the lowest one of those that tie; -1 from a teacher without rows."""
+    if not head.rows:
+        return np.full(len(queries), -1, np.int64)
+    found = scores(parameters, head, queries).argmax(axis=1)
+    # Where every score is -inf, argmax would name a class that the teacher may not have.
+    return np.where(head.held[found], found, head.held.argmax())
+
+
+def require_kind(kind: str) -> None:
+    """Raises `InvalidInput` for a kind of head that there is not."""
+    _kind(kind)
+
+
+def _kind(kind: str) -> tuple[Callable[..., Learned], Callable[..., FloatArray]]:
+    """(learn, ask) of a kind of head."""
+    kinds: dict[str, Any] = {
+        "kernel-ridge": (_learn_kernel_ridge, _ask_kernel_ridge),
+        "ridge": (_learn_ridge, _ask_linear),
+        "logistic": (_learn_logistic, _ask_linear),
+        "nearest-neighbours": (_learn_neighbours, _ask_neighbours),
+        "nearest-centroid": (_learn_centroid, _ask_centroid),
+    }
+    if kind not in kinds:
+        raise InvalidInput(f"kind must be one of {', '.join(kinds)}, got {kind!r}.")
+    return kinds[kind]
+
+
+def _learn_kernel_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
+    gram = _kernel(_lifted(X), X, parameters.width)
+    gram[np.diag_indices(len(gram))] = 1 + parameters.penalty
+    # The features were single numbers, and are kept as such.
+    return {"X": X.astype(np.float32), "alpha": _solved(gram, _one_hot(y, classes))}
+
+
+def _ask_kernel_ridge(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+    near = _kernel(some, _aligned(head.learned["X"]), parameters.width)
+    return _product(near, head.learned["alpha"])
+
+
+def _kernel(some: FloatArray, X: FloatArray, width: float) -> FloatArray:
+    """exp(-|q - x|^2 / width) of lifted q and of x, (queries, rows)."""
+    features = X.shape[1]
+    own = _zeros(len(X), some.shape[1])
+    own[:, :features] = X * (2 / width)
+    own[:, features] = -np.square(X).sum(axis=1) / width
+    own[:, features + 1] = 1 / width
+    near = _product(some, own.T)
+    # Rounding can make the distance of near rows, if they are large, negative.
+    np.minimum(near, 0, out=near)
+    return np.exp(near, out=near)
+
+
+def _learn_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
+    """Ridge on one-hot targets around the shard's own means, in the smaller of its two forms."""
+    targets = _one_hot(y, classes)
+    mean, shares = X.mean(axis=0), targets.mean(axis=0)
+    centred, gaps = _aligned(X - mean), _aligned(targets - shares)
+    if len(X) <= X.shape[1]:
+        weights = _product(centred.T, _solved(_ridged(_product(centred, centred.T), parameters.penalty), gaps))
+    else:
+        weights = _solved(_ridged(_product(centred.T, centred), parameters.penalty), _product(centred.T, gaps))
+    return _linear(weights, shares - _product(_aligned(mean[None]), weights)[0])
+
+
+def _learn_logistic(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
+    """Each class against the rest by Newton's method; two classes need one problem. The offset is not penalised."""
+    beside = _zeros(len(X), X.shape[1] + 1)
+    beside[:, :-1], beside[:, -1] = X, 1
+    problems = [1] if classes == 2 else list(range(classes))
+    found = [_newton(beside, (y == k).astype(np.float64), parameters.penalty) for k in problems]
+    if classes == 2:
+        found = [-found[0], found[0]]
+    stacked = np.stack(found, axis=1)
+    return _linear(stacked[:-1], stacked[-1])
+
+
+def _newton(X: FloatArray, wanted: FloatArray, penalty: float) -> FloatArray:
+    """Weights (features + 1,) of a ridge-penalised logistic regression.
+
+    A class that a shard lacks, or has alone, would push its offset to infinity: a thousandth of the penalty on the
+    offset keeps it finite and moves the others by far less than their own spread.
+    """
+    ridge = np.full(X.shape[1], penalty)
+    ridge[-1] = 1e-3 * penalty
+    w = np.zeros(X.shape[1])
+
+    def loss(w: FloatArray) -> float:
+        z = _times(X, w)
+        return float((np.logaddexp(0, z) - wanted * z).sum() + 0.5 * (ridge * w**2).sum())
+
+    before = loss(w)
+    for _ in range(_NEWTON_STEPS):
+        p = expit(_times(X, w))
+        gradient = _times(X.T, p - wanted) + ridge * w
+        if not np.abs(gradient).max() >= 1e-6:
+            break
+        hessian = _product(X.T, _aligned(X * (p * (1 - p))[:, None]))
+        step = _solved(_ridged(hessian, ridge), gradient[:, None])[:, 0]
+        size = 1.0
+        for _ in range(30):
+            after = loss(w - size * step)
+            if after <= before + 1e-12:
+                break
+            size /= 2
+        else:
+            break
+        w, before = w - size * step, after
+    return w
+
+
+def _learn_centroid(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
+    """The mean of each class as a linear score: -|x - mean|^2 up to |x|^2."""
+    targets = _one_hot(y, classes)
+    means = _product(X.T, targets) / np.maximum(targets.sum(axis=0), 1)
+    return _linear(2 * means, -(means**2).sum(axis=0))
+
+
+def _linear(weights: FloatArray, offset: FloatArray) -> Learned:
+    """Weights (features + 2 and padding, classes) that go with lifted queries."""
+    lifted = _zeros(_width(len(weights)), weights.shape[1])
+    lifted[: len(weights)], lifted[len(weights)] = weights, offset
+    return {"weights": lifted}
+
+
+def _ask_linear(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+    return _product(some, _aligned(head.learned["weights"]))
+
+
+def _ask_centroid(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+    # A difference of squared distances has the features' scale: the grid is one of the queries' own scale.
+    return _ask_linear(parameters, head, some, unit) / unit
+
+
+def _learn_neighbours(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
+    # In the order of classes: of rows at equal distances the lowest class is nearest.
+    order = np.argsort(y, kind="stable")
+    return {"X": X[order].astype(np.float32), "y": y[order]}
+
+
+def _ask_neighbours(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
+    X, y = _aligned(head.learned["X"]), head.learned["y"]
+    features = X.shape[1]
+    own = _zeros(len(X), some.shape[1])
+    own[:, :features], own[:, features], own[:, features + 1] = -2 * X, np.square(X).sum(axis=1), -1
+    distance = np.rint(_product(some, own.T) / unit / GRID)
+    count = min(parameters.neighbours, len(X))
+    one = count == 1
+    near = distance.argmin(axis=1)[:, None] if one else np.argsort(distance, axis=1, kind="stable")[:, :count]
+    # A nearer neighbour breaks ties.
+    weight = 1 - 1e-3 * np.arange(count) / count
+    labels = y[near]
+    return np.stack([((labels == k) * weight).sum(axis=1) for k in range(len(head.held))], axis=1)
+
+
+def _one_hot(y: IntArray, classes: int) -> FloatArray:
+    return _aligned(y[:, None] == np.arange(classes))
+
+
+def _ridged(system: FloatArray, penalty: Any) -> FloatArray:
+    system[np.diag_indices(len(system))] += penalty
+    return system
+
+
+def _solved(system: FloatArray, targets: FloatArray) -> FloatArray:
+    """The solution (rows, columns) of a symmetric positive system, which is overwritten.
+
+    One that rounding has made singular is solved by least squares, and 0 where that fails too: what one teacher holds
+    must not stop the others.
+    """
+    diagonal = system.diagonal().copy()
+    _, found, failed = dposv(system.T, _aligned(targets.T).T, lower=0, overwrite_a=1, overwrite_b=1)
+    if not failed and np.isfinite(found).all():
+        return found
+    whole = np.triu(system, 1)
+    try:
+        found = np.linalg.lstsq(whole + whole.T + np.diag(diagonal), targets, rcond=None)[0]
+    except np.linalg.LinAlgError:
+        found = np.zeros(targets.shape)
+    return np.where(np.isfinite(found), found, 0)
+
+
+def _lifted(X: FloatArray) -> FloatArray:
+    lifted = _zeros(len(X), _width(X.shape[1]))
+    lifted[:, : X.shape[1]], lifted[:, X.shape[1]], lifted[:, X.shape[1] + 1] = X, 1, -np.square(X).sum(axis=1)
+    return lifted
+
+
+def _width(features: int) -> int:
+    """Columns of lifted rows: so many that every row starts a cache line."""
+    return -(-(features + 2) // 8) * 8
+
+
+def _zeros(*shape: int) -> FloatArray:
+    """Zeros that start a cache line, wherever the memory comes from."""
+    size = 8 * math.prod(shape)
+    held = np.zeros(size + _LINE, np.uint8)
+    start = -held.__array_interface__["data"][0] % _LINE
+    return held[start : start + size].view(np.float64).reshape(shape)
+
+
+def _aligned(X: ArrayLike) -> FloatArray:
+    """The same in double numbers, in an array of its own that starts a cache line."""
+    made = _zeros(*np.shape(X))
+    made[...] = X
+    return made
+
+
+def _product(left: FloatArray, right: FloatArray) -> FloatArray:
+    return np.matmul(left, right, out=_zeros(left.shape[0], right.shape[1]))
+
+
+def _times(left: FloatArray, right: FloatArray) -> FloatArray:
+    return _product(left, _aligned(right[:, None]))[:, 0]

@@ -1,0 +1,250 @@
+"""Thousands of small teachers: heads on frozen features, each solved by linear algebra in arrays of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.teachers.progress import Report, reporting
+from ostrakon.teachers.shards import ArrayShards, Shards, pieces
+from ostrakon.teachers.store import TeacherStore
+from ostrakon.validation import InvalidInput, positive, whole
+
+FloatArray = NDArray[np.float32]
+IntArray = NDArray[np.int64]
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadEnsemble:
+    """Teachers that are small heads on features which public data fixed; pass it where an estimator goes.
+
+    kind: "kernel-ridge" (RBF), "ridge", "logistic" (one against the rest), "nearest-neighbours" or "nearest-centroid".
+    penalty: ridge term, or the inverse of scikit-learn's C for logistic heads; in the features' units.
+    width: of the RBF kernel exp(-|x-x'|^2 / width); None: the median squared distance of the queries, public, fixed
+        from `public`. neighbours: of "nearest-neighbours".
+    public: features of public rows that fix the width; needed by "kernel-ridge" where width is None.
+
+    Guarantee: teacher i is solved from the rows assigned to it and from public numbers alone, to the last bit: it
+    shares no array with others, and its scores are rounded to a public grid before the largest is chosen. With
+    empty="abstain" a teacher without rows abstains (-1).
+
+    >>> X, y = np.repeat(np.eye(3, dtype=np.float32), 6, axis=0), np.repeat([0, 1, 2], 6)
+    >>> teachers = HeadEnsemble(kind="ridge").train_teachers(X, y, np.arange(18) % 3, n_teachers=3, classes=3)
+    >>> teachers.predict(X[::6]).tolist()
+    [[0, 0, 0], [1, 1, 1], [2, 2, 2]]
+    """
+
+    kind: HeadKind = "kernel-ridge"
+    penalty: float = 0.1
+    width: float | None = None
+    neighbours: int = 1
+    public: Any = None
+
+    def __post_init__(self) -> None:
+        require_kind(self.kind)
+        positive("penalty", self.penalty)
+        whole("neighbours", self.neighbours, at_least=1)
+        if self.width is not None:
+            positive("width", self.width)
+
+    def fixed(self, public: ArrayLike | None = None) -> HeadEnsemble:
+        """The same with the kernel's width settled on public features."""
+        if self.width is not None or self.kind != "kernel-ridge":
+            return replace(self, public=None)
+        features = self.public if public is None else public
+        if features is None:
+            raise InvalidInput("width must be given, or fixed by public features (HeadEnsemble(public=...)).")
+        return replace(self, width=median_squared_distance(features), public=None)
+
+    def train_teachers(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        assignment: ArrayLike,
+        *,
+        n_teachers: int,
+        classes: ArrayLike | int,
+        **rest: Any,
+    ) -> HeadTeachers:
+        """Solve all heads on features X, (rows, features); arguments as in `ostrakon.teachers.train_teachers`."""
+        return self.train_on_shards(ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes), **rest)
+
+    def train_on_shards(
+        self,
+        shards: Shards,
+        *,
+        store: TeacherStore | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        progress: bool | Report | None = None,
+        empty: Literal["refuse", "abstain"] = "refuse",
+    ) -> HeadTeachers:
+        """Solve all heads; arguments and errors as in `ostrakon.teachers.train_on_shards`.
+
+        With a store, pieces of the ensemble are kept as they are done and found again. Nothing is random: seed only
+        names the run. n_jobs: threads, each with one teacher at a time; None: as many as linear algebra is given.
+        """
+        head = self.fixed()
+        sizes = np.asarray(shards.sizes)
+        nobody = np.flatnonzero(sizes == 0)
+        if len(nobody) and empty == "refuse":
+            raise InvalidInput(
+                f"{len(nobody)} of {shards.n_teachers} teachers have no rows (teacher {nobody[0]} is the first); "
+                "use fewer teachers, or let them abstain."
+            )
+        parts = pieces(shards.n_teachers)
+        if store is not None:
+            store.open(head.specification(shards, len(parts), seed))
+        solved: list[list[Head] | None] = []
+        with (
+            reporting(progress, label="Training teachers", total=shards.n_teachers) as report,
+            _one_teacher_a_thread(n_jobs) as each,
+        ):
+            for number, teachers in enumerate(parts):
+                rows = [(_features(X), y) for X, y in shards.part(teachers).load()]
+                solved.append(_solve_piece(head, rows, len(shards.classes), number, store, each))
+                report(teachers.stop, shards.n_teachers)
+        return HeadTeachers(
+            head=head,
+            classes=shards.classes,
+            n_teachers=shards.n_teachers,
+            sizes=sizes,
+            solved=tuple(solved),
+            store=store,
+            n_jobs=n_jobs,
+        )
+
+    def specification(self, shards: Shards, parts: int, seed: int) -> dict[str, Any]:
+        """What all pieces of a run share, as it is written beside them and compared on resume."""
+        return {
+            "estimator": f"heads: {self.kind}",
+            "parameters": {"penalty": self.penalty, "width": self.width, "neighbours": self.neighbours},
+            "classes": [str(label) for label in shards.classes],
+            "n_teachers": shards.n_teachers,
+            "pieces": parts,
+            "seed": seed,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadTeachers:
+    """Solved heads, in memory or in a store, from which they are read a piece at a time.
+
+    classes: labels in the order that predictions count them, shape (classes,). sizes: rows of every teacher.
+    """
+
+    head: HeadEnsemble
+    classes: NDArray[Any]
+    n_teachers: int
+    sizes: IntArray
+    solved: tuple[list[Head] | None, ...]
+    store: TeacherStore | None = None
+    n_jobs: int | None = None
+
+    @property
+    def pieces(self) -> Iterator[list[Head]]:
+        """The heads, piece by piece."""
+        for number, heads in enumerate(self.solved):
+            if heads is None:
+                assert self.store is not None
+                heads = self.store.load(number)
+            yield heads
+
+    @property
+    def abstaining(self) -> IntArray:
+        """Teachers that had no rows to learn from and abstain on every query."""
+        return np.flatnonzero(self.sizes == 0)
+
+    def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> IntArray:
+        """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
+
+        Ties, of scores that are rounded to a public grid, go to the lowest class of those that the teacher has rows of.
+        X: features of public rows, (queries, features).
+        """
+        queries = Queries(_features(X))
+        out = np.empty((len(queries), self.n_teachers), np.int16)
+        done = 0
+        with (
+            reporting(progress, label="Asking teachers", total=self.n_teachers) as report,
+            _one_teacher_a_thread(self.n_jobs) as each,
+        ):
+            for heads in self.pieces:
+                for said in each(partial(_said, self.head, queries), heads):
+                    out[:, done] = said
+                    done += 1
+                report(done, self.n_teachers)
+        return out
+
+
+def median_squared_distance(features: ArrayLike, *, sample: int = 1000) -> float:
+    """The median squared distance between public rows (the first ones against evenly spread ones)."""
+    points = _features(features)
+    some = points[:: max(1, len(points) // sample)][:sample].astype(np.float64)
+    squares = (some**2).sum(axis=1)
+    distances = squares[:, None] + squares[None, :] - 2 * some @ some.T
+    median = float(np.median(distances[np.triu_indices(len(some), 1)])) if len(some) > 1 else 0.0
+    return median if median > 0 else 1.0
+
+
+def _solve_piece(
+    head: HeadEnsemble,
+    rows: list[tuple[FloatArray, IntArray]],
+    classes: int,
+    number: int,
+    store: TeacherStore | None,
+    each: Each,
+) -> list[Head] | None:
+    """The solved heads; None where the store keeps them, because some kinds keep all rows, which may not fit memory."""
+    solve_one = partial(_solve_one, head, classes)
+    if store is None:
+        return list(each(solve_one, rows))
+    fingerprint = fingerprint_of(*(part for shard in rows for part in shard))
+    if not store.has(number, fingerprint=fingerprint):
+        store.save(number, list(each(solve_one, rows)), fingerprint=fingerprint)
+    return None
+
+
+def _solve_one(head: HeadEnsemble, classes: int, rows: tuple[FloatArray, IntArray]) -> Head:
+    return solve(head, *rows, classes=classes)
+
+
+def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
+    if teacher.rows and teacher.features != queries.features:
+        raise InvalidInput(f"X must have the {teacher.features} features of the private rows, got {queries.features}.")
+    return answers(head, teacher, queries)
+
+
+@contextmanager
+def _one_teacher_a_thread(n_jobs: int | None) -> Iterator[Each]:
+    """A map over teachers, in their order, that works with linear algebra of one thread.
+
+    How many threads share one product decides how it is rounded; how many teachers are solved at once decides nothing.
+    """
+    given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+    workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(workers) as pool:
+        yield pool.map if workers > 1 else map
+
+
+def _features(X: ArrayLike) -> FloatArray:
+    array = np.asarray(X)
+    if array.ndim == 2 and array.dtype.kind in "uifb":
+        with np.errstate(over="ignore"):
+            array = np.ascontiguousarray(array, np.float32)
+        if np.isfinite(array).all():
+            return array
+    raise InvalidInput(
+        f"Heads need finite features, as single numbers, of shape (rows, features), got {array.shape} of {array.dtype}."
+    )

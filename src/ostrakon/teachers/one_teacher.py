@@ -1,0 +1,187 @@
+"""What a worker does with one teacher: train it on its own rows, or ask it about the public queries."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from ostrakon.teachers.registry import import_path
+from ostrakon.teachers.shards import Part
+from ostrakon.teachers.store import TeacherStore
+from ostrakon.validation import InvalidInput
+
+ABSTAIN = -1
+
+
+@dataclass(frozen=True)
+class Abstainer:
+    """A teacher without rows: it has nothing to say."""
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """-1 for every example."""
+        return np.full(X.shape[0] if hasattr(X, "shape") else len(X), ABSTAIN, np.int64)
+
+
+@dataclass(frozen=True)
+class OneClass:
+    """A teacher whose rows all have one label: it says that label."""
+
+    label: int
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The one class for every example."""
+        return np.full(X.shape[0] if hasattr(X, "shape") else len(X), self.label, np.int64)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fitted classifier over the classes that its shard knows.
+
+    known: class indices, shape (known classes,); the model itself was fitted on 0 to len(known) - 1, because
+    some classifiers accept no gaps in their labels.
+    """
+
+    model: Any
+    known: NDArray[np.int64]
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Class indices, shape (examples,)."""
+        local = np.asarray(self.model.predict(X)).reshape(-1)
+        if local.dtype.kind not in "iuf" or not np.all(np.isin(local, np.arange(len(self.known)))):
+            raise InvalidInput(f"A teacher of type {type(self.model).__name__} predicted labels that it was not given.")
+        return self.known[local.astype(np.int64)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """All that a worker needs to train some neighbouring teachers."""
+
+    teachers: range
+    estimator: Any
+    part: Part
+    seed: int
+    store: TeacherStore | None
+
+
+def train_task(task: Task) -> list[tuple[int, Any]]:
+    """Train each teacher, or find it already done; returns (index, model, or None where a store keeps it) of each."""
+    return [
+        (index, _train_one(task, index, X, y)) for index, (X, y) in zip(task.teachers, task.part.load(), strict=True)
+    ]
+
+
+def _train_one(task: Task, index: int, X: Any, y: NDArray[np.int64]) -> Any:
+    if task.store is None:
+        return fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
+    fingerprint = fingerprint_of(X, y)
+    if not task.store.has(index, fingerprint=fingerprint):
+        task.store.save(index, fit_teacher(task.estimator, X, y, index=index, seed=task.seed), fingerprint=fingerprint)
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """All that a worker needs to ask teacher `index`: its model, or the store that keeps it."""
+
+    index: int
+    X: Any
+    model: Any
+    store: TeacherStore | None
+    key: str
+
+
+def predict_task(question: Question) -> tuple[int, Any]:
+    """Ask one teacher about the public examples; returns (index, class indices)."""
+    index, store, model = question.index, question.store, question.model
+    if store is not None:
+        kept = store.load_predictions(index, question.key)
+        if kept is not None:
+            return index, kept
+        model = store.load(index)
+    with threadpool_limits(1):
+        values = model.predict(question.X)
+    if store is not None:
+        store.save_predictions(index, question.key, values)
+    return index, values
+
+
+def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> Any:
+    """A copy of `estimator` fitted on one shard; its randomness comes from (seed, index) alone."""
+    known, local = np.unique(y, return_inverse=True)
+    if len(known) == 0:
+        return Abstainer()
+    if len(known) == 1:
+        return OneClass(int(known[0]))
+    model = seeded(clone(estimator), seed=seed, index=index)
+    # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
+    with threadpool_limits(1):
+        try:
+            model.fit(X, local)
+        except (ValueError, TypeError) as error:
+            raise InvalidInput(f"Teacher {index} could not be trained on its {len(local)} rows: {error}") from error
+    return Learned(model, known.astype(np.int64))
+
+
+def seeded(estimator: Any, *, seed: int, index: int) -> Any:
+    """Give every `random_state` of the estimator and its parts a seed of its own."""
+    names = sorted(
+        name for name in estimator.get_params(deep=True) if name == "random_state" or name.endswith("__random_state")
+    )
+    states = np.random.SeedSequence(seed, spawn_key=(index,)).generate_state(max(len(names), 1))
+    # Estimators take seeds below 2**31 more widely than below 2**32.
+    return estimator.set_params(**{name: int(state >> 1) for name, state in zip(names, states, strict=False)})
+
+
+def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, seed: int) -> dict[str, Any]:
+    """What all teachers of a run share, as it is written beside them and compared on resume."""
+    parameters = {
+        name: repr(value) for name, value in sorted(estimator.get_params(deep=True).items()) if not callable(value)
+    }
+    return {
+        "estimator": import_path(estimator),
+        "parameters": parameters,
+        "classes": [str(label) for label in classes],
+        "n_teachers": n_teachers,
+        "seed": seed,
+    }
+
+
+def fingerprint_of(*parts: Any) -> str:
+    """A checksum of arrays, sparse matrices or frames: equal exactly where the data is."""
+    digest = hashlib.blake2b(digest_size=32)
+    for part in parts:
+        for piece in _pieces(part):
+            digest.update(len(piece).to_bytes(8, "little"))
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _pieces(part: Any) -> Any:
+    if sparse.issparse(part):
+        rows = part.tocsr()
+        yield from (piece for array in (rows.data, rows.indices, rows.indptr) for piece in _pieces(array))
+        yield repr(rows.shape).encode()
+    elif hasattr(part, "iloc"):
+        import pandas as pd
+
+        columns = part.columns if part.ndim == 2 else [part.name]
+        yield repr([str(column) for column in columns]).encode()
+        yield pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes()
+        if part.ndim == 2:
+            for column in part:
+                yield pd.util.hash_pandas_object(part[column], index=False).to_numpy().tobytes()
+    else:
+        array = np.asarray(part)
+        if array.dtype.hasobject:
+            yield joblib.hash(array.tolist()).encode()
+        else:
+            yield f"{array.dtype.str}{array.shape}".encode()
+            yield np.ascontiguousarray(array).tobytes()

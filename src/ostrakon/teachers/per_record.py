@@ -1,0 +1,118 @@
+"""Voices: every record, or user, is a teacher of its own and speaks only on the public queries nearest to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.teachers.progress import Report, reporting
+from ostrakon.validation import InvalidInput, whole
+
+IntArray = NDArray[np.int64]
+Block = tuple[Any, Any, Any]
+"""(whose each row is, features of the rows, class numbers), with all rows of everyone whom it names."""
+
+_ROWS = 768
+
+
+def collect_per_record(
+    blocks: Iterable[Block],
+    queries: ArrayLike,
+    *,
+    classes: int,
+    units: int,
+    max_contributions: int = 1,
+    progress: bool | Report | None = None,
+) -> BoundedVotes:
+    """What everyone says about the queries nearest to their own rows: votes with a max_contributions.
+
+    blocks: the private rows; owners (integers) tell voices apart within a block, and nobody has rows in two blocks.
+    queries: features of *all* queries of the run at once, (queries, features): asked in two parts, everyone would
+    speak twice. voices: how many there are in all, the `teachers` of the votes.
+
+    Everyone speaks on the at most `max_contributions` queries to which most of their rows are nearest, and says the class that
+    most of those rows have. Ties go to the earlier query and the lower class.
+    Guarantee: what a voice says depends on its own rows, on the queries and on public features alone. With
+    `BoundedGNMax`, thousands of queries cost what `max_contributions` queries cost.
+    Errors: `InvalidInput` for features that are not finite, or more voices than were announced.
+    """
+    max_contributions = whole("max_contributions", max_contributions, at_least=1)
+    asked = np.asarray(queries, np.float32)
+    if asked.ndim != 2 or not np.isfinite(asked).all():
+        raise InvalidInput(f"queries must be finite features of shape (queries, features), got {asked.shape}.")
+    counts = np.zeros((len(asked), classes), np.int64)
+    heard = 0
+    with reporting(progress, label="Hearing voices", total=voices) as report:
+        for owners, rows, labels in blocks:
+            features = np.asarray(rows, np.float32)
+            if not np.isfinite(features).all():
+                raise InvalidInput("The features of the private rows must be finite numbers.")
+            place = nearest(features, asked)
+            where, what = spoken(
+                np.asarray(owners), place, np.asarray(labels), classes=classes, max_contributions=max_contributions
+            )
+            np.add.at(counts, (where, what), 1)
+            heard += len(np.unique(owners))
+            report(heard, voices)
+    if heard > voices:
+        raise InvalidInput(f"voices must be at least the number of those that spoke, {heard}, got {voices}.")
+    return BoundedVotes(counts, teachers=voices, max_contributions=max_contributions)
+
+
+def spoken(
+    owners: IntArray, place: IntArray, labels: IntArray, *, classes: int, max_contributions: int
+) -> tuple[IntArray, IntArray]:
+    """(queries, classes) of all that is said: by each owner on at most `max_contributions` queries, once on each.
+
+    owners, place, labels: of every row, its owner, the query nearest to it and its class, all (rows,).
+
+    >>> spoken(np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2]), np.array([1, 0, 1, 0]), classes=2, max_contributions=1)
+    (array([4, 2]), array([0, 0]))
+    """
+    # Equal rows side by side: (owner, query, class), how often.
+    said, often = np.unique(np.column_stack([owners, place, labels]), axis=0, return_counts=True)
+    # Of each (owner, query) the class that most rows have, the lower one first, and how many rows are there at all.
+    said, often = _ordered(said, often, by=(said[:, 2], -often, said[:, 1], said[:, 0]))
+    first = np.flatnonzero(_begins(said[:, :2]))
+    near = np.add.reduceat(often, first) if len(first) else often
+    said = said[first]
+    # Of each owner the queries with most rows, the earlier one first.
+    said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
+    begins = _begins(said[:, :1])
+    rank = np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
+    kept = said[rank < max_contributions]
+    return kept[:, 1], kept[:, 2]
+
+
+def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
+    """The position of the nearest query of every row, (rows,); a tie goes to the earlier one.
+
+    In double numbers and blocks of one size, the last one filled up, so that where a row stands, and beside which
+    others, has no say in how its distances are rounded; those that agree to nine digits are a tie.
+    """
+    given, asked = np.asarray(rows, np.float64), np.asarray(queries, np.float64)
+    squares = np.square(asked).sum(axis=1)
+    scale = max(float(squares.max(initial=0)), 1e-300)
+    found = np.empty(len(given), np.int64)
+    for start in range(0, len(given), _ROWS):
+        here = np.arange(start, min(start + _ROWS, len(given)))
+        distance = squares - 2 * given[np.resize(here, _ROWS)] @ asked.T
+        found[here] = np.round(distance / scale, 9).argmin(axis=1)[: len(here)]
+    return found
+
+
+def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:
+    """Both in the order of the last of `by`, ties by the one before it."""
+    order = np.lexsort(by)
+    return said[order], often[order]
+
+
+def _begins(keys: IntArray) -> NDArray[np.bool_]:
+    """Where a row of sorted keys differs from the one before."""
+    new = np.ones(len(keys), bool)
+    new[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    return new

@@ -1,0 +1,100 @@
+"""Estimators by name: short names for common ones, an import path for any other."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ostrakon.validation import InvalidInput
+
+# Defaults are chosen for shards of a hundred rows or so: regularised, and deterministic under random_state.
+SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "logistic": ("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
+    "ridge": ("sklearn.linear_model.RidgeClassifier", {}),
+    "linear-svm": ("sklearn.svm.LinearSVC", {}),
+    "svm-rbf": ("sklearn.svm.SVC", {"kernel": "rbf"}),
+    "naive-bayes": ("sklearn.naive_bayes.GaussianNB", {}),
+    "nearest-neighbours": ("sklearn.neighbors.KNeighborsClassifier", {"n_neighbors": 1}),
+    "nearest-centroid": ("sklearn.neighbors.NearestCentroid", {}),
+    "lda": ("sklearn.discriminant_analysis.LinearDiscriminantAnalysis", {"solver": "lsqr", "shrinkage": "auto"}),
+    "decision-tree": ("sklearn.tree.DecisionTreeClassifier", {}),
+    "random-forest": ("sklearn.ensemble.RandomForestClassifier", {}),
+    "extra-trees": ("sklearn.ensemble.ExtraTreesClassifier", {}),
+    "gradient-boosting": ("sklearn.ensemble.GradientBoostingClassifier", {}),
+    "hist-gradient-boosting": ("sklearn.ensemble.HistGradientBoostingClassifier", {}),
+    "mlp": ("sklearn.neural_network.MLPClassifier", {"max_iter": 500}),
+    "lenet": ("ostrakon.teachers.torch_ensemble.TorchEnsemble", {"network": "lenet"}),
+    "resnet": ("ostrakon.teachers.torch_ensemble.TorchEnsemble", {"network": "resnet"}),
+    "network": ("ostrakon.teachers.torch_ensemble.TorchEnsemble", {}),
+    # Students: they take -1 as unlabelled.
+    "cnn": ("ostrakon.students.supervised.SupervisedNetwork", {}),
+    "self-training-cnn": ("ostrakon.students.self_training_network.SelfTrainingNetwork", {}),
+    "vat": ("ostrakon.students.virtual_adversarial.VirtualAdversarial", {}),
+    "gan": ("ostrakon.students.semi_supervised_gan.SemiSupervisedGAN", {}),
+    "fixmatch": ("ostrakon.students.fixmatch.FixMatch", {}),
+}
+
+
+def make_estimator(name: str, **parameters: Any) -> Any:
+    """An unfitted estimator from a short name ("logistic") or an import path ("sklearn.svm.SVC").
+
+    parameters: passed to its constructor, over the defaults of the short name.
+    An import path runs the code of the module it names: take it from the user, never from data.
+    Raises `InvalidInput` for an unknown name, a class that is no classifier, and parameters it does not have.
+
+    >>> make_estimator("logistic", C=0.5)
+    LogisticRegression(C=0.5, max_iter=1000)
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"The estimator must be a short name or an import path, got {name!r}.")
+    path, defaults = SHORT_NAMES.get(name, (name, {}))
+    factory = _import(name, path)
+    if not all(callable(getattr(factory, part, None)) for part in ("fit", "predict", "get_params")):
+        raise InvalidInput(
+            f"The estimator {name!r} must be a class as scikit-learn's classifiers are, got {factory!r}."
+        )
+    values: Mapping[str, Any] = {**defaults, **parameters}
+    try:
+        estimator = factory(**values)
+        if "__" in "".join(values):
+            estimator.set_params(**values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} cannot be made from the parameters {dict(parameters)!r}: {error}") from error
+    return check_estimator_like(estimator)
+
+
+def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
+    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn has them."""
+    if inspect.isclass(estimator):
+        raise InvalidInput(f"{name} must be an instance such as {estimator.__name__}(), got the class itself.")
+    lacking = [part for part in ("fit", "predict", "get_params") if not callable(getattr(estimator, part, None))]
+    if lacking:
+        raise InvalidInput(
+            f"{name} must have {', '.join(lacking)} as scikit-learn's classifiers do, got {estimator!r}."
+        )
+    return estimator
+
+
+def import_path(estimator: Any) -> str:
+    """Where an estimator's class is defined, as it is written into a run's description."""
+    kind = type(estimator)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _import(name: str, path: str) -> Any:
+    module_name, _, attribute = path.rpartition(".")
+    if not module_name:
+        near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        known = ", ".join(SHORT_NAMES)
+        raise InvalidInput(
+            f"There is no estimator {name!r}: {hint}Give an import path such as sklearn.svm.SVC, or one of {known}."
+        )
+    try:
+        factory = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InvalidInput(f"The estimator {name!r} cannot be imported: {error}.") from error
+    return factory

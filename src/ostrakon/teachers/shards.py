@@ -1,0 +1,192 @@
+"""The private data in as many pieces as there are teachers, read one piece at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+
+from ostrakon.data.classes import label_indices
+from ostrakon.data.columns import Columns
+from ostrakon.data.partition import number_of_each
+from ostrakon.data.sharding import ShardFolder, read_shard
+from ostrakon.data.task import TableTask
+from ostrakon.validation import InvalidInput, whole
+
+
+class Part(Protocol):
+    """The rows of some teachers, cheap to send to a worker that loads them."""
+
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows and their class indices, teacher by teacher."""
+        ...
+
+
+class Shards(Protocol):
+    """The private data, one shard per teacher."""
+
+    classes: NDArray[Any]
+    n_teachers: int
+    sizes: NDArray[np.int64]
+
+    def part(self, teachers: range) -> Part:
+        """The shards of some teachers."""
+        ...
+
+
+def pieces(n_teachers: int, *, most: int = 64) -> list[range]:
+    """Neighbouring teachers, in at most `most` pieces: by their number alone, which is public, not by their rows.
+
+    >>> pieces(5, most=3)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    each = -(-n_teachers // most)
+    return [range(start, min(start + each, n_teachers)) for start in range(0, n_teachers, each)]
+
+
+@dataclass(frozen=True)
+class ArrayPart:
+    """Rows that are already in memory."""
+
+    held: list[tuple[Any, NDArray[np.int64]]]
+
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows and their class indices, teacher by teacher."""
+        return self.held
+
+
+class ArrayShards:
+    """Shards of arrays in memory: rows `X`, labels `y`, and the teacher of every row.
+
+    Raises `InvalidInput` for lengths that differ, labels that are not in `classes`, more teachers than rows, and
+    an assignment that names teachers that do not exist.
+    """
+
+    def __init__(
+        self, X: Any, y: ArrayLike, assignment: ArrayLike, *, n_teachers: int, classes: ArrayLike | int
+    ) -> None:
+        self.classes = class_list(classes)
+        self.n_teachers = whole("n_teachers", n_teachers, at_least=1)
+        self.X = X if hasattr(X, "shape") else np.asarray(X)
+        self.y = class_indices(y, self.classes)
+        teachers = np.asarray(assignment)
+        rows = self.X.shape[0]
+        if not rows == len(self.y) == len(teachers) or teachers.ndim != 1:
+            raise InvalidInput(
+                f"X, y and assignment must have one entry per row, got {rows}, {len(self.y)} and {len(teachers)}."
+            )
+        if teachers.dtype.kind not in "iu" or (rows and not 0 <= teachers.min() <= teachers.max() < self.n_teachers):
+            raise InvalidInput(f"assignment must be integers from 0 to {self.n_teachers - 1}, one per row.")
+        if self.n_teachers > rows:
+            raise InvalidInput(f"n_teachers must be at most {rows}, the number of private rows, got {self.n_teachers}.")
+        self.sizes = np.bincount(teachers, minlength=self.n_teachers).astype(np.int64)
+        self._order = np.argsort(teachers, kind="stable")
+        self._start = np.concatenate([[0], np.cumsum(self.sizes)])
+
+    def part(self, teachers: range) -> ArrayPart:
+        """The rows of some teachers, in the order of the data."""
+        chosen = [self._order[self._start[index] : self._start[index + 1]] for index in teachers]
+        return ArrayPart([(_safe_indexing(self.X, rows), self.y[rows]) for rows in chosen])
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePart:
+    """Rows that are still on the disk: the files of each teacher, and how they are read."""
+
+    files: list[tuple[Path, ...]]
+    columns: Columns
+    target: str
+    classes: tuple[str, ...]
+    transform: Callable[[Any], Any] | None
+
+    def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
+        """The rows, transformed, and their class indices, teacher by teacher."""
+        read = [self._read(files) for files in self.files]
+        if not any(self.files):
+            return read
+        # Together, because transforming a few rows takes as long as transforming thousands.
+        X = pd.concat([rows for rows, labels in read if len(labels)])
+        X = X if self.transform is None else self.transform(X)
+        ends = np.cumsum([len(labels) for _, labels in read])
+        return [
+            (_safe_indexing(X, slice(end - len(labels), end)) if len(labels) else rows, labels)
+            for (rows, labels), end in zip(read, ends, strict=True)
+        ]
+
+    def _read(self, files: tuple[Path, ...]) -> tuple[Any, NDArray[np.int64]]:
+        """One teacher's typed columns and class indices; alone, so that no other's rows have a say in the types."""
+        if not files:
+            return np.empty((0, 1)), np.empty(0, np.int64)
+        rows = read_shard(files)
+        return self.columns.apply(rows), label_indices(rows[self.target], self.classes)
+
+
+class TableShards:
+    """Shards of a partitioned table (see `TableTask.partition`), each read by the worker that trains on it.
+
+    transform: from typed columns to what the teachers learn from, such as `Representation.transform`; one that was
+    learned from public data and treats each row on its own.
+    """
+
+    def __init__(self, folder: ShardFolder, task: TableTask, *, transform: Callable[[Any], Any] | None = None) -> None:
+        self.classes = np.array(task.classes)
+        self.n_teachers = folder.n_teachers
+        self.sizes = folder.sizes
+        self._folder, self._task, self._transform = folder, task, transform
+
+    def by_unit(self) -> Iterator[tuple[NDArray[np.int64], Any, NDArray[np.int64]]]:
+        """(whose each row is, rows, class indices), shard by shard: every user's rows are in one shard.
+
+        Where no column says whose a row is, it is its own.
+        """
+        task = self._task
+        for index in np.flatnonzero(self.sizes):
+            rows = read_shard(self._folder.files(int(index)))
+            owners = np.arange(len(rows)) if task.by is None else number_of_each(rows[task.by])
+            X = task.columns.apply(rows)
+            X = X if self._transform is None else self._transform(X)
+            yield owners, X, task.indices(rows[task.target])
+
+    def part(self, teachers: range) -> TablePart:
+        """The rows of some teachers, not yet read."""
+        task = self._task
+        return TablePart(
+            files=[self._folder.files(index) for index in teachers],
+            columns=task.columns,
+            target=task.target,
+            classes=task.classes,
+            transform=self._transform,
+        )
+
+
+def class_list(classes: ArrayLike | int) -> NDArray[Any]:
+    """The labels as an array without repetitions; a number m stands for the labels 0 to m - 1."""
+    if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
+        return np.arange(whole("classes", classes, at_least=2))
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2 or len(np.unique(labels)) != len(labels):
+        raise InvalidInput(f"classes must be a list of at least 2 different labels, got {classes!r}.")
+    return labels
+
+
+def class_indices(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels as indices into `classes`. Raises `InvalidInput` for a label that is not listed."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InvalidInput(f"y must have the shape (rows,), got {labels.shape}.")
+    order = np.argsort(classes, kind="stable")
+    try:
+        place = np.searchsorted(classes, labels, sorter=order).clip(0, len(classes) - 1)
+        indices = order[place]
+        unknown = classes[indices] != labels
+    except TypeError:
+        raise InvalidInput(f"y must hold labels like {classes[0]!r}, got values of type {labels.dtype}.") from None
+    if np.any(unknown):
+        raise InvalidInput(f"y holds the label {labels[unknown][0]!r}, which is not among the classes {list(classes)}.")
+    return indices.astype(np.int64)

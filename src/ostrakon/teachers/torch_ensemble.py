@@ -1,0 +1,232 @@
+"""Hundreds of equal small networks as teachers, trained and asked as one vectorized program, chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.networks.architectures import Factory, build_network, wants_images
+from ostrakon.networks.backend import pick_device, seeded, torch
+from ostrakon.networks.classifier import TorchClassifier
+from ostrakon.networks.inputs import as_inputs
+from ostrakon.networks.stacked import can_group, can_map
+from ostrakon.teachers.ensemble import IntArray, Teachers
+from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
+from ostrakon.teachers.one_teacher import fingerprint_of, specification
+from ostrakon.teachers.progress import Report, reporting
+from ostrakon.teachers.shards import Shards
+from ostrakon.teachers.store import TeacherStore
+from ostrakon.validation import InvalidInput, whole
+
+MODES = ("grouped", "vmap", "one-by-one")
+
+
+class TorchEnsemble(TorchClassifier):
+    """A teacher that is a network; as an ensemble all teachers are trained together.
+
+    network: "lenet", "mlp", "resnet", "cnn", or a factory (shape, classes) -> torch.nn.Module; None: LeNet for images,
+    an MLP for tables. epochs: passes of each teacher over its own rows, in batches of `batch_size`.
+    mode: "grouped" (stacked layers), "vmap" (any network without running statistics), "one-by-one" (any network), or
+    None: the first of these that can run the network. chunk: networks per program, None picks by what fits.
+    device: None picks an accelerator where there is one.
+
+    `train_on_shards(TorchEnsemble(...), shards)` and `train_teachers` train the ensemble; `fit` trains one network
+    with the same settings, as any scikit-learn classifier. Inputs of images are divided by their root mean square,
+    columns of tables are standardized, both by the teacher's own rows.
+
+    Guarantee: the start, the number of steps, the batches and the scale of teacher i follow from (seed, i) and its own
+    rows alone, in every mode; nothing is shared between teachers, whatever chunk they are in.
+    """
+
+    def __init__(
+        self,
+        network: str | Factory | None = None,
+        *,
+        epochs: int = 20,
+        batch_size: int = 32,
+        learning_rate: float = 0.003,
+        weight_decay: float = 0.01,
+        mode: str | None = None,
+        chunk: int | None = None,
+        random_state: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            network,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            weight_decay=weight_decay,
+            random_state=random_state,
+            device=device,
+            verbose=verbose,
+        )
+        self.epochs = epochs
+        self.mode = mode
+        self.chunk = chunk
+
+    def train_on_shards(
+        self,
+        shards: Shards,
+        *,
+        store: TeacherStore | None = None,
+        seed: int = 0,
+        n_jobs: int | None = -1,
+        progress: bool | Report | None = None,
+        empty: Literal["refuse", "abstain"] = "refuse",
+    ) -> TorchTeachers:
+        """Train one network per shard; see `ostrakon.teachers.train_on_shards` for the arguments and errors.
+
+        n_jobs: chunks that are trained at once on a CPU, one thread each; on an accelerator one at a time.
+        Every teacher is saved when its chunk is finished; a killed run trains only the chunks that are missing.
+        """
+        self._check()
+        seed = whole("seed", seed)
+        sizes = np.asarray(shards.sizes)
+        nobody = np.flatnonzero(sizes == 0)
+        if len(nobody) and empty == "refuse":
+            raise InvalidInput(f"{len(nobody)} of {len(sizes)} teachers have no rows; use fewer, or let them abstain.")
+        plan = self._plan(shards, seed)
+        if store is not None:
+            store.open(specification(self, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed))
+        models: list[Any] = [None] * shards.n_teachers
+        done = 0
+        with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
+            tasks = (joblib.delayed(_train)(plan, shards, indices, store) for indices in plan.chunks(shards.n_teachers))
+            for trained in _in_parallel(plan, n_jobs, tasks):
+                for index, model in trained:
+                    models[index] = model
+                done += len(trained)
+                report(done, shards.n_teachers)
+        return TorchTeachers(
+            classes=shards.classes,
+            n_teachers=shards.n_teachers,
+            models=tuple(models) if store is None else None,
+            store=store,
+            n_jobs=n_jobs,
+            plan=plan,
+        )
+
+    def _train(self, module: Any, pool: Any, targets: Any, draw: Any) -> int:
+        return self._fit_steps(module, pool, targets, draw, self.epochs * -(-len(pool) // self.batch_size))
+
+    def _plan(self, shards: Shards, seed: int) -> Chunk:
+        whole("epochs", self.epochs, at_least=1)
+        network = self.network
+        first = next(index for index in range(shards.n_teachers) if shards.sizes[index])
+        rows = shards.part(range(first, first + 1)).load()[0][0]
+        shape = as_inputs(rows[:1], images=wants_images(network)).shape[1:]
+        if network is None:
+            network = "mlp" if len(shape) == 1 else "lenet"
+        with seeded(0):
+            sample = build_network(network, shape, len(shards.classes))
+        mode = self.mode or ("grouped" if can_group(sample) else "vmap" if can_map(sample) else "one-by-one")
+        if mode not in MODES:
+            raise InvalidInput(f"mode must be one of {', '.join(MODES)}, got {self.mode!r}.")
+        if mode == "grouped" and not can_group(sample):
+            raise InvalidInput("mode 'grouped' must be given a sequence of plain layers; use 'vmap' or 'one-by-one'.")
+        if mode == "vmap" and not can_map(sample):
+            raise InvalidInput("mode 'vmap' must be given a network without batch norm; use 'one-by-one'.")
+        device = pick_device(self.device)
+        weights = sum(value.numel() for value in sample.parameters())
+        size = self.chunk if self.chunk is not None else _chunk_size(mode, device, weights, shards.n_teachers)
+        return Chunk(
+            network=network,
+            shape=tuple(shape),
+            classes=len(shards.classes),
+            mode=mode,
+            size=whole("chunk", size, at_least=1),
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            seed=seed,
+            device=str(device),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchTeachers(Teachers):
+    """Trained networks that are asked together, chunk by chunk."""
+
+    plan: Chunk
+
+    def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
+        """Class indices (queries, n_teachers), -1 where a teacher abstains; kept per teacher in a store. Private."""
+        inputs = as_inputs(X, images=len(self.plan.shape) == 3)
+        if inputs.shape[1:] != self.plan.shape:
+            raise InvalidInput(
+                f"X must have rows of shape {self.plan.shape}, as the private rows, got {inputs.shape[1:]}."
+            )
+        key = fingerprint_of(X) if self.store is not None else ""
+        out = np.empty((len(inputs), self.n_teachers), np.int64)
+        done = 0
+        with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
+            tasks = (joblib.delayed(_ask)(self, inputs, indices, key) for indices in self.plan.chunks(self.n_teachers))
+            for indices, values in _in_parallel(self.plan, self.n_jobs, tasks):
+                out[:, indices] = values.T
+                done += len(indices)
+                report(done, self.n_teachers)
+        return out
+
+
+def _train(plan: Chunk, shards: Shards, indices: range, store: TeacherStore | None) -> list[tuple[int, Any]]:
+    rows = shards.part(indices).load()
+    prints = [fingerprint_of(X, y) for X, y in rows] if store is not None else []
+    if store is not None:
+        missing = [i for i, mark in zip(indices, prints, strict=True) if not store.has(i, fingerprint=mark)]
+        if not missing:
+            return [(index, None) for index in indices]
+    # A chunk that was cut off is trained again whole, in the same places: its arithmetic is then the same.
+    models = train_chunk(plan, indices, rows)
+    if store is None:
+        return list(zip(indices, models, strict=True))
+    for index, model, mark in zip(indices, models, prints, strict=True):
+        if index in missing:
+            store.save(index, model, fingerprint=mark)
+    return [(index, None) for index in indices]
+
+
+def _ask(teachers: TorchTeachers, inputs: NDArray[np.float32], indices: range, key: str) -> tuple[list[int], IntArray]:
+    store = teachers.store
+    if store is not None:
+        kept = [store.load_predictions(index, key) for index in indices]
+        if all(values is not None for values in kept):
+            return list(indices), np.stack(kept)
+    models = [teachers.model(index) for index in indices]
+    values = predict_chunk(teachers.plan, models, inputs)
+    if store is not None:
+        for index, row in zip(indices, values, strict=True):
+            store.save_predictions(index, key, row)
+    return list(indices), values
+
+
+def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Iterator[Any]:
+    workers = 1 if plan.device != "cpu" else joblib.effective_n_jobs(n_jobs)
+    # Threads share the private rows without copying them, and PyTorch's layers work outside Python's lock. One small
+    # network after another would spend its time inside that lock, and gets processes.
+    how: dict[str, Any] = {"max_nbytes": None} if plan.mode == "one-by-one" else {"prefer": "threads"}
+    threads = torch.get_num_threads()
+    if workers > 1:
+        # Workers fill the cores; PyTorch's own threads inside each would fight over them.
+        torch.set_num_threads(1)
+    try:
+        yield from joblib.Parallel(n_jobs=workers, return_as="generator_unordered", **how)(tasks)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _chunk_size(mode: str, device: Any, weights: int, teachers: int) -> int:
+    if mode == "one-by-one":
+        return 1
+    if device.type == "cpu":
+        # Measured best for LeNet on two cores: the activations of a batch still fit the cache.
+        return max(1, min(8, teachers))
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 2**31
+    # Weights, gradients and the optimiser's two moments, and as much again for activations.
+    return max(1, min(teachers, int(free / 4 / (4 * 8 * max(weights, 1)))))

@@ -1,0 +1,83 @@
+"""Refusals in one sentence: every public entry checks its numbers here, and fails closed."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any, Never
+
+
+class InvalidInput(ValueError):
+    """Input that ostrakon refuses; the message names the value and what is allowed."""
+
+
+def _refuse(name: str, value: Any, allowed: str) -> Never:
+    raise InvalidInput(f"{name} must be {allowed}, got {value!r}.")
+
+
+def _real(name: str, value: Any, allowed: str) -> float:
+    # bool is a number in Python and a NaN compares false with everything: neither may pass.
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        _refuse(name, value, allowed)
+    number = float(value)
+    if not math.isfinite(number):
+        _refuse(name, value, allowed)
+    return number
+
+
+def positive(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is a finite real number above 0 (bools, NaN, inf, strings are refused).
+
+    >>> positive("sigma", 40)
+    40.0
+    """
+    allowed = "a finite number above 0"
+    number = _real(name, value, allowed)
+    if not number > 0:
+        _refuse(name, value, allowed)
+    return number
+
+
+def scale(name: str, value: Any, *, at_most: float = 1e50) -> float:
+    """`value` as a float, refused unless it is a real number from 1e-50 to `at_most`: a scale of noise, or its inverse.
+
+    Within that, no product or square of two of them leaves the range of a float.
+    """
+    number = positive(name, value)
+    if not 1e-50 <= number <= at_most:
+        _refuse(name, value, f"a number from 1e-50 to {at_most:g}")
+    return number
+
+
+def non_negative(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is a finite real number of at least 0."""
+    allowed = "a finite number of at least 0"
+    number = _real(name, value, allowed)
+    if not number >= 0:
+        _refuse(name, value, allowed)
+    return number
+
+
+def finite(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it is a finite real number."""
+    return _real(name, value, "a finite number")
+
+
+def fraction(name: str, value: Any) -> float:
+    """`value` as a float, refused unless it lies strictly between 0 and 1 (delta, a probability)."""
+    allowed = "a number strictly between 0 and 1"
+    number = _real(name, value, allowed)
+    if not 0 < number < 1:
+        _refuse(name, value, allowed)
+    return number
+
+
+def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = None) -> int:
+    """`value` as an int, refused unless it is an integer (not a bool) within the bounds."""
+    allowed = f"an integer of at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        _refuse(name, value, allowed)
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        _refuse(name, value, allowed)
+    return number

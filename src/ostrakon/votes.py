@@ -1,0 +1,176 @@
+"""Votes: how many teachers chose each class, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ostrakon.validation import InvalidInput, whole
+
+IntArray = NDArray[np.int64]
+
+
+class Votes:
+    """Validated vote histograms of one ensemble of teachers.
+
+    counts: integers, shape (queries, classes); row sums equal `teachers`, or stay at or below it where
+    `abstentions=True` declares that teachers may abstain.
+    teachers: number of teachers; may be left out where nobody abstains (the common row sum).
+
+    Votes are private: nothing here adds noise. Raises `InvalidInput` for anything that is not a rectangular
+    array of non-negative integers with a constant number of teachers.
+
+    >>> votes = Votes([[8, 2], [5, 5]])
+    >>> votes.queries, votes.classes, votes.teachers
+    (2, 2, 10)
+    """
+
+    __slots__ = ("abstentions", "classes_are_public", "counts", "teachers")
+
+    counts: IntArray
+    teachers: int
+    abstentions: bool
+    classes_are_public: bool
+    """False where the number of classes was read off private predictions, so that no guarantee may rest on it."""
+
+    def __init__(self, counts: ArrayLike, *, teachers: int | None = None, abstentions: bool = False) -> None:
+        array = _integers(counts)
+        sums = array.sum(axis=1)
+        if teachers is None:
+            if abstentions:
+                raise InvalidInput("teachers must be given as an integer where abstentions are allowed, got None.")
+            teachers = int(sums[0]) if len(sums) else 0
+        teachers = whole("teachers", teachers, at_least=1)
+        if abstentions:
+            wrong = np.flatnonzero(sums > teachers)
+            allowed = f"at most {teachers}, the number of teachers"
+        else:
+            wrong = np.flatnonzero(sums != teachers)
+            allowed = f"{teachers}, the number of teachers, in every row (or declare abstentions=True)"
+        if len(wrong):
+            raise InvalidInput(f"counts must sum to {allowed}; row {wrong[0]} sums to {sums[wrong[0]]}.")
+        array.setflags(write=False)
+        self.counts = array
+        self.teachers = teachers
+        self.abstentions = bool(abstentions)
+        self.classes_are_public = True
+
+    @classmethod
+    def from_predictions(
+        cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = None
+    ) -> Self:
+        """Count the teachers' predicted classes.
+
+        predictions: integers, shape (queries, teachers), one column per teacher, values 0 to classes - 1.
+        classes: number of classes; default: the largest prediction + 1, at least 2, and `classes_are_public` is False.
+        abstain: the value that means "abstains" (such as -1); None: nobody may abstain.
+        """
+        array = _integers(predictions, name="predictions", lowest=None)
+        queries, teachers = array.shape
+        valid = np.ones(array.shape, bool) if abstain is None else array != abstain
+        highest = int(array[valid].max(initial=-1))
+        told = classes is not None
+        classes = max(highest + 1, 2) if classes is None else whole("classes", classes, at_least=2)
+        bad = valid & ((array < 0) | (array >= classes))
+        if bad.any():
+            value = int(array[bad][0])
+            raise InvalidInput(f"predictions must be classes from 0 to {classes - 1}, got {value}.")
+        rows = np.broadcast_to(np.arange(queries)[:, None], array.shape)
+        flat = rows[valid] * classes + array[valid]
+        counts = np.bincount(flat, minlength=queries * classes).reshape(queries, classes)
+        votes = cls(counts, teachers=teachers, abstentions=abstain is not None)
+        votes.classes_are_public = told
+        return votes
+
+    @property
+    def queries(self) -> int:
+        """Number of queries (rows)."""
+        return self.counts.shape[0]
+
+    @property
+    def classes(self) -> int:
+        """Number of classes (columns)."""
+        return self.counts.shape[1]
+
+    @property
+    def abstained(self) -> IntArray:
+        """Teachers that abstained, shape (queries,)."""
+        return self.teachers - self.counts.sum(axis=1)
+
+    @property
+    def plurality(self) -> IntArray:
+        """The noiseless winner of every query, the lowest class where several tie; shape (queries,)."""
+        return self.counts.argmax(axis=1)
+
+    @property
+    def top(self) -> IntArray:
+        """The winner's votes n_1, shape (queries,)."""
+        return self.counts.max(axis=1)
+
+    @property
+    def gap(self) -> IntArray:
+        """n_1 - n_2, the winner's lead over the runner-up; shape (queries,)."""
+        two = np.partition(self.counts, self.classes - 2, axis=1)[:, -2:]
+        return two[:, 1] - two[:, 0]
+
+    def __len__(self) -> int:
+        return self.queries
+
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
+        """The chosen queries, as votes of the same ensemble."""
+        chosen = self._like(np.atleast_2d(self.counts[rows]))
+        chosen.classes_are_public = self.classes_are_public
+        return chosen
+
+    def _like(self, counts: ArrayLike) -> Self:
+        return type(self)(counts, teachers=self.teachers, abstentions=self.abstentions)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Votes)
+            and type(other) is type(self)
+            and self.teachers == other.teachers
+            and self.abstentions == other.abstentions
+            and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        # The histograms are private: only their shape is shown.
+        return f"{type(self).__name__}(queries={self.queries}, classes={self.classes}, teachers={self.teachers})"
+
+
+class PublicVotes(Votes):
+    """Votes that depend on no private record: simulated, published, or cast by teachers of public data.
+
+    Parameters of a release (thresholds, noise, gates) may be chosen on these, never on plain `Votes`.
+    """
+
+    __slots__ = ()
+
+
+def _integers(values: ArrayLike, *, name: str = "counts", lowest: int | None = 0) -> IntArray:
+    try:
+        array = np.array(values)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a rectangular array, got rows of different lengths.") from None
+    columns, fewest = ("classes", 2) if name == "counts" else ("teachers", 1)
+    if array.ndim != 2 or array.shape[1] < fewest:
+        raise InvalidInput(
+            f"{name} must have the shape (queries, {columns}), at least {fewest} {columns}, got {array.shape}."
+        )
+    if array.dtype.kind not in "iuf":
+        raise InvalidInput(f"{name} must be integers, got values of type {array.dtype}.")
+    if array.dtype.kind == "f":
+        bad = ~np.isfinite(array) | (array != np.round(array))
+        if bad.any():
+            raise InvalidInput(f"{name} must be finite whole numbers, got {array[bad][0]!s}.")
+    if array.size and (array.max() > 2**31 or array.min() < -(2**31)):
+        raise InvalidInput(f"{name} must be at most 2**31 in size, got {array.max()!s} as the largest.")
+    if lowest is not None and array.size and array.min() < lowest:
+        raise InvalidInput(f"{name} must be at least {lowest}, got {array.min()!s}.")
+    return array.astype(np.int64)

@@ -1,0 +1,46 @@
+"""Noise for a target epsilon under a gate, and the choice between gate and worst case."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ostrakon.accounting.calibration.gated import calibrate_gate, choose_guarantee
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.mechanisms import ConfidentGNMax, GNMax
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
+
+SHAPE = ConfidentGNMax(threshold=200, sigma1=100, sigma2=30)
+VOTES = simulate_votes(np.random.default_rng(3), queries=150, teachers=300, classes=2, plurality=0.97, dispersion=0.05)
+
+
+def test_within_epsilon_and_quieter_than_the_worst_case() -> None:
+    gate = calibrate_gate(VOTES, SHAPE, epsilon=1.5, delta=1e-5)
+    assert gate.certificate().epsilon <= 1.5
+    assert gate.certificate().epsilon > 1.5 * 0.995
+    assert gate.pass_probability(VOTES) == pytest.approx(0.95, abs=2e-3)
+    plain = calibrate(SHAPE, epsilon=1.5, delta=1e-5, queries=150, teachers=300, classes=2)
+    assert isinstance(plain, ConfidentGNMax)
+    assert isinstance(gate.mechanism, ConfidentGNMax)
+    assert gate.mechanism.sigma2 < 0.85 * plain.sigma2
+    chosen = choose_guarantee(VOTES, SHAPE, epsilon=1.5, delta=1e-5)
+    assert isinstance(chosen, Gate)
+    assert chosen == gate
+
+
+def test_the_worst_case_where_votes_disagree() -> None:
+    votes = simulate_votes(
+        np.random.default_rng(3), queries=30, teachers=100, classes=2, plurality=0.6, dispersion=0.05
+    )
+    chosen = choose_guarantee(votes, GNMax(sigma2=15), epsilon=1.0, delta=1e-5)
+    assert chosen == calibrate(GNMax(sigma2=15), epsilon=1.0, delta=1e-5, queries=30, teachers=100, classes=2)
+
+
+def test_absurd_noise_and_private_votes_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="audible"):
+        calibrate_gate(VOTES, SHAPE, epsilon=0.01, delta=1e-5)
+    with pytest.raises(InvalidInput, match="PublicVotes"):
+        calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)

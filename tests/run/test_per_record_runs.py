@@ -1,0 +1,234 @@
+"""Runs in which every record, or user, is a teacher with a voice of its own."""
+
+import csv
+import importlib.util
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ostrakon as qr
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.report.release import publish
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.inputs.private_data import PrivateTable, Rows
+from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.settings.learners import auto_mechanism, default_student
+from ostrakon.run.settings.plan import Request, make_plan, plan_from
+from ostrakon.students.export import load_student
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.validation import InvalidInput
+
+NAME = "bounded-gnmax"
+RECIPE = Recipe(request=Request(mechanism=NAME, epsilon=2.0), n_jobs=1)
+
+
+def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
+    outcome = run(tmp_path / "run", task, RECIPE)
+    assert outcome.accuracy > 0.9
+    statement = outcome.statement
+    assert 1.99 < statement.guarantee.epsilon <= 2
+    noise = statement.rounds[0].mechanism.sigma2
+    assert statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(2**0.5 / noise, 1e-5), rel=1e-6)
+    assert statement.teachers == 600
+    assert "equally many rows" in statement.adjacency
+    content = statement.as_dict()
+    assert "1/1024" in content["implementation"]["floating_point"]
+    assert "thereby treated as public" in content["tuned"]["number of teachers"]
+    # As many queries as each hear five times their noise, and at least ten per class.
+    assert len(outcome.queries) == max(30, int(600 / (5 * noise)))
+    assert isinstance(outcome.student.student, NoisyCountStudent)
+    assert not (tmp_path / "run" / "private" / "teachers").exists()
+
+
+def test_what_leaves_is_drawn_once_and_on_its_grid(task, tmp_path):
+    first = run(tmp_path / "run", task, RECIPE)
+    again = run(tmp_path / "run", task, RECIPE)
+    np.testing.assert_array_equal(first.answers.counts, again.answers.counts)
+    np.testing.assert_array_equal(first.answers.labels, first.answers.counts.argmax(axis=1))
+    assert (first.answers.counts * 1024 == np.rint(first.answers.counts * 1024)).all()
+    other = run(tmp_path / "other", task, RECIPE)
+    votes = [np.load(tmp_path / name / "private" / "votes.npy") for name in ("run", "other")]
+    np.testing.assert_array_equal(votes[0], votes[1])
+    noise = (first.answers.counts - other.answers.counts).std() / 2**0.5
+    assert noise == pytest.approx(first.statement.rounds[0].mechanism.sigma2, rel=0.25)
+
+
+def test_the_release_holds_the_counts_and_a_student_that_loads(task, tmp_path):
+    outcome = run(tmp_path / "run", task, RECIPE)
+    release = publish(outcome)
+    with open(release / "noisy_counts.csv", newline="") as file:
+        head, *rows = list(csv.reader(file))
+    assert head == ["row", "left", "right", "top"]
+    np.testing.assert_array_equal(np.array(rows, float)[:, 0], outcome.queries)
+    np.testing.assert_array_equal(np.array(rows, float)[:, 1:], outcome.answers.counts)
+    assert "noisy_counts.csv" in (release / "model_card.md").read_text()
+    assert json.loads((release / "statement.json").read_text())["guarantee"]["kind"] == "worst-case"
+    student = load_student(release)
+    np.testing.assert_array_equal(student.predict(task.X_test), outcome.student.predict(task.X_test))
+
+
+def test_another_student_learns_from_the_labels(task, tmp_path):
+    outcome = run(tmp_path / "run", task, replace(RECIPE, student="naive-bayes"))
+    assert outcome.accuracy > 0.7
+
+
+def test_users_are_heard_by_their_ration(task, tmp_path):
+    users = np.arange(600) // 4
+    by_user = replace(task, private=Rows(X=task.private.X, y=task.private.y, users=users))
+    request = Request(mechanism=NAME, parameters={"max_contributions": 3, "sigma2": 1.0}, queries=40, delta=1e-4)
+    outcome = run(tmp_path / "run", by_user, replace(RECIPE, request=request))
+    assert outcome.statement.teachers == 150
+    assert outcome.statement.unit == "user"
+    assert outcome.statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(6**0.5, 1e-4), rel=1e-6)
+    heard = np.load(tmp_path / "run" / "private" / "votes.npy").sum()
+    assert 150 < heard <= 450
+
+
+@pytest.mark.parametrize("by", [None, "user"])
+def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
+    monkeypatch.setattr("ostrakon.run.inputs.private_data._ROWS_AT_A_TIME", 100)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 700), "city": rng.choice(["Ulm", "Rom"], 700)})
+    frame["user"] = rng.permutation(700) % 90
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame[:500].to_parquet(tmp_path / "private.parquet")
+    frame[500:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    disk = task_from_files(tmp_path / "private.parquet", tmp_path / "public.csv", target="ill", by=by)
+    assert isinstance(disk.private, PrivateTable)
+    tables = disk.private.tables
+    rows = Rows(
+        X=tables.columns.apply(tables.private.read()),
+        y=tables.indices(tables.private.labels("ill")),
+        users=None if by is None else frame["user"][:500].to_numpy(),
+    )
+    request = Request(mechanism=NAME, queries=30, parameters={"sigma2": 1.0, "max_contributions": 2})
+    found = []
+    for name, task in (("disk", disk), ("memory", replace(disk, private=rows))):
+        outcome = run(tmp_path / name, task, replace(RECIPE, request=request))
+        found.append(np.load(tmp_path / name / "private" / "votes.npy"))
+        assert outcome.statement.teachers == (500 if by is None else 90)
+        assert ("equally many values of 'user'" if by else "equally many rows") in outcome.statement.adjacency
+    np.testing.assert_array_equal(found[0], found[1])
+    assert len(list((tmp_path / "disk" / "private" / "shards").iterdir())) > 3
+
+
+def test_one_odd_record_changes_its_own_voice_alone(tmp_path):
+    # A cell finer than microseconds, and a missing one among integers beyond 2**53, once changed hundreds of others.
+    rng = np.random.default_rng(0)
+    n = 400
+    frame = pd.DataFrame({"age": rng.integers(18, 90, n), "code": 2**53 + 1 + 2 * rng.integers(0, 4, n)})
+    frame["until"] = np.where(rng.random(n) < 0.3, "9999-12-31", "2020-01-01T10:00:00")
+    frame["ill"] = np.where(frame["until"].str.startswith("9"), "yes", "no")
+    public = frame[300:].assign(code=[f"k{place % 4}" for place in range(100)])
+    public.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
+    odd = frame[:300].astype({"code": "Int64"})
+    odd.loc[7, ["code", "until"]] = [None, "2020-01-01T10:00:00.123456789"]
+    odd.loc[7, "ill"] = "no" if odd.loc[7, "ill"] == "yes" else "yes"
+    request = Request(mechanism=NAME, queries=30, parameters={"sigma2": 1.0})
+    found = []
+    for name, private in (("one", frame[:300]), ("other", odd)):
+        private.to_parquet(tmp_path / f"{name}.parquet")
+        task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.parquet", target="ill")
+        run(tmp_path / name, task, replace(RECIPE, request=request))
+        found.append(np.load(tmp_path / name / "private" / "votes.npy"))
+    assert 0 < np.linalg.norm(found[0] - found[1]) <= np.sqrt(2)
+
+
+def test_one_user_however_written_speaks_once(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 300), "user": [f"{k}" for k in range(300)]})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame.loc[[5, 6, 7], "user"] = ["0009", "9.0", " 9"]  # with row 9: four rows of one user
+    frame[:250].to_csv(tmp_path / "private.csv", index=False)
+    frame[250:].drop(columns=["ill", "user"]).to_csv(tmp_path / "public.csv", index=False)
+    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="user")
+    outcome = run(tmp_path / "run", task, replace(RECIPE, request=Request(mechanism=NAME, queries=20)))
+    assert outcome.statement.teachers == 247
+    assert np.load(tmp_path / "run" / "private" / "votes.npy").sum() == 247
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"teachers": 30}, "teachers"),
+        ({"max_answers": 30}, "max_answers"),
+        ({"guarantee": "gate"}, "guarantee"),
+        ({"queries": 121}, "queries"),
+        ({"parameters": {"sigma1": 3.0}}, "--sigma1"),
+        ({"parameters": {"max_contributions": 0}}, "--max-contributions"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": 0.01}, "queries must be few enough to be heard"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(changes, name):
+    request = replace(RECIPE.request, **changes)
+    with pytest.raises(InvalidInput, match=name):
+        make_plan(request, units=600, pool=120, classes=3)
+
+
+def test_other_teachers_and_smoothing_are_refused_before_anything_is_written(task, tmp_path):
+    for options in ({"teacher": "logistic"}, {"smooth": True}):
+        with pytest.raises(InvalidInput, match=f"{next(iter(options))} cannot be chosen"):
+            run(tmp_path / "run", task, replace(RECIPE, **options))
+        assert not (tmp_path / "run" / "run.toml").exists()
+
+
+def test_a_plan_survives_the_disk():
+    plan = make_plan(RECIPE.request, units=600, pool=120, classes=3)
+    assert plan_from(plan.as_dict(), classes=3) == plan
+    given = replace(RECIPE.request, epsilon=None, parameters={"max_contributions": 2})
+    assert make_plan(given, units=600, pool=120, classes=3).bound.epsilon == pytest.approx(2, rel=1e-2)
+
+
+def test_the_estimator_hears_voices_too(task):
+    model = qr.PATEClassifier(mechanism=NAME, epsilon=2.0, random_state=0)
+    model.fit(task.private.X, task.private.y, X_public=task.X_public)
+    assert model.score(task.X_test, task.y_test) > 0.9
+    assert model.statement_.guarantee.epsilon <= 2
+    assert isinstance(model.votes_, BoundedVotes)
+    assert model.teachers_ is None
+    assert model.counts_.shape == (len(model.queries_), 3)
+    with pytest.raises(InvalidInput, match="teachers cannot be chosen"):
+        model.set_params(n_teachers=30).fit(task.private.X, task.private.y, X_public=task.X_public)
+
+
+IMAGES, ROWS = np.zeros((5, 12, 12)), np.zeros((5, 12))
+
+
+@pytest.mark.parametrize(
+    ("request_", "X", "options", "chosen"),
+    [
+        (Request(), IMAGES, {}, NAME),
+        (Request(epsilon=0.1, queries=40, parameters={"max_contributions": 2}), IMAGES, {}, NAME),
+        (Request(), ROWS, {}, "confident-gnmax"),
+        (Request(), pd.DataFrame(ROWS), {}, "confident-gnmax"),
+        (Request(teachers=250), IMAGES, {}, "confident-gnmax"),
+        (Request(max_answers=3), IMAGES, {}, "confident-gnmax"),
+        (Request(guarantee="gate"), IMAGES, {}, "confident-gnmax"),
+        (Request(parameters={"sigma2": 40.0}), IMAGES, {}, "confident-gnmax"),
+        (Request(), IMAGES, {"teacher": "kernel-ridge"}, "confident-gnmax"),
+        (Request(), IMAGES, {"smooth": True}, "confident-gnmax"),
+    ],
+)
+def test_images_have_voices_unless_something_is_asked_of_teachers(request_, X, options, chosen):
+    assert auto_mechanism(request_, X, **options) == chosen
+    plan = make_plan(Request(epsilon=3.0), units=60_000, pool=2000, classes=3, auto=chosen)
+    assert plan.mechanism.name == chosen
+
+
+def test_what_is_asked_by_name_is_what_runs(task):
+    assert auto_mechanism(Request(), task.X_public) == "confident-gnmax"
+    plan = make_plan(Request(mechanism="gnmax", epsilon=3.0), units=60_000, pool=2000, classes=3, auto=NAME)
+    assert plan.mechanism.name == "gnmax"
+
+
+def test_students_that_hear_counts_by_default(monkeypatch):
+    assert default_student("table", counts=True) == default_student("raw", counts=True) == "noisy-counts"
+    assert default_student("hog", counts=True) == "graph"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert default_student("hog+contrastive", counts=True).startswith("svm-rbf")
+    assert default_student("table").startswith("logistic")

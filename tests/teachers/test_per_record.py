@@ -1,0 +1,119 @@
+"""Voices: on the nearest queries, within their max_contributions, from their own rows, however the rows come in."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from ostrakon.mechanisms import BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.teachers import voices
+from ostrakon.teachers.per_record import collect_per_record, nearest
+from ostrakon.validation import InvalidInput
+
+X, y = make_blobs(900, centers=4, n_features=3, cluster_std=0.8, random_state=0)
+QUERIES = X[:12]
+OWNERS = np.random.default_rng(1).integers(0, 40, 900)
+
+
+def heard(max_contributions=1, owners=OWNERS, labels=y, rows=X, queries=QUERIES, everyone=41):
+    return collect_per_record(
+        [(owners, rows, labels)], queries, classes=4, units=everyone, max_contributions=max_contributions
+    )
+
+
+def words_of(owner, max_contributions):
+    """What one owner says, the plain way: {query: class}."""
+    mine = owner == OWNERS
+    place = np.linalg.norm(X[mine][:, None] - QUERIES[None], axis=2).argmin(axis=1)
+    near = np.bincount(place, minlength=12)
+    chosen = sorted(range(12), key=lambda query: (-near[query], query))[:max_contributions]
+    return {
+        query: int(np.bincount(y[mine][place == query], minlength=4).argmax()) for query in chosen if near[query] > 0
+    }
+
+
+def test_one_record_one_voice_at_the_nearest_query():
+    votes = heard(owners=np.arange(900), everyone=900)
+    expected = np.zeros((12, 4), int)
+    np.add.at(expected, (np.linalg.norm(X[:, None] - QUERIES[None], axis=2).argmin(axis=1), y), 1)
+    assert np.array_equal(votes.counts, expected)
+    assert (votes.teachers, votes.max_contributions) == (900, 1)
+    assert (votes.counts.argmax(axis=1) == y[:12]).all()
+    BoundedGNMax(sigma2=5).sample(votes, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("max_contributions", [1, 2, 5, 100])
+def test_everyone_says_within_the_ration_what_most_of_their_rows_are(max_contributions):
+    expected = np.zeros((12, 4), int)
+    for owner in range(40):
+        words = words_of(owner, max_contributions)
+        assert len(words) <= max_contributions
+        for query, label in words.items():
+            expected[query, label] += 1
+    assert np.array_equal(heard(max_contributions).counts, expected)
+    assert expected.sum() < 40 * 12 or max_contributions == 100
+
+
+def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
+    whole = heard(2).counts
+    order = np.random.default_rng(2).permutation(900)
+    assert np.array_equal(heard(2, OWNERS[order], y[order], X[order]).counts, whole)
+    blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
+    monkeypatch.setattr(voices, "_ROWS", 7)
+    assert np.array_equal(collect_per_record(blocks, QUERIES, classes=4, units=40, max_contributions=2).counts, whole)
+
+
+@pytest.mark.parametrize("max_contributions", [1, 3])
+def test_one_owner_s_rows_change_no_more_than_the_ration_allows(max_contributions):
+    before = heard(max_contributions).counts
+    mine = OWNERS == 7
+    after = heard(max_contributions, labels=np.where(mine, (y + 1) % 4, y), rows=np.where(mine[:, None], -X, X)).counts
+    assert 0 < np.abs(after - before).sum() <= 2 * max_contributions
+    assert np.abs(after - before).max() == 1
+
+
+def test_progress_and_ties():
+    told = []
+    collect_per_record(
+        [(np.arange(2), X[:2], y[:2])], QUERIES, classes=4, units=2, progress=lambda done, total: told.append(done)
+    )
+    assert told == [2]
+    assert nearest([[0.0]], [[1.0], [-1.0]]).tolist() == [0]
+    # One row at each of two queries, two classes at one: the earlier query, the lower class.
+    where, what = voices.spoken(
+        np.zeros(3, int), np.array([5, 3, 3]), np.array([2, 1, 0]), classes=3, max_contributions=2
+    )
+    assert (where.tolist(), what.tolist()) == ([3, 5], [0, 2])
+    where, what = voices.spoken(np.zeros(2, int), np.array([5, 3]), np.array([2, 1]), classes=3, max_contributions=1)
+    assert (where.tolist(), what.tolist()) == ([3], [1])
+
+
+def test_nobody_says_nothing():
+    empty = (np.zeros(0, int), np.zeros((0, 3)), np.zeros(0, int))
+    assert collect_per_record([empty], QUERIES, classes=4, units=1).counts.sum() == 0
+
+
+def test_wrong_input_is_refused():
+    for max_contributions in (0, 1.5, True):
+        with pytest.raises(InvalidInput, match="max_contributions"):
+            heard(max_contributions)
+    with pytest.raises(InvalidInput, match="queries must be finite"):
+        heard(queries=np.full((2, 3), np.nan))
+    with pytest.raises(InvalidInput, match="private rows must be finite"):
+        heard(rows=np.full((900, 3), np.inf))
+    with pytest.raises(InvalidInput, match="40, got 39"):
+        heard(everyone=39)
+    assert isinstance(heard(), BoundedVotes)
+
+
+def test_a_row_s_nearest_query_does_not_depend_on_the_rows_beside_it():
+    """Queries that stand twice, and rows on the border between two: only rounding tells their distances apart."""
+    rng = np.random.default_rng(5)
+    queries = np.repeat(rng.normal(size=(40, 30)), 2, axis=0).astype(np.float32)[rng.permutation(80)]
+    rows = ((queries[rng.integers(0, 80, 1500)] + queries[rng.integers(0, 80, 1500)]) / 2).astype(np.float32)
+    together = nearest(rows, queries)
+    order = rng.permutation(1500)
+    # None on the machines at hand; another processor's arithmetic may leave a few.
+    assert (nearest(rows[order], queries) != together[order]).mean() < 0.002
+    for count in (1, 6, 767, 769):
+        assert (nearest(rows[:count], queries) != together[:count]).sum() <= 1
