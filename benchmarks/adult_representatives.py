@@ -44,7 +44,7 @@ TEACHERS, QUERIES = 500, 640
 RESULTS = Path(__file__).parent / "results"
 
 
-def by_unit(public, private, y, order, epsilon: float, seed: int):
+def per_record_votes(public, private, y, order, epsilon: float, seed: int):
     """(student, sigma, K, true epsilon)."""
     mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=len(order))
     queries = order[: default_per_record_queries(mechanism, units=len(y), pool=len(order), classes=2)]
@@ -56,7 +56,7 @@ def by_unit(public, private, y, order, epsilon: float, seed: int):
 
 
 def rehearse(data: str, worlds: int) -> None:
-    """Choose SIGNAL_TO_NOISE and the penalty in simulated worlds: rows of the public half, labels of random functions."""
+    """Choose SIGNAL_TO_NOISE and the penalty in simulated worlds: public rows, labels of random functions."""
     from adult_choice import expected_accuracy, world
 
     pool = adult(data).X_public
@@ -107,7 +107,7 @@ def main() -> None:
         trained = time.perf_counter() - start
         for epsilon in EPSILONS:
             start = time.perf_counter()
-            student, sigma, k, true = voices(public, private, data.y, order, epsilon, seed)
+            student, sigma, k, true = per_record_votes(public, private, data.y, order, epsilon, seed)
             score = (student.predict(test) == data.y_test).mean()
             rows.append(row("voices", seed, true, sigma, k, score, time.perf_counter() - start))
             start = time.perf_counter()

@@ -48,7 +48,8 @@ def main() -> None:
             save_picture(found, chosen.picture)
         print(f"\n**Equal {at} epsilon {EPSILON[at]:g}** ({seconds:.1f} s)\n")
         print(
-            "| mechanism | answers | right | worst case | exact data-dependent | gated | its paper's epsilon | certain labels |"
+            "| mechanism | answers | right | worst case | exact data-dependent | gated | its paper's epsilon | "
+            "certain labels |"
         )
         print("|---|---|---|---|---|---|---|---|")
         for row in found.rows:

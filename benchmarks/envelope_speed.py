@@ -15,9 +15,8 @@ import time
 import numpy as np
 from scipy.special import log_ndtr
 
-from ostrakon.accounting.data_independent.joint_step import joint_step
 from ostrakon.accounting.data_independent.noisy_max import answer_law
-from ostrakon.accounting.data_independent.supremum import costs_by_top_count
+from ostrakon.accounting.data_independent.supremum import costs_by_top_count, joint_step
 from ostrakon.accounting.gate.envelope import envelope, highest_cost, query_envelopes
 from ostrakon.accounting.gate.score import CostCurve, score
 from ostrakon.accounting.gate.simulated_votes import simulate_votes

@@ -93,7 +93,7 @@ def rows_and_models(X, y, features, seeds, until: float) -> None:
             )
 
 
-def by_unit(X, y, features, seeds) -> None:
+def per_record_votes(X, y, features, seeds) -> None:
     """The third question."""
     for heard in (5, 2, 1):
         for asked in (40, 80, 160):
@@ -128,7 +128,7 @@ def main() -> None:
     given = parser.parse_args()
     X, y = digits()
     features = learn_representation("hog", X, random_state=0).transform(X)
-    voices(X, y, features, range(10))
+    per_record_votes(X, y, features, range(10))
     rows_and_models(X, y, features, given.seeds, time.monotonic() + given.seconds)
 
 

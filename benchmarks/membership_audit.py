@@ -37,7 +37,7 @@ from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.settings.learners import default_student, make_student
 from ostrakon.run.settings.plan import Plan, Request, make_plan
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.student import meet, student_labels
+from ostrakon.run.stages.student import answer_queries, student_labels
 
 TEACHERS, PRIVATE, PUBLIC, RECORDS, SEED = 250, 30_000, 4_000, 120, 0
 

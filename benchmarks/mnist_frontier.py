@@ -8,8 +8,8 @@ is kept with it. Repeat until it says "complete"; --figure then writes the CSV a
 
 Two ways of asking about the same representatives:
 - teachers: N kernel-ridge teachers on features, each smoothed over the public graph; GNMax over K queries, priced by
-  `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 = 40 of 250
-  teachers, 0.16 N), but 40 to 640.
+  `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 =
+  40 of 250 teachers, 0.16 N), but 40 to 640.
 - voices: every record is a teacher that speaks once, about the representative nearest to it; BoundedGNMax, exactly
   sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student hears the counts.
 
@@ -40,7 +40,6 @@ from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.datasets import mnist
 from ostrakon.mechanisms import BoundedGNMax, GNMax, Mechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.public import build_graph, learn_representation, representatives
 from ostrakon.run.settings.defaults import default_per_record_queries
 from ostrakon.students.graph_model import GraphStudent
@@ -49,7 +48,7 @@ from ostrakon.teachers import train_teachers
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import Votes
+from ostrakon.votes import BoundedVotes, Votes
 
 DELTA = 1e-5
 TEACHERS = 2000
@@ -116,7 +115,7 @@ def votes(work: Work, data, seen, seed: int) -> dict[str, np.ndarray]:
     return work.piece(f"votes-{seed}", make)
 
 
-def by_unit(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarray]:
+def per_record_votes(work: Work, data, seen, seed: int, asked: int) -> dict[str, np.ndarray]:
     def make():
         queries = representatives(seen["public"], asked, random_state=seed)
         everyone = [(np.arange(len(data.y)), seen["private"], data.y)]
@@ -144,7 +143,7 @@ def answers(work: Work, data, seen, way: str, mechanism: Mechanism, asked: int, 
     """(queries, what was released: labels or noisy counts, piece of work) of one way of asking."""
     rng = np.random.default_rng([seed, 2])
     if way == "voices":
-        held = voices(work, data, seen, seed, asked)
+        held = per_record_votes(work, data, seen, seed, asked)
         heard = BoundedVotes(held["counts"], teachers=len(data.y), max_contributions=1)
         return held["queries"], mechanism.noisy_counts(heard, rng), held
     held = votes(work, data, seen, seed)

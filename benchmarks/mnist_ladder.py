@@ -13,8 +13,9 @@
     + networks         the graph student's networks after the graph
 Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); voices at an epsilon of 0.1, with the number of
 queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread over
-the public graph of HOG features: one second), so that steps compare. True epsilon: `ostrakon.accounting.data_independent.worst_case`.
-Every step is kept in --work. Noise is seeded so that it can be repeated.
+the public graph of HOG features: one second), so that steps compare. True epsilon:
+`ostrakon.accounting.data_independent.worst_case`. Every step is kept in --work. Noise is seeded so that it can be
+repeated.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def steps(data, work: Path, seed: int):
         mean = float((said == data.y_public[:, None]).mean())
         return name, votes, queries, GNMax(sigma2=0.16 * votes.teachers), mean, seen, time.perf_counter() - started
 
-    def by_unit(name, beheld, started):
+    def per_record_votes(name, beheld, started):
         pool = len(data.X_public)
         mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=EPSILON, delta=DELTA, queries=pool)
         asked = default_per_record_queries(mechanism, units=len(data.y), pool=pool, classes=10)
@@ -104,9 +105,9 @@ def steps(data, work: Path, seed: int):
     yield step(
         "+ more teachers", predictions(HeadEnsemble(public=public), 2000, private, public), medoids, True, started
     )
-    yield voices("+ voices", seen, time.perf_counter())
+    yield per_record_votes("+ voices", seen, time.perf_counter())
     both = features(work, data, "hog+contrastive")
-    made = voices("+ encoder", both, time.perf_counter())
+    made = per_record_votes("+ encoder", both, time.perf_counter())
     yield made
     yield ("+ networks", *made[1:])
 

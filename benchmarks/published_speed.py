@@ -4,7 +4,8 @@
 
 The plain way is written here as the paper reads: SciPy's erfc and logsumexp on one histogram, NumPy over the orders.
 It runs on the first 2,000 queries; both are compared there, and timed in seconds of one processor (the smallest of
-seven repetitions for ostrakon), which a busy machine does not stretch. Votes: Dirichlet-multinomial, mean plurality 83%.
+seven repetitions for ostrakon), which a busy machine does not stretch. Votes: Dirichlet-multinomial, mean plurality
+83%.
 """
 
 from __future__ import annotations

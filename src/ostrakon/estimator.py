@@ -31,14 +31,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
 
     teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
     n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
-    for images `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
-    the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
-    number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many. representation:
-    what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
-    teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
-    for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
-    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
-    tests, and the statement then says "not private".
+    for images `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`.
+    epsilon: the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below
+    1 / number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many.
+    representation: what the learners see of a row, learned from public rows. queries: which public rows to ask about.
+    smooth: smooth teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or
+    "random" by place, for a table whose number of rows is public. classes: all labels, public knowledge; None: those of
+    y. random_state: of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary
+    generator is for tests, and the statement then says "not private".
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism

@@ -144,6 +144,66 @@ class Votes:
         return f"{type(self).__name__}(queries={self.queries}, classes={self.classes}, teachers={self.teachers})"
 
 
+class BoundedVotes(Votes):
+    """Votes of teachers each of whom votes on at most `max_contributions` of the queries and abstains on all others.
+
+    `from_predictions` verifies the bound teacher by teacher. Made from counts alone, it is the caller's word: only the
+    total, at most teachers * max_contributions, can be checked.
+    """
+
+    __slots__ = ("max_contributions",)
+
+    max_contributions: int
+
+    def __init__(
+        self, counts: ArrayLike, *, teachers: int | None = None, max_contributions: int, abstentions: bool = True
+    ) -> None:
+        if abstentions is not True:
+            raise InvalidInput(f"abstentions must be True for bounded votes, got {abstentions!r}.")
+        super().__init__(counts, teachers=teachers, abstentions=True)
+        self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
+        total = int(self.counts.sum())
+        if total > self.teachers * self.max_contributions:
+            raise InvalidInput(
+                f"counts must sum to at most {self.teachers * self.max_contributions}, {self.max_contributions} for "
+                f"each of {self.teachers} teachers, got {total}."
+            )
+
+    @classmethod
+    def from_predictions(
+        cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = -1, max_contributions: int = 1
+    ) -> Self:
+        """Count predictions (queries, teachers); refused where a teacher votes on more than `max_contributions`."""
+        max_contributions = whole("max_contributions", max_contributions, at_least=1)
+        abstain = whole("abstain", abstain, at_least=-(2**31))
+        plain = Votes.from_predictions(predictions, classes=classes, abstain=abstain)
+        cast = (np.asarray(predictions) != abstain).sum(axis=0)
+        if cast.max(initial=0) > max_contributions:
+            most = int(cast.argmax())
+            raise InvalidInput(
+                f"max_contributions must hold for every teacher: {most} voted {cast[most]} times, not "
+                f"{max_contributions}."
+            )
+        votes = cls(plain.counts, teachers=plain.teachers, max_contributions=max_contributions)
+        votes.classes_are_public = plain.classes_are_public
+        return votes
+
+    def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
+        """The chosen queries, none of them twice: repeated, a teacher would vote more often than it may."""
+        chosen = np.arange(self.queries)[rows]
+        if len(np.unique(chosen)) < np.size(chosen):
+            raise InvalidInput("rows must name no query twice: its teachers would exceed their max_contributions.")
+        return super().__getitem__(rows)
+
+    def _like(self, counts: ArrayLike) -> Self:
+        return type(self)(counts, teachers=self.teachers, max_contributions=self.max_contributions)
+
+    def __eq__(self, other: object) -> bool:
+        return super().__eq__(other) and self.max_contributions == getattr(other, "max_contributions", None)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
 class PublicVotes(Votes):
     """Votes that depend on no private record: simulated, published, or cast by teachers of public data.
 

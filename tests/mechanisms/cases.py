@@ -23,8 +23,7 @@ from ostrakon.mechanisms import (
     ScreenedExponential,
     SparseVector,
 )
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
-from ostrakon.votes import Votes
+from ostrakon.votes import BoundedVotes, Votes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from scipy.stats import chi2, norm
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import GNMax
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax, BoundedVotes
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import Votes
+from ostrakon.votes import BoundedVotes, Votes
 
 
 def columns(queries, classes, max_contributions):
@@ -36,7 +36,7 @@ def test_one_teacher_moves_the_histograms_by_exactly_the_root_of_twice_the_ratio
 
 @pytest.mark.parametrize("sigma", [0.7, 2.0])
 def test_whole_runs_of_two_queries_never_cost_more_than_claimed(sigma):
-    """The joint law of both answers, for every pair of neighbours of three two-class teachers with max_contributions 1."""
+    """The joint law of both answers, for every pair of neighbours of three two-class teachers that vote once."""
     mechanism = BoundedGNMax(sigma2=sigma, max_contributions=1)
     said = list(columns(2, 2, 1))
     tallest = {}

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-sys.path.append(str(Path(__file__).parents[1] / "accounting"))
 import law_oracle as oracle
 
 from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism

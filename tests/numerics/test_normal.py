@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ostrakon.numerics.normal_tail import log1mexp, log1p_sum, log_ndtr, logaddexp
+from ostrakon.numerics.normal import log1mexp, log1p_sum, log_ndtr, logaddexp
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ import pytest
 
 import ostrakon as qr
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
@@ -21,6 +20,7 @@ from ostrakon.run.settings.plan import Request, make_plan, plan_from
 from ostrakon.students.export import load_student
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import BoundedVotes
 
 NAME = "bounded-gnmax"
 RECIPE = Recipe(request=Request(mechanism=NAME, epsilon=2.0), n_jobs=1)

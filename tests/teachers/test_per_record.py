@@ -5,10 +5,10 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from ostrakon.mechanisms import BoundedGNMax
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
-from ostrakon.teachers import voices
+from ostrakon.teachers import per_record
 from ostrakon.teachers.per_record import collect_per_record, nearest
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import BoundedVotes
 
 X, y = make_blobs(900, centers=4, n_features=3, cluster_std=0.8, random_state=0)
 QUERIES = X[:12]
@@ -59,7 +59,7 @@ def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
     order = np.random.default_rng(2).permutation(900)
     assert np.array_equal(heard(2, OWNERS[order], y[order], X[order]).counts, whole)
     blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
-    monkeypatch.setattr(voices, "_ROWS", 7)
+    monkeypatch.setattr(per_record, "_ROWS", 7)
     assert np.array_equal(collect_per_record(blocks, QUERIES, classes=4, units=40, max_contributions=2).counts, whole)
 
 
@@ -80,11 +80,13 @@ def test_progress_and_ties():
     assert told == [2]
     assert nearest([[0.0]], [[1.0], [-1.0]]).tolist() == [0]
     # One row at each of two queries, two classes at one: the earlier query, the lower class.
-    where, what = voices.spoken(
+    where, what = per_record.contributions(
         np.zeros(3, int), np.array([5, 3, 3]), np.array([2, 1, 0]), classes=3, max_contributions=2
     )
     assert (where.tolist(), what.tolist()) == ([3, 5], [0, 2])
-    where, what = voices.spoken(np.zeros(2, int), np.array([5, 3]), np.array([2, 1]), classes=3, max_contributions=1)
+    where, what = per_record.contributions(
+        np.zeros(2, int), np.array([5, 3]), np.array([2, 1]), classes=3, max_contributions=1
+    )
     assert (where.tolist(), what.tolist()) == ([3], [1])
 
 

@@ -85,7 +85,7 @@ class Statement:
     the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
     private votes.
 
-    Errors: `InvalidInput` for a data-dependent (`DataDependent`) epsilon, a guarantee beside a reason why there is none,
+    Errors: `InvalidInput` for a `DataDependent` epsilon, a guarantee beside a reason why there is none,
     a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
     Source: the questions of NIST SP 800-226.
     """

@@ -8,9 +8,9 @@ import numpy as np
 
 from ostrakon.audit.certify import certified_epsilon
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax, BoundedVotes
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 Pair = tuple[Votes, Votes]
 """The votes of two neighbouring datasets: every row differs by at most one vote moved."""

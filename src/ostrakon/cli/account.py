@@ -58,7 +58,7 @@ def account(
     abstentions: VotesFile.abstentions = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Price a mechanism on votes: the worst case (a guarantee), and what stays inside: exact data-dependent cost, papers' bound.
+    """Price a mechanism on votes: the worst case (a guarantee); and, private, the exact data-dependent cost.
 
     VOTES is .npy, .npz, .csv or .parquet.
     """

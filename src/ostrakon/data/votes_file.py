@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import MOST_CLASSES
 from ostrakon.data.sources import open_table
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import Votes
+from ostrakon.votes import BoundedVotes, Votes
 
 Kind = Literal["auto", "counts", "predictions"]
 _KINDS = ("auto", "counts", "predictions")
@@ -39,7 +38,8 @@ def load_votes(
     teachers, classes: how many there are; checked, and used to tell the two kinds apart.
     abstentions: teachers may abstain: rows of counts may add up to less than `teachers`, which must then be given;
         predictions of -1 and empty cells are abstentions.
-    max_contributions: every teacher speaks on at most so many queries (`BoundedVotes`), and abstains on the others; verified
+    max_contributions: every teacher speaks on at most so many queries (`BoundedVotes`), and abstains on the others;
+    verified
         where the file holds predictions, otherwise the caller's word.
 
     An .npz must hold one array, or one named votes, counts or predictions. A CSV may have a header or none; a

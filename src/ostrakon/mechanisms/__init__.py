@@ -34,6 +34,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 __all__ = [
     "MECHANISMS",
     "NO_ANSWER",
+    "BoundedGNMax",
     "ConfidentGNMax",
     "ExponentialMechanism",
     "GNMax",
@@ -43,7 +44,6 @@ __all__ = [
     "Mechanism",
     "PermuteAndFlip",
     "ProposeTestRelease",
-    "BoundedGNMax",
     "RunCost",
     "ScreenedExponential",
     "SparseVector",

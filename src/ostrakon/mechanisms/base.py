@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.votes import IntArray, Votes
 
-if TYPE_CHECKING:
-    from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
-
 FloatArray = NDArray[np.float64]
 
 NO_ANSWER = -1
+
+Noise = Literal["gaussian", "laplace", "gumbel"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,6 +31,34 @@ class RunCost:
     epsilon: float | None = None
     checks: int = 0
     failure: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ThresholdTest:
+    """Answer iff max_j (n_j - offsets_j) + noise >= threshold.
+
+    noise: "gaussian" (scale: its standard deviation) or "laplace" (scale: b). threshold, scale: in votes.
+    offsets: public, shape (queries, classes), or None for 0.
+    """
+
+    threshold: float
+    noise: Noise
+    scale: float
+    offsets: FloatArray | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoisyArgmax:
+    """argmax_j (n_j + noise_j), the noise independent of everything else, after `threshold_test` where there is one.
+
+    noise: "gaussian" (scale: its standard deviation), "laplace" (scale: b) or "gumbel" (scale: that of the
+    exponential mechanism softmax(n / scale)). All have a log-concave distribution function, which is what the
+    accountant's pruning rests on.
+    """
+
+    noise: Noise
+    scale: float
+    threshold_test: ThresholdTest | None = None
 
 
 class Mechanism(ABC):

@@ -1,98 +1,37 @@
-"""Bounded GNMax: every teacher may speak on few of the queries, so many queries cost no more than those few."""
+"""GNMax with bounded contributions: every teacher votes on few of the queries, so many cost no more than those few."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.mechanisms.base import FloatArray, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, scale, whole
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 STEPS = 1024
 """Steps in a vote, on which noisy counts are released, so that no low-order bits of the noise leave."""
 
 
-class BoundedVotes(Votes):
-    """Votes of teachers each of whom speaks on at most `max_contributions` of the queries and abstains on all others.
-
-    `from_predictions` verifies the max_contributions teacher by teacher. Made from counts alone, the max_contributions is the caller's word:
-    only the total, at most teachers * max_contributions, can be checked.
-    """
-
-    __slots__ = ("max_contributions",)
-
-    max_contributions: int
-
-    def __init__(
-        self, counts: ArrayLike, *, teachers: int | None = None, max_contributions: int, abstentions: bool = True
-    ) -> None:
-        if abstentions is not True:
-            raise InvalidInput(f"abstentions must be True for rationed votes, got {abstentions!r}.")
-        super().__init__(counts, teachers=teachers, abstentions=True)
-        self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
-        total = int(self.counts.sum())
-        if total > self.teachers * self.max_contributions:
-            raise InvalidInput(
-                f"counts must sum to at most {self.teachers * self.max_contributions}, {self.max_contributions} for each of "
-                f"{self.teachers} teachers, got {total}."
-            )
-
-    @classmethod
-    def from_predictions(
-        cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = -1, max_contributions: int = 1
-    ) -> Self:
-        """Count predictions (queries, teachers); refused where a teacher speaks on more than `max_contributions` queries."""
-        max_contributions = whole("max_contributions", max_contributions, at_least=1)
-        abstain = whole("abstain", abstain, at_least=-(2**31))
-        plain = Votes.from_predictions(predictions, classes=classes, abstain=abstain)
-        spoken = (np.asarray(predictions) != abstain).sum(axis=0)
-        if spoken.max(initial=0) > max_contributions:
-            loud = int(spoken.argmax())
-            raise InvalidInput(
-                f"max_contributions must hold for every teacher: {loud} spoke {spoken[loud]} times, not {max_contributions}."
-            )
-        votes = cls(plain.counts, teachers=plain.teachers, max_contributions=max_contributions)
-        votes.classes_are_public = plain.classes_are_public
-        return votes
-
-    def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """The chosen queries, none of them twice: repeated, a teacher would speak more often than its max_contributions."""
-        chosen = np.arange(self.queries)[rows]
-        if len(np.unique(chosen)) < np.size(chosen):
-            raise InvalidInput("rows must name no query twice: its teachers would exceed their max_contributions.")
-        return super().__getitem__(rows)
-
-    def _like(self, counts: ArrayLike) -> Self:
-        return type(self)(counts, teachers=self.teachers, max_contributions=self.max_contributions)
-
-    def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and self.max_contributions == getattr(other, "max_contributions", None)
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-
 @dataclass(frozen=True, kw_only=True)
 class BoundedGNMax(StatefulMechanism):
-    """argmax_j (n_j + N(0, sigma2^2)) on votes in which every teacher speaks on at most `max_contributions` queries.
+    """argmax_j (n_j + N(0, sigma2^2)) on votes in which every teacher votes on at most r = `max_contributions` queries.
 
-    sigma2: standard deviation of the vote noise, in votes, above 0. max_contributions: queries a teacher may speak on, all
-    batches of a run together, at least 1; which ones may depend on the teacher's own data.
+    sigma2: standard deviation of the vote noise, in votes, above 0. max_contributions: queries that a teacher may vote
+    on, all batches of a run together, at least 1; which ones may depend on the teacher's own data.
 
-    Guarantee: all queries together are sqrt(2 max_contributions)/sigma2 Gaussian-DP, however many they are, when one teacher's
-    data changes arbitrarily. It covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
-    Proof: a teacher's data decide at most `max_contributions` unit entries of the histograms laid side by side. Changing them
-    takes away at most `max_contributions` entries and adds as many: at most sqrt(2 max_contributions) in L2. All counts get one draw of
-    Gaussian noise, and everything after is post-processing.
-    Errors: `InvalidInput` for a sigma2 that is not finite and above 0, a max_contributions that is not a whole number of at
-    least 1, votes that are not `BoundedVotes` of at most this max_contributions.
+    Guarantee: all queries together are sqrt(2 r)/sigma2 Gaussian-DP, however many they are, when one teacher's data
+    changes arbitrarily. It covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
+    Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. Changing them takes away
+    at most r entries and adds as many: at most sqrt(2 r) in L2. All counts get one draw of Gaussian noise, and
+    everything after is post-processing.
+    Errors: `InvalidInput` for a sigma2 that is not finite and above 0, max_contributions that are not a whole number
+    of at least 1, votes that are not `BoundedVotes` of at most as many.
     Source: contribution bounding (McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours); Dong, Roth
     and Su 2022, Theorem 1.
 
@@ -135,15 +74,15 @@ class BoundedGNMax(StatefulMechanism):
         return np.full(np.shape(orders), np.inf)
 
     def run_cost(self, *, queries: int) -> RunCost:
-        # A teacher cannot speak on more queries than there are.
+        # A teacher cannot vote on more queries than there are.
         return RunCost(
             mu=math.sqrt(2 * min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2
         )
 
     def require_votes(self, votes: Votes) -> None:
-        """Refuse votes that are not known to keep the max_contributions."""
+        """Refuse votes whose teachers are not known to keep to `max_contributions`."""
         if not isinstance(votes, BoundedVotes) or votes.max_contributions > self.max_contributions:
             raise InvalidInput(
-                f"votes must be BoundedVotes of a max_contributions of at most {self.max_contributions}, got {votes!r}"
-                + (f" of max_contributions {votes.max_contributions}." if isinstance(votes, BoundedVotes) else ".")
+                f"votes must be BoundedVotes with max_contributions of at most {self.max_contributions}, got {votes!r}"
+                + (f" with max_contributions {votes.max_contributions}." if isinstance(votes, BoundedVotes) else ".")
             )

@@ -9,9 +9,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
-from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
 from ostrakon.noise import require_rng
 from ostrakon.validation import finite, scale
 from ostrakon.votes import IntArray, Votes
@@ -54,8 +53,8 @@ class ConfidentGNMax(Mechanism):
         return orders / (2 * self.sigma1**2) + orders / self.sigma2**2
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
-        check = Check(threshold=self.threshold, noise="gaussian", scale=self.sigma1)
-        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
+        threshold_test = ThresholdTest(threshold=self.threshold, noise="gaussian", scale=self.sigma1)
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, threshold_test=threshold_test)
 
     def gaussian_dp(self) -> tuple[float, float]:
         return 1 / self.sigma1, math.sqrt(2) / self.sigma2

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_softmax
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.noise import require_rng
 from ostrakon.validation import scale

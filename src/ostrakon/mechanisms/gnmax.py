@@ -8,9 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
 from ostrakon.noise import require_rng
 from ostrakon.validation import scale
 from ostrakon.votes import IntArray, Votes

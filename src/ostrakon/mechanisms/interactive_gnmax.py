@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
-from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, finite, fraction, scale
 from ostrakon.votes import IntArray, Votes
@@ -79,10 +78,10 @@ class InteractiveGNMax(Mechanism):
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
         self._require_shape(votes)
-        check = Check(
+        threshold_test = ThresholdTest(
             threshold=self.threshold, noise="gaussian", scale=self.sigma1, offsets=votes.teachers * self.scores
         )
-        return NoisyArgmax(noise="gaussian", scale=self.sigma2, check=check)
+        return NoisyArgmax(noise="gaussian", scale=self.sigma2, threshold_test=threshold_test)
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
         return orders / (2 * self.sigma1**2) + orders / self.sigma2**2

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
 from ostrakon.validation import scale

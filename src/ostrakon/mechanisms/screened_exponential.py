@@ -8,9 +8,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_softmax
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
-from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
@@ -65,8 +64,8 @@ class ScreenedExponential(Mechanism):
         return check + rdp_of_bounded_range(orders, self.epsilon_per_query)
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
-        check = Check(threshold=self.threshold, noise="laplace", scale=self.sigma1)
-        return NoisyArgmax(noise="gumbel", scale=2 / self.epsilon_per_query, check=check)
+        threshold_test = ThresholdTest(threshold=self.threshold, noise="laplace", scale=self.sigma1)
+        return NoisyArgmax(noise="gumbel", scale=2 / self.epsilon_per_query, threshold_test=threshold_test)
 
     def pure_dp(self) -> float:
         return 1 / self.sigma1 + self.epsilon_per_query

@@ -12,7 +12,7 @@ import numba
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HOMES = (Path(__file__).parent, Path(__file__).parents[1] / "accounting")
+_HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting"))
 
 
 def compiled(function: F) -> F:
@@ -34,8 +34,8 @@ def compiled(function: F) -> F:
 
 @functools.cache
 def sources_fingerprint() -> str:
-    """A hash of all files that hold compiled functions."""
-    paths = (path for home in _HOMES for path in sorted(home.glob("*.py")))
+    """A hash of all files that hold compiled functions, in whatever sub-package."""
+    paths = (path for home in _HOMES for path in sorted(home.rglob("*.py")))
     return fingerprint(path for path in paths if b"@compiled" in path.read_bytes())
 
 

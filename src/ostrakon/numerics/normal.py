@@ -1,4 +1,7 @@
-"""The normal distribution in log space, compiled: what numba code may call."""
+"""The normal distribution and sums in log space, compiled: what numba code may call.
+
+SciPy's `log_ndtr` is the same function for arrays; compiled loops cannot call it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 
 from ostrakon.numerics.compiled import compiled
 
+LOG_HALF = math.log(0.5)
 _SQRT_HALF = math.sqrt(0.5)
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -41,3 +45,33 @@ def _mills_series(t: float) -> float:
         term *= -(2 * k - 1) * inverse
         total += term
     return total
+
+
+@compiled
+def log1mexp(x: float) -> float:
+    """ln(1 - e^x) for x <= 0, without cancellation at either end; -inf at 0.
+
+    Source: Mächler 2012, "Accurately computing log(1 - exp(-|a|))".
+    """
+    if x >= 0:
+        return -math.inf
+    if x > LOG_HALF:
+        return math.log(-math.expm1(x))
+    return math.log1p(-math.exp(x))
+
+
+@compiled
+def logaddexp(x: float, y: float) -> float:
+    """ln(e^x + e^y)."""
+    high, low = (x, y) if x > y else (y, x)
+    if low == -math.inf:
+        return high
+    return high + math.log1p(math.exp(low - high))
+
+
+@compiled
+def log1p_sum(x: float, y: float) -> float:
+    """ln(e^x + e^y) where e^x is nearly 1 and e^y small: the excess over 1 keeps its digits."""
+    if abs(x) < 0.5 and y < 0:
+        return math.log1p(math.expm1(x) + math.exp(y))
+    return logaddexp(x, y)

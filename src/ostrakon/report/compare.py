@@ -28,8 +28,8 @@ AT = ("worst-case", "data-dependent", "gated")
 PASS_PROBABILITY = 0.99
 COMPARED = ("lnmax", "gnmax", "confident-gnmax", "exponential", "permute-and-flip", "screened-exponential", "immutable")
 NOTICE = (
-    f"{DATA_DEPENDENT_NOTICE} Answers and accuracy depend on them, too: choose a mechanism on public, simulated or already "
-    "paid-for votes."
+    f"{DATA_DEPENDENT_NOTICE} Answers and accuracy depend on them, too: choose a mechanism on public, simulated or "
+    "already paid-for votes."
 )
 
 _ORDERS = np.concatenate([np.arange(1.1, 2, 0.1), np.arange(2, 12, 0.5), np.geomspace(12, 400, 25)])
@@ -142,7 +142,7 @@ def compare(
 ) -> Comparison:
     """Scale the noise of every mechanism until its epsilon of this kind is `epsilon`, and say what each then gives.
 
-    at: which epsilon is equal: "worst-case", "data-dependent" (exact, data-dependent; less where no noise costs so much), or
+    at: which epsilon is equal: "worst-case", "data-dependent" (exact; less where no noise costs so much), or
     "gated" (a gate that passes with probability 0.99, or no gate where the worst case is smaller; only for
     `PublicVotes`, for a gate may not be planned on private ones). labels: true classes,
     shape (queries,); without them accuracy is agreement with the plurality. mechanisms: the shapes to compare, whose
@@ -262,8 +262,8 @@ def _solved(
 def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
     """`shape` with the noise at which `cost`, coming from much noise, first reaches `epsilon`.
 
-    A data-dependent cost is not monotone: where the votes agree it falls again once the noise is small. Where it never reaches
-    `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
+    A data-dependent cost is not monotone: where the votes agree it falls again once the noise is small. Where it never
+    reaches `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
     """
 
     def over(step: float) -> float:

@@ -44,7 +44,9 @@ from ostrakon.votes import Votes
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a run is made of. teacher, student, representation: names or estimators (see `ostrakon.run.settings.learners`).
+    """What a run is made of.
+
+    teacher, student, representation: names or estimators (see `ostrakon.run.settings.learners`).
 
     queries: how the public rows to ask about are chosen (see `ostrakon.public.choose_queries`). smooth: smooth each
     teacher's predictions over the neighbour graph of the public rows.
@@ -116,7 +118,11 @@ def run(
         say("Learning features from the public data")
         view = _view(home, task, recipe)
         queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
-        say(f"Hearing {plan.teachers} voices" if plan.per_record else f"Training {plan.teachers} teachers")
+        say(
+            f"Collecting the votes of {plan.teachers} per-record teachers"
+            if plan.per_record
+            else f"Training {plan.teachers} teachers"
+        )
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
         noise = NoiseLog(home.private / "noise", complete=home.release.exists())

@@ -1,4 +1,4 @@
-"""Voices: every record, or user, is a teacher of its own and speaks only on the public queries nearest to it."""
+"""Per-record (per-user) teachers: every record, or user, votes only on the public queries nearest to it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
+from ostrakon.votes import BoundedVotes
 
 IntArray = NDArray[np.int64]
 Block = tuple[Any, Any, Any]
@@ -28,49 +28,50 @@ def collect_per_record(
     max_contributions: int = 1,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
-    """What everyone says about the queries nearest to their own rows: votes with a max_contributions.
+    """The votes of per-record teachers on the queries nearest to their own rows: contributions are bounded.
 
-    blocks: the private rows; owners (integers) tell voices apart within a block, and nobody has rows in two blocks.
+    blocks: the private rows; owners (integers) tell units apart within a block, and nobody has rows in two blocks.
     queries: features of *all* queries of the run at once, (queries, features): asked in two parts, everyone would
-    speak twice. voices: how many there are in all, the `teachers` of the votes.
+    speak twice. units: how many records or users there are in all, the `teachers` of the votes.
 
-    Everyone speaks on the at most `max_contributions` queries to which most of their rows are nearest, and says the class that
-    most of those rows have. Ties go to the earlier query and the lower class.
-    Guarantee: what a voice says depends on its own rows, on the queries and on public features alone. With
+    Everyone speaks on the at most `max_contributions` queries to which most of their rows are nearest, and says the
+    class that most of those rows have. Ties go to the earlier query and the lower class.
+    Guarantee: what a unit votes depends on its own rows, on the queries and on public features alone. With
     `BoundedGNMax`, thousands of queries cost what `max_contributions` queries cost.
-    Errors: `InvalidInput` for features that are not finite, or more voices than were announced.
+    Errors: `InvalidInput` for features that are not finite, or more units than were announced.
     """
     max_contributions = whole("max_contributions", max_contributions, at_least=1)
     asked = np.asarray(queries, np.float32)
     if asked.ndim != 2 or not np.isfinite(asked).all():
         raise InvalidInput(f"queries must be finite features of shape (queries, features), got {asked.shape}.")
     counts = np.zeros((len(asked), classes), np.int64)
-    heard = 0
-    with reporting(progress, label="Hearing voices", total=voices) as report:
+    seen = 0
+    with reporting(progress, label="Collecting votes", total=units) as report:
         for owners, rows, labels in blocks:
             features = np.asarray(rows, np.float32)
             if not np.isfinite(features).all():
                 raise InvalidInput("The features of the private rows must be finite numbers.")
             place = nearest(features, asked)
-            where, what = spoken(
+            where, what = contributions(
                 np.asarray(owners), place, np.asarray(labels), classes=classes, max_contributions=max_contributions
             )
             np.add.at(counts, (where, what), 1)
-            heard += len(np.unique(owners))
-            report(heard, voices)
-    if heard > voices:
-        raise InvalidInput(f"voices must be at least the number of those that spoke, {heard}, got {voices}.")
-    return BoundedVotes(counts, teachers=voices, max_contributions=max_contributions)
+            seen += len(np.unique(owners))
+            report(seen, units)
+    if seen > units:
+        raise InvalidInput(f"units must be at least the number of those that voted, {seen}, got {units}.")
+    return BoundedVotes(counts, teachers=units, max_contributions=max_contributions)
 
 
-def spoken(
+def contributions(
     owners: IntArray, place: IntArray, labels: IntArray, *, classes: int, max_contributions: int
 ) -> tuple[IntArray, IntArray]:
     """(queries, classes) of all that is said: by each owner on at most `max_contributions` queries, once on each.
 
     owners, place, labels: of every row, its owner, the query nearest to it and its class, all (rows,).
 
-    >>> spoken(np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2]), np.array([1, 0, 1, 0]), classes=2, max_contributions=1)
+    >>> owners, place, labels = np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2]), np.array([1, 0, 1, 0])
+    >>> contributions(owners, place, labels, classes=2, max_contributions=1)
     (array([4, 2]), array([0, 0]))
     """
     # Equal rows side by side: (owner, query, class), how often.

@@ -1,4 +1,4 @@
-"""The exact data-dependent cost: published votes, mpmath, brute force over all histograms, and what must not change it."""
+"""The exact data-dependent cost: published votes, mpmath, brute force over histograms, and what must not change it."""
 
 from __future__ import annotations
 

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from histogram_oracle import data_dependent_cost, divergence
 
-from ostrakon.accounting import answer_law as answer_law_module
-from ostrakon.accounting.data_independent.joint_step import joint_cost, joint_step
+from ostrakon.accounting.data_independent import noisy_max as answer_law_module
 from ostrakon.accounting.data_independent.noisy_max import answer_law
-from ostrakon.accounting.data_independent.supremum import costs_by_top_count, joint_supremum, two_class_costs
+from ostrakon.accounting.data_independent.supremum import (
+    costs_by_top_count,
+    joint_cost,
+    joint_step,
+    joint_supremum,
+    two_class_costs,
+)
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
 from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax, ScreenedExponential
 from ostrakon.mechanisms.base import Mechanism

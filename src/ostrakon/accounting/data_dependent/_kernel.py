@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from ostrakon.accounting.data_dependent._neighbours import argmax_costs
 from ostrakon.accounting.data_dependent._quadrature import gaussian_tables
 from ostrakon.accounting.data_dependent._threshold_test import GAUSSIAN, GUMBEL, LAPLACE, NO_CHECK
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, NoisyArgmax
 from ostrakon.mechanisms.laws._laplace_quadrature import gauss_legendre_table, tail_rules
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
 
 _CODES = {"gaussian": GAUSSIAN, "laplace": LAPLACE, "gumbel": GUMBEL}
 # Quotients of one move are kept as differences from 1; below e^-7 those would lose more than three digits.
@@ -33,7 +32,7 @@ def argmax_costs_of(
     law: NoisyArgmax,
     orders: FloatArray,
 ) -> FloatArray:
-    """Data-dependent costs (queries, orders) of sorted histograms `rows`; nan where a vote changes a probability too much.
+    """Data-dependent costs (queries, orders) of sorted `rows`; nan where a vote changes a probability too much.
 
     scores: check scores in the order of `rows`, or None where they are the counts.
     """
@@ -54,7 +53,7 @@ def argmax_costs_of(
     costs = np.full((len(rows), len(orders)), math.nan)
     if not safe.any():
         return costs
-    check = law.check
+    check = law.threshold_test
     rest = (
         abstentions,
         _CODES[law.noise],

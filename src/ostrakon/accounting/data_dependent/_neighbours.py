@@ -55,7 +55,7 @@ def argmax_costs(
     orders: FloatArray,
     costs: FloatArray,
 ) -> None:
-    """Fill `costs` (queries, orders) with the data-dependent cost of every row of `rows`; nan where no proven step was found.
+    """Fill `costs` (queries, orders) with the data-dependent cost of every row; nan where no proven step was found.
 
     rows: counts as floats, decreasing, (queries, classes). scores: what the check takes the maximum of, in the order
     of `rows`, or shape (queries, 0) where that is the counts. abstained: teachers that abstain, (queries,).

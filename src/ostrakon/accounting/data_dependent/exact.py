@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ostrakon.accounting.data_dependent._kernel import argmax_costs_of
 from ostrakon.accounting.data_dependent.renyi_divergence import both_divergences
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve, require_orders
-from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, StatefulMechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
@@ -19,7 +18,7 @@ _NUMBERS = 1 << 22
 
 
 def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> FloatArray:
-    """Exact data-dependent Rényi cost of every query at every order, shape (queries, orders). Private: it depends on the votes.
+    """Exact data-dependent Rényi cost of every query at every order, (queries, orders). Private, like the votes.
 
     `F(n) = max over one-vote moves n -> n' of max(D_a(P_n || P_n'), D_a(P_n' || P_n))`, P the joint outcome law of
     (no answer, label). Moves to and from "abstain" are included where the votes allow abstentions.
@@ -54,14 +53,14 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:
-    """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private: it depends on the votes."""
+    """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private."""
     a = require_orders(orders)
     return Curve(a, data_dependent_costs(votes, mechanism, a).sum(axis=0))
 
 
 def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArray:
     """Costs by the compiled way, one computation per distinct query; nan where only the generic way is safe."""
-    offsets = None if law.check is None else law.check.offsets
+    offsets = None if law.threshold_test is None else law.threshold_test.offsets
     counts = -np.sort(-votes.counts, axis=1)
     if offsets is None:
         rows, back = np.unique(counts, axis=0, return_inverse=True)
@@ -86,7 +85,7 @@ def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArra
 def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArray:
     """Costs from the outcome law before and after every move, for mechanisms of any structure."""
     form = mechanism.noisy_argmax(votes)
-    named = form is None or (form.check is not None and form.check.offsets is not None)
+    named = form is None or (form.threshold_test is not None and form.threshold_test.offsets is not None)
     counts = votes.counts if named else -np.sort(-votes.counts, axis=1)
     back = np.arange(votes.queries)
     if mechanism.for_queries(back) is mechanism:

@@ -11,9 +11,8 @@ from scipy.special import log_ndtr, ndtr
 
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.likely_outcome import gaussian_likely_outcome_rdp, pure_likely_outcome_rdp
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, ThresholdTest
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
-from ostrakon.mechanisms.noisy_argmax import Check, NoisyArgmax
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
@@ -44,19 +43,21 @@ class AnswerLaw:
     classes: int
 
     @property
-    def check(self) -> Check | None:
+    def threshold_test(self) -> ThresholdTest | None:
         """The check before an answer, or None where every query is answered."""
-        return self.form.check
+        return self.form.threshold_test
 
     def log_answered(self) -> tuple[FloatArray, FloatArray]:
         """(log probability to answer, to refuse) by top count M = 0..teachers, each of shape (teachers + 1,)."""
         top = np.arange(self.teachers + 1, dtype=np.float64)
-        if self.check is None:
+        if self.threshold_test is None:
             return np.zeros_like(top), np.full_like(top, -np.inf)
-        margin = top - self.check.threshold
-        if self.check.noise == "gaussian":
-            return np.asarray(log_ndtr(margin / self.check.scale)), np.asarray(log_ndtr(-margin / self.check.scale))
-        return laplace_log_above(margin, self.check.scale)
+        margin = top - self.threshold_test.threshold
+        if self.threshold_test.noise == "gaussian":
+            return np.asarray(log_ndtr(margin / self.threshold_test.scale)), np.asarray(
+                log_ndtr(-margin / self.threshold_test.scale)
+            )
+        return laplace_log_above(margin, self.threshold_test.scale)
 
     def behind(self) -> FloatArray:
         """An upper bound, by gap t = 0..teachers, on the share a class t votes behind adds to "the top one loses".
@@ -110,7 +111,7 @@ def answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLa
     teachers, classes = whole("teachers", teachers, at_least=1), whole("classes", classes, at_least=2)
     # The form may depend on the shape of the votes, never on where they lie.
     form = mechanism.noisy_argmax(Votes([[teachers] + [0] * (classes - 1)]))
-    if form is None or (form.check is not None and form.check.offsets is not None):
+    if form is None or (form.threshold_test is not None and form.threshold_test.offsets is not None):
         return None
     return AnswerLaw(form=form, teachers=teachers, classes=classes)
 

@@ -15,8 +15,7 @@ from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
-from ostrakon.mechanisms.noisy_argmax import NoisyArgmax
+from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, StatefulMechanism
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
 
@@ -152,7 +151,7 @@ def _curves(
         )
         return
     law = answer_law(mechanism, teachers=teachers, classes=classes)
-    if law is not None and law.check is not None:
+    if law is not None and law.threshold_test is not None:
         yield (
             lambda a: queries * joint_supremum(law, a, abstentions=abstentions),
             "the joint supremum of check and label",
@@ -160,7 +159,7 @@ def _curves(
 
 
 def _no_offsets(form: NoisyArgmax) -> bool:
-    return form.check is None or form.check.offsets is None
+    return form.threshold_test is None or form.threshold_test.offsets is None
 
 
 def _best_order(curve: _CurveAt, delta: float) -> tuple[float, float]:

@@ -55,8 +55,8 @@ class CostCurve:
 def score(votes: Votes, mechanism: Mechanism, curve: CostCurve) -> float:
     """phi(D): the smallest t with `U(D, d) <= r(t + d)` for every distance d. Private; below 0 with much consensus.
 
-    Guarantee: 1-Lipschitz, |phi(D) - phi(D')| <= 1 for neighbours (`LIPSCHITZ` after rounding), and the exact data-dependent
-    cost of D at the curve's order is at most r(phi(D)).
+    Guarantee: 1-Lipschitz, |phi(D) - phi(D')| <= 1 for neighbours (`LIPSCHITZ` after rounding), and the exact
+    data-dependent cost of D at the curve's order is at most r(phi(D)).
     Proof. phi = max_d [r^-1(U(D, d)) - d]. By the nesting of envelopes U(D', d) <= U(D, d + 1), so
     phi(D') <= max_d [r^-1(U(D, d + 1)) - (d + 1)] + 1 <= phi(D) + 1; beyond d = N the envelope stays the same.
     d = 0 gives U(D, 0) <= r(phi). U never exceeds the curve's highest value, so cutting r off there changes nothing.

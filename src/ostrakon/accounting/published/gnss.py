@@ -144,9 +144,10 @@ class GNSS(_Theorem23):
         """A noisy epsilon of the run, this release's own cost included. Publishable as an estimate, not a guarantee.
 
         data_dependent_rdp: the run's data-dependent cost at `order`, of the queries in fact answered.
-        smooth_sensitivity: a `beta`-smooth bound on its local sensitivity (`ostrakon.accounting.published.smooth_sensitivity`).
-        The noise's deviation is private, so `sd` and `upper` are inf: nothing is said about them. Where an upper bound
-        is wanted, release a score of global sensitivity 1 instead (MATH.md D5).
+        smooth_sensitivity: a `beta`-smooth bound on its local sensitivity
+        (`ostrakon.accounting.published.smooth_sensitivity`). The noise's deviation is private, so `sd` and `upper` are
+        inf: nothing is said about them. Where an upper bound is wanted, release a score of global sensitivity 1 instead
+        (MATH.md D5).
         Guarantee: order, beta and sigma must be chosen on public votes; then the release is (order, rdp())-RDP.
         """
         data_dependent_rdp = non_negative("data_dependent_rdp", data_dependent_rdp)

@@ -13,7 +13,7 @@ from scipy.special import ndtri_exp
 from ostrakon.accounting.published.pate_2018 import beta, log_q0, require_order
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
-from ostrakon.numerics.normal_tail import log_ndtr
+from ostrakon.numerics.normal import log_ndtr
 from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import IntArray, Votes
 

@@ -14,7 +14,7 @@ from scipy.special import log_ndtr as log_ndtr_of_array
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
-from ostrakon.numerics.normal_tail import log1mexp, log1p_sum, log_ndtr
+from ostrakon.numerics.normal import log1mexp, log1p_sum, log_ndtr
 from ostrakon.validation import InvalidInput, finite, positive
 
 ROOT_2 = math.sqrt(2)
@@ -73,7 +73,8 @@ def log_q0(*, sigma: float, order: float) -> float:
     """ln q0: Theorem 6 beats order / sigma^2 below q0 and nowhere above it.
 
     -inf where it never does. Found by bisection to the last bit; that the region is one interval is condition C5,
-    which `ostrakon.accounting.published.smooth_sensitivity.check_conditions` checks. Source: pate-2018, Appendix A, after Proposition 10.
+    which `ostrakon.accounting.published.smooth_sensitivity.check_conditions` checks. Source: pate-2018, Appendix A,
+    after Proposition 10.
     """
     sigma, order = positive("sigma", sigma), require_order(order)
     low = -max(4.0, 4 * (order / sigma) ** 2)

@@ -1,6 +1,7 @@
 """Smooth sensitivity of the 2018 paper's data-dependent cost: Algorithms 3 to 5 and Theorem 24.
 
-Everything here depends on the votes and is private; `ostrakon.accounting.published.gnss` says what may be released with it.
+Everything here depends on the votes and is private; `ostrakon.accounting.published.gnss` says what may be released with
+it.
 """
 
 from __future__ import annotations

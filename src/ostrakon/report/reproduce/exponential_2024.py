@@ -75,9 +75,9 @@ def tables(data: Path | None) -> list[Table]:
             note=(
                 "The paper prints curves, no numbers, of 80 teachers of its own; these are the published votes of 250. "
                 "Its order, screening below exponential below Laplace, is reproduced by its own accounting, which "
-                "charges labels only. The exact data-dependent cost includes the check; exponential and Laplace noise then cost "
-                "about the same, and in the worst case screening costs more per answer. Section 4.6 (publishing q "
-                "with noise at its local sensitivity) is not private and is not built."
+                "charges labels only. The exact data-dependent cost includes the check; exponential and Laplace noise "
+                "then cost about the same, and in the worst case screening costs more per answer. Section 4.6 "
+                "(publishing q with noise at its local sensitivity) is not private and is not built."
             ),
         )
     ]

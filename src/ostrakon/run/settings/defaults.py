@@ -138,7 +138,7 @@ def default_size(
 
 
 def default_per_record_queries(mechanism: BoundedGNMax, *, units: int, pool: int, classes: int) -> int:
-    """Queries where every unit is a teacher that speaks on `max_contributions` of them: each hears about five times its noise.
+    """Queries for per-record teachers: so many that the votes on each are about five times its noise.
 
     Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); at least ten per class.
 

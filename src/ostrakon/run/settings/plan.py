@@ -201,7 +201,8 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
     if request.queries is not None:
         queries = _queries(request, pool, tuned)
     if epsilon is not None:
-        # All queries cost what `max_contributions` of them cost: as many as the pool has is no dearer than any other number.
+        # All queries cost what `max_contributions` of them cost: as many as the pool has is no dearer than any other
+        # number.
         asked = pool if request.queries is None else queries
         mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, **sizes)
         assert isinstance(mechanism, BoundedGNMax)
@@ -210,8 +211,9 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
     if units * mechanism.max_contributions < mechanism.sigma2 * queries:
         raise InvalidInput(
-            f"queries must be few enough to be heard: {units} {unit}s that speak on {mechanism.max_contributions} of {queries} "
-            f"queries drown in noise of standard deviation {mechanism.sigma2:.4g}; ask fewer or allow a larger epsilon."
+            f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
+            f"{mechanism.max_contributions} of {queries} queries, under noise of standard deviation "
+            f"{mechanism.sigma2:.4g}; ask fewer or allow a larger epsilon."
         )
     tuned["sigma2, max_contributions"] = (
         "given by the operator"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax, BoundedVotes
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.settings.defaults import AUTO
@@ -18,7 +18,7 @@ from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
