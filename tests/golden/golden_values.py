@@ -339,7 +339,7 @@ NEEDS_NOTHING: dict[str, Callable[[], Numbers]] = {
 
 
 def fingerprint() -> str:
-    """Where bits are promised: elementary functions differ by an ulp between processors and versions of NumPy or SciPy."""
+    """Where bits are promised: elementary functions differ by an ulp between processors and releases of NumPy, SciPy."""
     from numpy._core._multiarray_umath import __cpu_features__
 
     versions = [importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "llvmlite")]
@@ -386,10 +386,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="keep what is computed now")
     given = parser.parse_args()
     for name in given.sections:
-        if name in NEEDS_DATA:
-            numbers = NEEDS_DATA[name](Path(os.environ["OSTRAKON_DATA"]))
-        else:
-            numbers = NEEDS_NOTHING[name]()
+        numbers = NEEDS_DATA[name](Path(os.environ["OSTRAKON_DATA"])) if name in NEEDS_DATA else NEEDS_NOTHING[name]()
         if (FOLDER / f"{name}.json").exists():
             for line in changes(name, numbers):
                 print(line)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
-from pathlib import Path
 
+import law_oracle as oracle
 import mpmath as mp
 import numpy as np
 import pytest
 from scipy.stats import chi2
-
-import law_oracle as oracle
 
 from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
