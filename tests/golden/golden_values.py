@@ -175,12 +175,12 @@ def account_made(folder: Path) -> Numbers:
         shape = ["--kind", "counts", "--teachers", 100, "--abstentions"]
         numbers = command(folder / "abstaining.npy", *options(MADE_MECHANISMS[name]), *shape)
         found |= prefixed(f"abstaining/{name}", numbers)
-    np.save(folder / "rationed.npy", np.array([[0, -1, 1, -1, 2], [-1, 2, -1, -1, -1], [-1, -1, -1, 0, -1]]))
+    np.save(folder / "bounded.npy", np.array([[0, -1, 1, -1, 2], [-1, 2, -1, -1, -1], [-1, -1, -1, 0, -1]]))
     for max_contributions in (1, 2):
-        rationed = options(BoundedGNMax(sigma2=50, max_contributions=max_contributions))
+        bounded = options(BoundedGNMax(sigma2=50, max_contributions=max_contributions))
         found |= prefixed(
-            f"rationed-{max_contributions}",
-            command(folder / "rationed.npy", *rationed, "--kind", "predictions", "--delta", 1e-6),
+            f"bounded-{max_contributions}",
+            command(folder / "bounded.npy", *bounded, "--kind", "predictions", "--delta", 1e-6),
         )
     np.save(folder / "predictions.npy", np.array([[0, 0, 1, 2, 0], [1, 1, 1, 1, 1], [2, 0, 2, 0, 1]]))
     for classes in ([], ["--classes", 3], ["--classes", 7]):
@@ -339,7 +339,7 @@ NEEDS_NOTHING: dict[str, Callable[[], Numbers]] = {
 
 
 def fingerprint() -> str:
-    """Where bits are promised: elementary functions differ by an ulp between processors and releases of NumPy, SciPy."""
+    """Where bits are promised: functions differ by an ulp between processors and releases of NumPy, SciPy."""
     from numpy._core._multiarray_umath import __cpu_features__
 
     versions = [importlib.metadata.version(name) for name in ("numpy", "scipy", "numba", "llvmlite")]
