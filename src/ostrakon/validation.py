@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Callable
 from typing import Any, Never
 
 
@@ -81,3 +82,14 @@ def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = Non
     if number < at_least or (at_most is not None and number > at_most):
         _refuse(name, value, allowed)
     return number
+
+
+def settle(instance: object, **checks: Callable[[str, Any], Any]) -> None:
+    """Replace fields of a frozen dataclass by what their checks return, in its `__post_init__`; None stays None.
+
+    The one place that writes to a frozen instance: what is kept is what was checked.
+    """
+    for name, check in checks.items():
+        value = getattr(instance, name)
+        if value is not None:
+            object.__setattr__(instance, name, check(name, value))

@@ -40,7 +40,7 @@ def test_a_users_own_sampler(tmp_path, monkeypatch):
     ("words", "named"),
     [
         ((), "--mechanism or --sampler"),
-        (("--mechanism", "lnmax"), "--gamma"),
+        (("--mechanism", "lnmax"), "needs gamma"),
         (("--mechanism", "nosuch"), "nosuch"),
         (("--mechanism", "lnmax", "--gamma", "-1"), "gamma"),
         (("--mechanism", "lnmax", "--gamma", "0.1", "--delta", "2"), "delta"),

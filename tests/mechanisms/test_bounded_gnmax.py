@@ -96,7 +96,7 @@ def test_the_ration_is_verified_teacher_by_teacher():
     assert votes.counts.tolist() == [[1, 1, 0], [0, 0, 1]]
     assert votes.teachers == 3
     loud = np.array([[0, -1], [1, 1]])
-    with pytest.raises(InvalidInput, match="0 spoke 2 times"):
+    with pytest.raises(InvalidInput, match="0 voted 2 times"):
         BoundedVotes.from_predictions(loud, classes=2, max_contributions=1)
     assert BoundedVotes.from_predictions(loud, classes=2, max_contributions=2).max_contributions == 2
     with pytest.raises(InvalidInput, match="at most 3"):

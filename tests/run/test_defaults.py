@@ -1,11 +1,9 @@
 import pytest
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.mechanisms import MECHANISMS
+from ostrakon.mechanisms.registry import build_with_defaults
 from ostrakon.run.settings.defaults import (
-    build_mechanism,
     default_delta,
-    default_mechanism,
     default_size,
     default_teachers,
     require_delta,
@@ -39,33 +37,9 @@ def test_teachers_get_about_a_hundred_records_and_the_grid_is_coarse():
     assert default_teachers(32_561) == default_teachers(32_560) == default_teachers(30_000)
 
 
-@pytest.mark.parametrize("name", ["lnmax", "gnmax", "confident-gnmax", "exponential", "screened-exponential"])
-def test_default_noise_scales_with_the_number_of_teachers(name):
-    few, many = (default_mechanism(name, teachers, {}) for teachers in (100, 1000))
-    assert type(few) is MECHANISMS[name]
-    cost = [worst_case(each, queries=10, delta=1e-6).epsilon for each in (few, many)]
-    assert cost[0] > 5 * cost[1]
-
-
-def test_what_is_given_stands_and_the_rest_is_filled_in():
-    mechanism = default_mechanism("confident-gnmax", 100, {"sigma2": 33.0, "threshold": None})
-    assert mechanism.parameters() == {"threshold": 70.0, "sigma1": 80.0, "sigma2": 33.0}
-
-
-def test_parameters_are_named_by_their_option():
-    with pytest.raises(InvalidInput, match=r"^confident-gnmax needs --sigma1, --sigma2\.$"):
-        build_mechanism("confident-gnmax", {"threshold": 3})
-    with pytest.raises(InvalidInput, match=r"^--gamma is no parameter of gnmax, which takes --sigma2\.$"):
-        build_mechanism("gnmax", {"gamma": 0.1})
-    with pytest.raises(InvalidInput, match=r"^--epsilon-per-query must be a finite number above 0, got -1\.$"):
-        build_mechanism("exponential", {"epsilon_per_query": -1})
-    with pytest.raises(InvalidInput, match=r"^--mechanism must be one of"):
-        build_mechanism("plurality", {})
-
-
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_the_default_size_keeps_the_epsilon_and_uses_it(epsilon):
-    mechanism = default_mechanism("confident-gnmax", 1000, {})
+    mechanism = build_with_defaults("confident-gnmax", 1000, {})
     queries, cap = default_size(mechanism, pool=5000, epsilon=epsilon, delta=1e-6, classes=3, max_answers=None)
     assert queries == 2 * cap
     assert worst_case(mechanism, queries=queries, delta=1e-6, max_answers=cap).epsilon <= epsilon
@@ -73,5 +47,5 @@ def test_the_default_size_keeps_the_epsilon_and_uses_it(epsilon):
 
 
 def test_the_default_size_never_exceeds_the_pool():
-    mechanism = default_mechanism("gnmax", 5000, {})
+    mechanism = build_with_defaults("gnmax", 5000, {})
     assert default_size(mechanism, pool=37, epsilon=2.0, delta=1e-6, classes=10, max_answers=None)[0] == 37

@@ -18,29 +18,21 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.accounting.statement import round_up
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import MECHANISM_PARAMETERS, Parameters, VotesFile
-from ostrakon.mechanisms import BoundedGNMax, Immutable, Mechanism
+from ostrakon.cli.options import VotesFile, with_mechanism_parameters
+from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
-from ostrakon.run.settings.defaults import build_mechanism
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import PublicVotes, Votes
 
 
 @app.command()
+@with_mechanism_parameters
 def account(
-    context: typer.Context,
+    *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     mechanism: Annotated[str, typer.Option(help="How votes become answers.")] = "confident-gnmax",
-    threshold: Parameters.threshold = None,
-    sigma1: Parameters.sigma1 = None,
-    sigma2: Parameters.sigma2 = None,
-    gamma: Parameters.gamma = None,
-    epsilon_per_query: Parameters.epsilon_per_query = None,
-    constant: Parameters.constant = None,
-    refusals: Parameters.refusals = None,
-    max_contributions: Parameters.max_contributions = None,
-    epsilon1: Parameters.epsilon1 = None,
-    epsilon2: Parameters.epsilon2 = None,
+    parameters: dict[str, Any],
     queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
     max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
@@ -62,15 +54,14 @@ def account(
 
     VOTES is .npy, .npz, .csv or .parquet.
     """
-    parameters = {name: context.params[name] for name in MECHANISM_PARAMETERS}
-    law = build_mechanism(mechanism, parameters)
+    law = build(mechanism, parameters)
     held = read_votes(
         votes,
         kind=kind,
         teachers=teachers,
         classes=classes,
         abstentions=abstentions,
-        max_contributions=law.max_contributions if isinstance(law, BoundedGNMax) else None,
+        max_contributions=law.contribution_bound,
     )
     loaded = first_queries(held, queries)
     if conversion not in ("cks", "mironov"):
@@ -87,12 +78,13 @@ def account(
     )
     if as_json:
         found = as_object(loaded, cost)
-        if isinstance(law, Immutable):
-            found |= {"claimed": law.claimed_epsilon(queries=loaded.queries, delta=delta), "warning": law.warning}
+        claimed = law.claimed_epsilon(queries=loaded.queries, delta=delta)
+        if claimed is not None:
+            found |= {"claimed": claimed, "warning": law.warning}
         typer.echo(json.dumps(found, allow_nan=False))
     else:
         console.print(as_table(loaded, law, cost))
-        if isinstance(law, Immutable):
+        if law.warning:
             console.print(law.warning, style="bold red", highlight=False)
         console.print(cost.notice, style="dim")
 
@@ -180,8 +172,8 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
     table.add_row(kind, _shown(worst.epsilon), repr(worst.delta), "", basis)
     delta = repr(worst.delta)
-    if isinstance(mechanism, Immutable):
-        claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
+    claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
+    if claimed is not None:
         table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")
     if cost.gated is not None:
         by = f"a gate that passes with probability {cost.pass_probability:g} as planned"

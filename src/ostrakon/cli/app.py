@@ -7,7 +7,9 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
+from ostrakon.cli.options import in_command_line_words
 from ostrakon.validation import InvalidInput
 
 app = typer.Typer(
@@ -27,7 +29,8 @@ def main() -> None:
     try:
         app()
     except InvalidInput as error:
-        errors.print(f"[bold red]Error:[/] {error}", highlight=False, soft_wrap=True)
+        told = in_command_line_words(str(error), _arguments())
+        errors.print("[bold red]Error:[/]", Text(told), highlight=False, soft_wrap=True)
         sys.exit(2)
     except (KeyboardInterrupt, SystemExit) as stop:
         # Typer turns Ctrl-C into this exit status, without a word.
@@ -38,3 +41,9 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _arguments() -> set[str]:
+    """The names of all options of all commands, as the library knows them."""
+    group = typer.main.get_group(app)
+    return {str(one.name) for command in group.commands.values() for one in command.params if one.name is not None}

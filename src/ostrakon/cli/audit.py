@@ -12,26 +12,18 @@ import typer
 from rich.table import Table
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import MECHANISM_PARAMETERS, Parameters
+from ostrakon.cli.options import with_mechanism_parameters
 from ostrakon.validation import InvalidInput
 
 
 @app.command()
+@with_mechanism_parameters
 def audit(
-    context: typer.Context,
+    *,
     mechanism: Annotated[
         str | None, typer.Option(help="The mechanism to audit, or whose law --sampler claims.")
     ] = None,
-    threshold: Parameters.threshold = None,
-    sigma1: Parameters.sigma1 = None,
-    sigma2: Parameters.sigma2 = None,
-    gamma: Parameters.gamma = None,
-    epsilon_per_query: Parameters.epsilon_per_query = None,
-    constant: Parameters.constant = None,
-    refusals: Parameters.refusals = None,
-    max_contributions: Parameters.max_contributions = None,
-    epsilon1: Parameters.epsilon1 = None,
-    epsilon2: Parameters.epsilon2 = None,
+    parameters: dict[str, Any],
     sampler: Annotated[
         str | None,
         typer.Option(help="Your own mechanism, MODULE:FUNCTION of (votes, rng), one answer per query, -1 for none."),
@@ -52,13 +44,12 @@ def audit(
     Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
     """
     from ostrakon.audit import audit as run_audit
-    from ostrakon.mechanisms import Immutable
+    from ostrakon.mechanisms.registry import build
     from ostrakon.noise import secure_rng
-    from ostrakon.run.settings.defaults import build_mechanism
 
     law = None
     if mechanism is not None:
-        law = build_mechanism(mechanism, {name: context.params[name] for name in MECHANISM_PARAMETERS})
+        law = build(mechanism, parameters)
     subject: Any = law if sampler is None else _function(sampler)
     if subject is None:
         raise InvalidInput("--mechanism or --sampler must be given, got neither.")
@@ -89,8 +80,8 @@ def audit(
         table.add_row("Event seen", f"{found.seen[0]:,} and {found.seen[1]:,} times in {found.samples:,} runs on each")
         console.print(table)
         console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
-        if isinstance(subject, Immutable):
-            console.print(subject.warning, highlight=False)
+        if law is not None and law.warning:
+            console.print(law.warning, highlight=False)
     if found.refuted:
         raise typer.Exit(1)
 

@@ -25,7 +25,7 @@ def demo(
 ) -> None:
     """Letters A to J in many fonts: 30,000 private images, 250 teachers, one student that may leave."""
     from ostrakon.data.datasets import glyphs
-    from ostrakon.mechanisms import BoundedGNMax
+    from ostrakon.mechanisms.registry import is_per_record
     from ostrakon.report.plots import picture
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table
@@ -38,7 +38,7 @@ def demo(
     seats = TEACHERS // 2 if small else TEACHERS
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)
-    teachers = None if mechanism == BoundedGNMax.name else seats
+    teachers = None if is_per_record(mechanism) else seats
     recipe = Recipe(request=Request(teachers=teachers, mechanism=mechanism, epsilon=epsilon), seed=seed)
     outcome = run(out, task_from_dataset(data), recipe, progress=True, say=say)
     release = publish(outcome, publish_accuracy=True)
@@ -47,7 +47,7 @@ def demo(
     if teachers is not None:
         console.print(
             "\nThe same letters at the same epsilon, every image a teacher of its own:\n"
-            f"  [bold]ostrakon demo --mechanism {BoundedGNMax.name} --out demo-voices[/]",
+            "  [bold]ostrakon demo --mechanism bounded-gnmax --out demo-per-record[/]",
             highlight=False,
             soft_wrap=True,
         )

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import MECHANISM_PARAMETERS, Parameters
+from ostrakon.cli.options import with_mechanism_parameters
+from ostrakon.mechanisms.registry import declared_parameters
 from ostrakon.validation import InvalidInput
 
 _OPTION = typer.Option
@@ -19,7 +20,9 @@ _LEARNING = "Learning"
 
 
 @app.command()
+@with_mechanism_parameters
 def train(
+    *,
     context: typer.Context,
     private: Annotated[
         str | None,
@@ -70,16 +73,7 @@ def train(
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
-    threshold: Parameters.threshold = None,
-    sigma1: Parameters.sigma1 = None,
-    sigma2: Parameters.sigma2 = None,
-    gamma: Parameters.gamma = None,
-    epsilon_per_query: Parameters.epsilon_per_query = None,
-    constant: Parameters.constant = None,
-    refusals: Parameters.refusals = None,
-    max_contributions: Parameters.max_contributions = None,
-    epsilon1: Parameters.epsilon1 = None,
-    epsilon2: Parameters.epsilon2 = None,
+    parameters: dict[str, Any],
     teacher: Annotated[
         str | None,
         _OPTION(
@@ -160,6 +154,7 @@ def _of_type(path: Path, key: str, value: Any) -> Any:
 
 
 _FLAGS = ("smooth", "publish_accuracy")
+MECHANISM_PARAMETERS = tuple(declared_parameters())
 _NUMBERS = (*MECHANISM_PARAMETERS, "epsilon", "delta", "teachers", "queries", "max_answers", "seed", "agreement")
 
 

@@ -1,6 +1,6 @@
-"""Aggregation mechanisms, one file each; `base.Mechanism` says what a mechanism is."""
+"""Aggregation mechanisms, one file each: `base` says what a mechanism is, `registry` what a name stands for."""
 
-from ostrakon.mechanisms.base import NO_ANSWER, Mechanism, RunCost, StatefulMechanism
+from ostrakon.mechanisms.base import NO_ANSWER, Mechanism, Parameter, RunCost, StatefulMechanism
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.exponential import ExponentialMechanism
@@ -10,26 +10,9 @@ from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.lnmax import LNMax
 from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.registry import MECHANISMS, register
 from ostrakon.mechanisms.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.sparse_vector import SparseVector
-
-MECHANISMS: dict[str, type[Mechanism]] = {
-    mechanism.name: mechanism
-    for mechanism in (
-        LNMax,
-        GNMax,
-        ConfidentGNMax,
-        InteractiveGNMax,
-        ExponentialMechanism,
-        ScreenedExponential,
-        PermuteAndFlip,
-        ProposeTestRelease,
-        SparseVector,
-        BoundedGNMax,
-        Immutable,
-    )
-}
-"""Every mechanism by its name on the command line."""
 
 __all__ = [
     "MECHANISMS",
@@ -42,10 +25,12 @@ __all__ = [
     "InteractiveGNMax",
     "LNMax",
     "Mechanism",
+    "Parameter",
     "PermuteAndFlip",
     "ProposeTestRelease",
     "RunCost",
     "ScreenedExponential",
     "SparseVector",
     "StatefulMechanism",
+    "register",
 ]

@@ -3,19 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+import typing
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, cast
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.validation import InvalidInput, finite, scale, settle
 from ostrakon.votes import IntArray, Votes
 
 FloatArray = NDArray[np.float64]
 
 NO_ANSWER = -1
 
+DEFAULT_NOISE = 0.2
+"""Default deviation of the vote noise in numbers of teachers: a lead of half the votes stays legible."""
+
 Noise = Literal["gaussian", "laplace", "gumbel"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """What all must know of a public parameter; stands in its annotation, as `Annotated[float, Parameter(...)]`.
+
+    help: one sentence with the unit, shown by the command line. check: from (name, value) to the value that is kept,
+    or a refusal. noise: 1 where more noise means a larger value, -1 where it means a smaller one, 0 for what is none.
+    option: whether a plain number can give it, as on a command line.
+    """
+
+    help: str
+    check: Callable[[str, Any], Any]
+    noise: Literal[-1, 0, 1] = 0
+    option: bool = True
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +85,7 @@ class NoisyArgmax:
 
 
 class Mechanism(ABC):
-    """An aggregation mechanism: a frozen dataclass (keyword-only) of public parameters.
+    """An aggregation mechanism: a frozen dataclass (keyword-only) of public parameters, each annotated by `Parameter`.
 
     Everything else (exact data-dependent cost, audit, forecast, report) follows from the three abstract methods.
     Adjacency everywhere: one vote moves between two classes (or to or from "abstain") on every query.
@@ -77,6 +100,41 @@ class Mechanism(ABC):
     releases_counts: ClassVar[bool] = False
     """Whether the noisy histograms leave, too, under the same guarantee (on a public grid, see `noisy_counts`)."""
 
+    per_record: ClassVar[bool] = False
+    """Whether a run with it makes every record (or user) a teacher of its own, so that their number is public."""
+
+    def __post_init__(self) -> None:
+        settle(self, **{name: parameter.check for name, parameter in self.declared().items()})
+
+    @classmethod
+    def declared(cls) -> dict[str, Parameter]:
+        """The parameters by name, in the order of the fields."""
+        return dict(_declared(cls))
+
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        """Values for what is not `given`, in proportion to the number of teachers (public); {}: all must be given."""
+        return {}
+
+    @property
+    def vote_noise(self) -> float | None:
+        """Standard deviation of the noise on one count, in votes; None where counts get none."""
+        return None
+
+    @property
+    def contribution_bound(self) -> int | None:
+        """Queries on which a teacher may vote, where the guarantee rests on that bound; else None."""
+        return None
+
+    @property
+    def warning(self) -> str:
+        """What must be said wherever a mechanism that is not private as its authors claim is shown; else empty."""
+        return ""
+
+    def claimed_epsilon(self, *, queries: int, delta: float) -> float | None:
+        """The epsilon that the authors of a mechanism claim and that is *not* true; None for all others."""
+        return None
+
     def require_votes(self, votes: Votes) -> None:  # noqa: B027 (most have nothing to refuse)
         """Refuse votes on which the guarantee would not hold (`InvalidInput`); most mechanisms take any."""
 
@@ -86,6 +144,10 @@ class Mechanism(ABC):
 
         rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
         """
+
+    def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
+        """The histograms with noise, (queries, classes): publishable where `releases_counts`; refused otherwise."""
+        raise InvalidInput(f"{self.name} releases answers alone, not counts.")
 
     @abstractmethod
     def log_probabilities(self, votes: Votes) -> FloatArray:
@@ -122,6 +184,55 @@ class Mechanism(ABC):
         """The public parameters by name, as the statement prints them."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(cast(Any, self))}
 
+    def noise_parameters(self) -> dict[str, float]:
+        """Those of the parameters that set the noise, where they are given: what calibration scales."""
+        values = {name: getattr(self, name) for name, parameter in self.declared().items() if parameter.noise}
+        return {name: value for name, value in values.items() if value is not None}
+
 
 class StatefulMechanism(Mechanism):
     """A mechanism whose queries share state (sparse vector): charged worst-case only, never query by query."""
+
+
+@functools.cache
+def _declared(kind: type[Mechanism]) -> tuple[tuple[str, Parameter], ...]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found: list[tuple[str, Parameter]] = []
+    for field in dataclasses.fields(cast(Any, kind)):
+        marks = _marks(hints[field.name])
+        if len(marks) != 1:
+            raise TypeError(f"{kind.__name__}.{field.name} must be annotated by one Parameter, got {len(marks)}.")
+        found.append((field.name, marks[0]))
+    return tuple(found)
+
+
+def _marks(hint: Any) -> list[Parameter]:
+    """The `Parameter`s in an annotation, also within `... | None`."""
+    inner = [mark for part in typing.get_args(hint) for mark in _marks(part)]
+    return inner + [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Parameter)]
+
+
+def laplace_deviation(gamma: float) -> float:
+    """Standard deviation of Laplace noise of inverse scale gamma, in votes; and the gamma of a deviation."""
+    return math.sqrt(2) / gamma
+
+
+def gumbel_deviation(epsilon: float) -> float:
+    """Standard deviation of the Gumbel noise of scale 2 / epsilon, in votes; and the epsilon of a deviation."""
+    return 2 / epsilon * math.pi / math.sqrt(6)
+
+
+# Parameters that several mechanisms have, with the same meaning.
+VoteSigma = Annotated[float, Parameter(help="Standard deviation of the vote noise, in votes.", check=scale, noise=1)]
+ThresholdSigma = Annotated[
+    float, Parameter(help="Standard deviation of the threshold test's noise, in votes.", check=scale, noise=1)
+]
+Gamma = Annotated[float, Parameter(help="Inverse scale of the Laplace vote noise, per vote.", check=scale, noise=-1)]
+EpsilonPerQuery = Annotated[float, Parameter(help="Pure epsilon of one answer.", check=scale, noise=-1)]
+Threshold = Annotated[float, Parameter(help="Votes that count as agreement.", check=finite)]
+StabilityThreshold = Annotated[
+    float, Parameter(help="Votes that must move before the plurality changes, for an answer.", check=scale)
+]
+ThresholdScale = Annotated[
+    float, Parameter(help="Laplace scale of the threshold test's noise, in votes.", check=scale, noise=1)
+]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, RunCost, StatefulMechanism
+from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost, StatefulMechanism, VoteSigma
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, scale, whole
+from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 STEPS = 1024
@@ -44,13 +45,25 @@ class BoundedGNMax(StatefulMechanism):
 
     name: ClassVar[str] = "bounded-gnmax"
     releases_counts: ClassVar[bool] = True
+    per_record: ClassVar[bool] = True
 
-    sigma2: float
-    max_contributions: int = 1
+    sigma2: VoteSigma
+    max_contributions: Annotated[
+        int, Parameter(help="Queries on which each teacher may vote, 1 by default.", check=partial(whole, at_least=1))
+    ] = 1
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
-        object.__setattr__(self, "max_contributions", whole("max_contributions", self.max_contributions, at_least=1))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        # Not in proportion to anything: it is calibrated, or given.
+        return {"sigma2": 10.0}
+
+    @property
+    def vote_noise(self) -> float:
+        return self.sigma2
+
+    @property
+    def contribution_bound(self) -> int:
+        return self.max_contributions
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
         """The histograms with noise, in steps of 1/1024 vote, shape (queries, classes): publishable like the answers.

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
+from ostrakon.mechanisms.base import (
+    DEFAULT_NOISE,
+    NO_ANSWER,
+    FloatArray,
+    Mechanism,
+    NoisyArgmax,
+    Threshold,
+    ThresholdSigma,
+    ThresholdTest,
+    VoteSigma,
+)
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import finite, scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -30,14 +39,17 @@ class ConfidentGNMax(Mechanism):
 
     name: ClassVar[str] = "confident-gnmax"
 
-    threshold: float
-    sigma1: float
-    sigma2: float
+    threshold: Threshold
+    sigma1: ThresholdSigma
+    sigma2: VoteSigma
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", finite("threshold", self.threshold))
-        object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
-        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {"threshold": 0.7 * teachers, "sigma1": 0.8 * teachers, "sigma2": DEFAULT_NOISE * teachers}
+
+    @property
+    def vote_noise(self) -> float:
+        return self.sigma2
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         check = votes.top + require_rng(rng).normal(scale=self.sigma1, size=votes.queries)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
+from ostrakon.mechanisms.base import (
+    DEFAULT_NOISE,
+    EpsilonPerQuery,
+    FloatArray,
+    Mechanism,
+    NoisyArgmax,
+    gumbel_deviation,
+)
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.noise import require_rng
-from ostrakon.validation import scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -36,10 +42,15 @@ class ExponentialMechanism(Mechanism):
 
     name: ClassVar[str] = "exponential"
 
-    epsilon_per_query: float
+    epsilon_per_query: EpsilonPerQuery
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {"epsilon_per_query": gumbel_deviation(DEFAULT_NOISE * teachers)}
+
+    @property
+    def vote_noise(self) -> float:
+        return gumbel_deviation(self.epsilon_per_query)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).gumbel(scale=2 / self.epsilon_per_query, size=votes.counts.shape)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
+from ostrakon.mechanisms.base import DEFAULT_NOISE, FloatArray, Mechanism, NoisyArgmax, VoteSigma
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -32,10 +31,15 @@ class GNMax(Mechanism):
 
     name: ClassVar[str] = "gnmax"
 
-    sigma2: float
+    sigma2: VoteSigma
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {"sigma2": DEFAULT_NOISE * teachers}
+
+    @property
+    def vote_noise(self) -> float:
+        return self.sigma2
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)

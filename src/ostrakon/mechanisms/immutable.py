@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import (
+    DEFAULT_NOISE,
+    FloatArray,
+    Gamma,
+    Mechanism,
+    Parameter,
+    VoteSigma,
+    laplace_deviation,
+)
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
@@ -46,20 +55,25 @@ class Immutable(Mechanism):
     name: ClassVar[str] = "immutable"
     releasable: ClassVar[bool] = False
 
-    constant: float
-    gamma: float | None = None
-    sigma2: float | None = None
+    constant: Annotated[float, Parameter(help="Votes added to the leading class.", check=partial(scale, at_most=1e100))]
+    gamma: Gamma | None = None
+    sigma2: VoteSigma | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "constant", scale("constant", self.constant, at_most=1e100))
+        super().__post_init__()
         if (self.gamma is None) == (self.sigma2 is None):
             raise InvalidInput(
                 f"gamma or sigma2 must be given, one of the two, got gamma={self.gamma!r} and sigma2={self.sigma2!r}."
             )
-        if self.gamma is not None:
-            object.__setattr__(self, "gamma", scale("gamma", self.gamma))
-        if self.sigma2 is not None:
-            object.__setattr__(self, "sigma2", scale("sigma2", self.sigma2))
+
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        noise = {} if "sigma2" in given else {"gamma": laplace_deviation(DEFAULT_NOISE * teachers)}
+        return {"constant": 0.4 * teachers, **noise}
+
+    @property
+    def vote_noise(self) -> float:
+        return self.noise_scale if self.gamma is None else laplace_deviation(self.gamma)
 
     @property
     def noise_scale(self) -> float:

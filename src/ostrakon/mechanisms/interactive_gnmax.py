@@ -5,17 +5,31 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
+from ostrakon.mechanisms.base import (
+    NO_ANSWER,
+    FloatArray,
+    Mechanism,
+    NoisyArgmax,
+    Parameter,
+    Threshold,
+    ThresholdSigma,
+    ThresholdTest,
+    VoteSigma,
+)
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, finite, fraction, scale
+from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import IntArray, Votes
+
+
+def _scores(name: str, value: ArrayLike) -> FloatArray:
+    return require_scores(value)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,16 +50,14 @@ class InteractiveGNMax(Mechanism):
 
     name: ClassVar[str] = "interactive-gnmax"
 
-    threshold: float
-    sigma1: float
-    sigma2: float
-    scores: FloatArray
+    threshold: Threshold
+    sigma1: ThresholdSigma
+    sigma2: VoteSigma
+    scores: Annotated[FloatArray, Parameter(help="The student's class probabilities.", check=_scores, option=False)]
 
-    def __init__(self, *, threshold: float, sigma1: float, sigma2: float, scores: ArrayLike) -> None:
-        object.__setattr__(self, "threshold", finite("threshold", threshold))
-        object.__setattr__(self, "sigma1", scale("sigma1", sigma1))
-        object.__setattr__(self, "sigma2", scale("sigma2", sigma2))
-        object.__setattr__(self, "scores", require_scores(scores))
+    @property
+    def vote_noise(self) -> float:
+        return self.sigma2
 
     def check_scores(self, votes: Votes) -> FloatArray:
         """n_j - N p_j, what the check takes the maximum of; shape (queries, classes)."""

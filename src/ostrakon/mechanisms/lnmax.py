@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax
+from ostrakon.mechanisms.base import DEFAULT_NOISE, FloatArray, Gamma, Mechanism, NoisyArgmax, laplace_deviation
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
-from ostrakon.validation import scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -31,10 +30,15 @@ class LNMax(Mechanism):
 
     name: ClassVar[str] = "lnmax"
 
-    gamma: float
+    gamma: Gamma
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "gamma", scale("gamma", self.gamma))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {"gamma": laplace_deviation(DEFAULT_NOISE * teachers)}
+
+    @property
+    def vote_noise(self) -> float:
+        return laplace_deviation(self.gamma)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).laplace(scale=1 / self.gamma, size=votes.counts.shape)

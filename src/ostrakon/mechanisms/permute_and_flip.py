@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import DEFAULT_NOISE, EpsilonPerQuery, FloatArray, Mechanism, gumbel_deviation
 from ostrakon.mechanisms.laws.exponential import exponential_argmax_log_probabilities
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
-from ostrakon.validation import scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -34,10 +33,15 @@ class PermuteAndFlip(Mechanism):
 
     name: ClassVar[str] = "permute-and-flip"
 
-    epsilon_per_query: float
+    epsilon_per_query: EpsilonPerQuery
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {"epsilon_per_query": gumbel_deviation(DEFAULT_NOISE * teachers)}
+
+    @property
+    def vote_noise(self) -> float:
+        return gumbel_deviation(self.epsilon_per_query)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         noise = require_rng(rng).exponential(scale=2 / self.epsilon_per_query, size=votes.counts.shape)

@@ -9,11 +9,19 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, RunCost
+from ostrakon.mechanisms.base import (
+    NO_ANSWER,
+    EpsilonPerQuery,
+    FloatArray,
+    Mechanism,
+    RunCost,
+    StabilityThreshold,
+    ThresholdSigma,
+)
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction, positive, scale, whole
+from ostrakon.validation import InvalidInput, fraction, positive, whole
 from ostrakon.votes import IntArray, Votes
 
 
@@ -42,21 +50,17 @@ class ProposeTestRelease(Mechanism):
 
     name: ClassVar[str] = "propose-test-release"
 
-    threshold: float
-    epsilon_per_query: float | None = None
-    sigma1: float | None = None
+    threshold: StabilityThreshold
+    epsilon_per_query: EpsilonPerQuery | None = None
+    sigma1: ThresholdSigma | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", scale("threshold", self.threshold))
+        super().__post_init__()
         if (self.epsilon_per_query is None) == (self.sigma1 is None):
             raise InvalidInput(
                 "epsilon_per_query or sigma1 must be given, one of the two, "
                 f"got epsilon_per_query={self.epsilon_per_query!r} and sigma1={self.sigma1!r}."
             )
-        if self.epsilon_per_query is not None:
-            object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
-        if self.sigma1 is not None:
-            object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
 
     @classmethod
     def for_delta(cls, *, epsilon_per_query: float, delta_per_query: float) -> Self:

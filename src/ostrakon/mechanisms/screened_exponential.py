@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import log_softmax
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism, NoisyArgmax, ThresholdTest
+from ostrakon.mechanisms.base import (
+    DEFAULT_NOISE,
+    NO_ANSWER,
+    EpsilonPerQuery,
+    FloatArray,
+    Mechanism,
+    NoisyArgmax,
+    Threshold,
+    ThresholdScale,
+    ThresholdTest,
+    gumbel_deviation,
+)
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.noise import require_rng
-from ostrakon.validation import finite, scale
 from ostrakon.votes import IntArray, Votes
 
 
@@ -40,14 +50,21 @@ class ScreenedExponential(Mechanism):
 
     name: ClassVar[str] = "screened-exponential"
 
-    threshold: float
-    sigma1: float
-    epsilon_per_query: float
+    threshold: Threshold
+    sigma1: ThresholdScale
+    epsilon_per_query: EpsilonPerQuery
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", finite("threshold", self.threshold))
-        object.__setattr__(self, "sigma1", scale("sigma1", self.sigma1))
-        object.__setattr__(self, "epsilon_per_query", scale("epsilon_per_query", self.epsilon_per_query))
+    @classmethod
+    def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "threshold": 0.6 * teachers,
+            "sigma1": 0.1 * teachers,
+            "epsilon_per_query": gumbel_deviation(DEFAULT_NOISE * teachers),
+        }
+
+    @property
+    def vote_noise(self) -> float:
+        return gumbel_deviation(self.epsilon_per_query)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         check = votes.top + require_rng(rng).laplace(scale=self.sigma1, size=votes.queries)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, RunCost, StatefulMechanism
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Parameter, RunCost, StabilityThreshold, StatefulMechanism
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.noise import require_rng
@@ -23,8 +24,8 @@ class SparseVector(StatefulMechanism):
     """Answers exactly while d + Lap(2/epsilon2) > threshold + rho; refuses else, and stops after `refusals` of them.
 
     threshold: w, in moved votes, above 0. rho ~ Lap(1/epsilon1) is drawn afresh after every refusal; d is the
-    distance to instability. refusals: T, how many refusals end the meeting: every later query has no answer.
-    One call of `sample` is one whole run: its queries are tied together through rho and T, and asking again is a new
+    distance to instability. refusals: T, how many refusals end the run: every later query has no answer.
+    One call of `sample` is one whole run: its queries are tied together by rho and T, and asking again is a new
     run with a new cost.
 
     Guarantee: one run of k queries is (T (epsilon1 + epsilon2), delta_w)-DP with
@@ -42,16 +43,12 @@ class SparseVector(StatefulMechanism):
 
     name: ClassVar[str] = "sparse-vector"
 
-    threshold: float
-    refusals: int
-    epsilon1: float
-    epsilon2: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "threshold", scale("threshold", self.threshold))
-        object.__setattr__(self, "refusals", whole("refusals", self.refusals, at_least=1))
-        object.__setattr__(self, "epsilon1", scale("epsilon1", self.epsilon1))
-        object.__setattr__(self, "epsilon2", scale("epsilon2", self.epsilon2))
+    threshold: StabilityThreshold
+    refusals: Annotated[
+        int, Parameter(help="Refusals that end the run: later queries get no answer.", check=partial(whole, at_least=1))
+    ]
+    epsilon1: Annotated[float, Parameter(help="Pure epsilon of the noisy threshold.", check=scale)]
+    epsilon2: Annotated[float, Parameter(help="Pure epsilon of the noisy distances.", check=scale)]
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         rng = require_rng(rng)
@@ -80,7 +77,7 @@ class SparseVector(StatefulMechanism):
             kinks=np.unique(distance).astype(np.float64) - self.threshold,
             smooth=2 / self.epsilon2,
         )
-        # mass[t] over rho: t refusals so far. One step per query, in the order of the meeting.
+        # mass[t] over rho: t refusals so far. One step per query, in their order.
         mass = np.zeros((self.refusals, len(nodes)))
         mass[0] = weights
         result = np.full((votes.queries, votes.classes + 1), -np.inf)

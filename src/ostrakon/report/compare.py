@@ -11,15 +11,14 @@ from typing import Any, Literal, cast
 import numpy as np
 from scipy.optimize import brentq
 
-from ostrakon.accounting.calibration.noise import NOISE_FIELDS
 from ostrakon.accounting.calibration.stability import propose_test_release_within, sparse_vector_within
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms import Immutable, Mechanism, ProposeTestRelease, SparseVector, StatefulMechanism
-from ostrakon.run.settings.defaults import default_mechanism
+from ostrakon.mechanisms import Mechanism, ProposeTestRelease, SparseVector, StatefulMechanism
+from ostrakon.mechanisms.registry import build_with_defaults
 from ostrakon.validation import InvalidInput, fraction, positive
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
@@ -173,7 +172,7 @@ def compare(
             f"got {type(votes).__name__}."
         )
     tell = progress or (lambda name: None)
-    shapes = mechanisms or tuple(default_mechanism(name, votes.teachers, {}) for name in COMPARED)
+    shapes = mechanisms or tuple(build_with_defaults(name, votes.teachers, {}) for name in COMPARED)
     rows: list[Row] = []
     for shape in shapes:
         tell(shape.name)
@@ -197,10 +196,8 @@ def _fit(
     shape: Mechanism, votes: Votes, *, at: At, epsilon: float, delta: float
 ) -> tuple[Mechanism, float | None] | None:
     """(the mechanism with its noise scaled to the epsilon, its gated epsilon); None where it has no such epsilon."""
-    if isinstance(shape, Immutable):
-        claim = _solved(
-            shape, epsilon, lambda m: cast(Immutable, m).claimed_epsilon(queries=votes.queries, delta=delta)
-        )
+    if shape.claimed_epsilon(queries=votes.queries, delta=delta) is not None:
+        claim = _solved(shape, epsilon, lambda m: m.claimed_epsilon(queries=votes.queries, delta=delta) or math.inf)
         return None if claim is None else (claim, None)
     if at == "worst-case":
         found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
@@ -286,10 +283,11 @@ def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechani
 
 
 def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    fields = {
-        name: value for name, value in mechanism.parameters().items() if name in NOISE_FIELDS and value is not None
+    declared = mechanism.declared()
+    changes = {
+        name: value * factor if declared[name].noise > 0 else value / factor
+        for name, value in mechanism.noise_parameters().items()
     }
-    changes = {name: value * factor if NOISE_FIELDS[name] > 0 else value / factor for name, value in fields.items()}
     return dataclasses.replace(cast(Any, mechanism), **changes)
 
 
@@ -300,9 +298,7 @@ def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: 
     # A label beyond the votes' classes can never be right.
     known = (truth >= 0) & (truth < votes.classes)
     right = float(law[np.flatnonzero(known), truth[known]].sum())
-    claimed = (
-        mechanism.claimed_epsilon(queries=votes.queries, delta=delta) if isinstance(mechanism, Immutable) else None
-    )
+    claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=delta)
     return Row(
         mechanism=mechanism,
         answers=answers,

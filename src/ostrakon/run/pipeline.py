@@ -17,7 +17,7 @@ from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.statement import Statement
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.mechanisms.base import StatefulMechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.registry import is_per_record
 from ostrakon.noise import secure_rng
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
@@ -201,7 +201,7 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
             )
         return plan
     data = task.private
-    if recipe.request.mechanism == BoundedGNMax.name:
+    if is_per_record(recipe.request.mechanism):
         refuse_teacher_options(teacher=recipe.teacher, smooth=recipe.smooth)
     plan = make_plan(
         recipe.request,

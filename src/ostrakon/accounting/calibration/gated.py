@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ostrakon.accounting.calibration.noise import calibrate, scaled, vote_noise
+from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, scaled
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, fraction, positive
@@ -44,7 +44,7 @@ def calibrate_gate(
         )
         return gate, gate.certificate().epsilon
 
-    loudest = public_votes.teachers / vote_noise(mechanism)
+    loudest = public_votes.teachers / noise_deviation(mechanism)
     gate, reached = plan(1.0)
     if reached <= target:
         high, under = 1.0, reached
@@ -128,4 +128,4 @@ def choose_guarantee(
         worst = plain()
     except InvalidInput:
         return gate
-    return gate if vote_noise(gate.mechanism) * _GAIN < vote_noise(worst) else worst
+    return gate if noise_deviation(gate.mechanism) * _GAIN < noise_deviation(worst) else worst

@@ -10,9 +10,6 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
-NOISE_FIELDS = {"sigma1": 1, "sigma2": 1, "gamma": -1, "epsilon_per_query": -1}
-"""Fields that set the noise: 1 where more noise means a larger value, -1 where it means a smaller one."""
-
 _DIGITS = 5
 
 _TIGHT = 4e-4
@@ -36,7 +33,7 @@ def calibrate(
 
     Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1%
     less noise. Parameters are rounded to five digits, towards more noise.
-    Errors: `InvalidInput` where a run of this size would drown its votes (noise above one standard deviation
+    Errors: `InvalidInput` where a run of this size would have more noise than votes (above one standard deviation
     per teacher), naming the nearest settings that would not; or where the mechanism has no guarantee or no
     noise to scale.
 
@@ -51,8 +48,8 @@ def calibrate(
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     if not mechanism.releasable:
         raise InvalidInput(f"{mechanism.name} gives no guarantee that noise could be calibrated to.")
-    if not _noise(mechanism):
-        raise InvalidInput(f"{mechanism.name} has none of the noise parameters {', '.join(NOISE_FIELDS)} to calibrate.")
+    if not mechanism.noise_parameters():
+        raise InvalidInput(f"{mechanism.name} has no noise parameter to calibrate.")
 
     def cost(candidate: Mechanism, count: int = queries) -> float:
         return worst_case(
@@ -95,52 +92,41 @@ def calibrate(
             low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
         stalled = not stalled and high / low > math.sqrt(before)
     result = scaled(mechanism, high)
-    if teachers is not None and vote_noise(result) > teachers:
+    if teachers is not None and noise_deviation(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
-    loudest = scaled(mechanism, teachers / vote_noise(mechanism) / (1 + 1e-4))
+    noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
     few, many = 0, queries
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (middle, many) if cost(loudest, middle) <= epsilon else (few, middle)
-    nearest = [f"an epsilon of {_up(cost(loudest), 3):g} for {queries} queries"]
+        few, many = (middle, many) if cost(noisiest, middle) <= epsilon else (few, middle)
+    nearest = [f"an epsilon of {_up(cost(noisiest), 3):g} for {queries} queries"]
     if few:
         nearest.append(f"{few} queries at epsilon {epsilon:g}")
     raise InvalidInput(
-        f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs vote noise of standard "
-        f"deviation {vote_noise(result):.4g} for {teachers} teachers; the nearest reachable settings are "
+        f"epsilon must leave noise below the votes: {epsilon!r} for {queries} queries needs vote noise of standard "
+        f"deviation {noise_deviation(result):.4g} for {teachers} teachers; the nearest reachable settings are "
         f"{' or '.join(nearest)}, or more teachers."
     )
 
 
-def _noise(mechanism: Mechanism) -> dict[str, float]:
-    names = [field.name for field in dataclasses.fields(cast(Any, mechanism))]
-    values = {name: getattr(mechanism, name) for name in names if name in NOISE_FIELDS}
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
     """The mechanism with its noise scaled by `factor`, rounded towards more noise."""
+    declared = mechanism.declared()
     changes = {
-        name: _up(value * factor, _DIGITS) if NOISE_FIELDS[name] > 0 else _down(value / factor, _DIGITS)
-        for name, value in _noise(mechanism).items()
+        name: _up(value * factor, _DIGITS) if declared[name].noise > 0 else _down(value / factor, _DIGITS)
+        for name, value in mechanism.noise_parameters().items()
     }
     return dataclasses.replace(cast(Any, mechanism), **changes)
 
 
-def vote_noise(mechanism: Mechanism) -> float:
-    """Standard deviation of the noise on one count, in votes."""
-    noise = _noise(mechanism)
-    if "sigma2" in noise:
-        return noise["sigma2"]
-    if "gamma" in noise:
-        return math.sqrt(2) / noise["gamma"]
-    if "epsilon_per_query" in noise:
-        return 2 / noise["epsilon_per_query"] * math.pi / math.sqrt(6)  # Gumbel of scale 2/epsilon
-    return noise["sigma1"]
+def noise_deviation(mechanism: Mechanism) -> float:
+    """Standard deviation of the vote noise, in votes; of the threshold test's where votes get none."""
+    noise = mechanism.vote_noise
+    return max(mechanism.noise_parameters().values()) if noise is None else noise
 
 
 def _up(value: float, digits: int) -> float:

@@ -48,9 +48,7 @@ def tables(data: Path | None) -> list[Table]:
         if mechanism is None:
             rows.append((*cells, None, None, None))
             continue
-        claimed = (
-            mechanism.claimed_epsilon(queries=votes.queries, delta=DELTA) if isinstance(mechanism, Immutable) else None
-        )
+        claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=DELTA) if mechanism.warning else None
         local, _ = exact_curve(votes, mechanism, DEFAULT_ORDERS).epsilon(delta=DELTA)
         true = worst_case(mechanism, queries=votes.queries, delta=DELTA).epsilon
         rows.append((*cells, claimed, local, true))

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ostrakon.mechanisms import BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.run.settings.defaults import AUTO, DEFAULT_MECHANISM
 from ostrakon.run.settings.plan import WORST_CASE, Request
 from ostrakon.students.graph_model import GraphStudent

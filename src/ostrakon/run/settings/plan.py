@@ -15,19 +15,17 @@ from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.mechanisms import Mechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
+from ostrakon.mechanisms.registry import build, build_with_defaults, find
 from ostrakon.run.settings.defaults import (
     AUTO,
     DEFAULT_EPSILON,
     DEFAULT_MECHANISM,
-    build_mechanism,
     default_delta,
-    default_mechanism,
     default_per_record_queries,
     default_size,
     default_teachers,
-    has_noise,
     require_delta,
 )
 from ostrakon.validation import InvalidInput, fraction, positive, whole
@@ -91,7 +89,7 @@ class Plan:
     @property
     def per_record(self) -> bool:
         """Whether every record (or user) is a teacher of its own, so that their number is public."""
-        return isinstance(self.mechanism, BoundedGNMax)
+        return self.mechanism.per_record
 
     @property
     def sized(self) -> bool:
@@ -132,14 +130,14 @@ def make_plan(
     tuned: dict[str, str] = {}
     if request.mechanism == AUTO:
         request = dataclasses.replace(request, mechanism=auto)
-    if request.mechanism == BoundedGNMax.name:
+    if find(request.mechanism).per_record:
         return _per_record_plan(request, units=units, pool=pool, classes=classes, unit=unit)
     teachers = _teachers(request, units, unit, tuned)
     delta = _delta(request, units, unit, tuned)
-    mechanism = default_mechanism(request.mechanism, teachers, request.parameters)
+    mechanism = build_with_defaults(_first_round(request.mechanism), teachers, request.parameters)
     epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
     if epsilon is None and not any(value is not None for value in request.parameters.values()):
-        epsilon = DEFAULT_EPSILON if mechanism.releasable and has_noise(mechanism) else None
+        epsilon = DEFAULT_EPSILON if mechanism.releasable and mechanism.noise_parameters() else None
     max_answers = None if request.max_answers is None else whole("max_answers", request.max_answers, at_least=1)
     if request.queries is None:
         tuned["number of queries"] = "a default from the size of the public data and the epsilon"
@@ -183,20 +181,22 @@ def make_plan(
 
 def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, unit: str) -> Plan:
     """The plan where everyone is a teacher: the queries cost nothing each, so noise comes first, then their number."""
-    name = BoundedGNMax.name
+    name = request.mechanism
     for option, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
         if getattr(request, option) != default:
             raise InvalidInput(
-                f"{option} cannot be chosen for {name}, where every {unit} speaks and all queries together have one "
+                f"{option} cannot be chosen for {name}, where every {unit} votes and all queries together have one "
                 f"price, got {getattr(request, option)!r}."
             )
     tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
     delta = _delta(request, units, unit, tuned)
     epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
-    if epsilon is None and request.parameters.get("sigma2") is None:
+    noise_given = any(
+        request.parameters.get(key) is not None for key, one in find(name).declared().items() if one.noise
+    )
+    if epsilon is None and not noise_given:
         epsilon = DEFAULT_EPSILON
-    mechanism = default_mechanism(name, units, request.parameters)
-    assert isinstance(mechanism, BoundedGNMax)
+    mechanism = build_with_defaults(name, units, request.parameters)
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
     if request.queries is not None:
         queries = _queries(request, pool, tuned)
@@ -205,17 +205,19 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
         # number.
         asked = pool if request.queries is None else queries
         mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, **sizes)
-        assert isinstance(mechanism, BoundedGNMax)
     if request.queries is None:
-        tuned["number of queries"] = f"so many that each hears five times its noise, from the number of {unit}s"
+        tuned["number of queries"] = (
+            f"so many that the votes on each are five times its noise, from the number of {unit}s"
+        )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
-    if units * mechanism.max_contributions < mechanism.sigma2 * queries:
+    votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
+    if units * votes_each < noise * queries:
         raise InvalidInput(
             f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
-            f"{mechanism.max_contributions} of {queries} queries, under noise of standard deviation "
-            f"{mechanism.sigma2:.4g}; ask fewer or allow a larger epsilon."
+            f"{votes_each} of {queries} queries, under noise of standard deviation "
+            f"{noise:.4g}; ask fewer or allow a larger epsilon."
         )
-    tuned["sigma2, max_contributions"] = (
+    tuned[", ".join(mechanism.parameters())] = (
         "given by the operator"
         if epsilon is None
         else f"the least noise with a worst case of at most {epsilon:g}, from public numbers alone"
@@ -233,11 +235,15 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
     )
 
 
+def _first_round(name: str) -> str:
+    """The mechanism of the first round: the interactive one has no student to check against yet."""
+    return ConfidentGNMax.name if name == INTERACTIVE else name
+
+
 def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
     """The plan that `Plan.as_dict` wrote: a resumed run keeps what was settled, whatever the defaults are now."""
     interactive = content["mechanism"] == INTERACTIVE
-    name = "confident-gnmax" if interactive else content["mechanism"]
-    mechanism = build_mechanism(name, dict(content["parameters"]))
+    mechanism = build(_first_round(content["mechanism"]), dict(content["parameters"]))
     sizes: dict[str, Any] = {
         "queries": content["queries"],
         "delta": content["delta"],

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.statement import Round
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.mechanisms.base import FloatArray
-from ostrakon.mechanisms.bounded_gnmax import STEPS, BoundedGNMax
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.run.noise_log import Log
 from ostrakon.run.settings.plan import Plan, second_round
@@ -58,7 +58,7 @@ def ask(
     """
     if plan.gate is not None:
         return _ask_behind(plan.gate, votes, log=log, rng=rng)
-    if isinstance(plan.mechanism, BoundedGNMax):
+    if plan.mechanism.releases_counts:
         return _release_noisy_counts(plan.mechanism, votes, log=log, rng=rng)
     if not plan.interactive:
         labels, secure = log.draw("round-1", votes, plan.mechanism, rng, max_answers=plan.max_answers)
@@ -123,7 +123,7 @@ class _NoisyCounts:
 
     name: ClassVar[str] = "noisy counts"
 
-    mechanism: BoundedGNMax
+    mechanism: Mechanism
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return np.rint(self.mechanism.noisy_counts(votes, rng) * STEPS).astype(np.int64)
@@ -132,7 +132,7 @@ class _NoisyCounts:
         return self.mechanism.parameters()
 
 
-def _release_noisy_counts(mechanism: BoundedGNMax, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
+def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
     """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
     drawn, secure = log.draw("round-1", votes, _NoisyCounts(mechanism=mechanism), rng)
     counts = drawn / STEPS

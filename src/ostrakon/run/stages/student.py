@@ -104,10 +104,10 @@ def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
             f"This release is not differentially private: no epsilon holds for {plan.queries} queries of "
             f"{plan.mechanism.name} at delta {plan.delta:g}."
         ), ()
-    reason = getattr(plan.mechanism, "warning", f"{plan.mechanism.name} has no guarantee that may be claimed.")
+    reason = plan.mechanism.warning or f"{plan.mechanism.name} has no guarantee that may be claimed."
     remarks: list[str] = []
-    if hasattr(plan.mechanism, "claimed_epsilon"):
-        claimed = plan.mechanism.claimed_epsilon(queries=plan.queries, delta=plan.delta)
+    claimed = plan.mechanism.claimed_epsilon(queries=plan.queries, delta=plan.delta)
+    if claimed is not None:
         remarks.append(f"Claimed by the authors of {plan.mechanism.name}, and not true: epsilon {claimed:.4g}.")
         remarks.append(
             f"Its true worst case at delta {plan.delta:g} is bounded by epsilon {round_up(plan.bound.epsilon):g}; "

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.settings.defaults import AUTO
@@ -92,12 +91,12 @@ def votes_from(plan: Plan, counts: ArrayLike) -> Votes:
 
 
 def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
-    """Refuse what cannot be chosen where everyone has a voice."""
+    """Refuse what cannot be chosen where every record is a teacher."""
     if not is_auto(teacher) or smooth:
         given = "smooth" if is_auto(teacher) else "teacher"
-        raise InvalidInput(f"{given} cannot be chosen for {BoundedGNMax.name}: every record speaks for itself.")
+        raise InvalidInput(f"{given} cannot be chosen for per-record teachers: every record votes for itself.")
 
 
 def _max_contributions(plan: Plan) -> int:
-    assert isinstance(plan.mechanism, BoundedGNMax)
-    return plan.mechanism.max_contributions
+    assert plan.mechanism.contribution_bound is not None
+    return plan.mechanism.contribution_bound

@@ -1,0 +1,122 @@
+"""Every mechanism by its name: what a name stands for, and how one is made from plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from ostrakon.mechanisms.base import Mechanism, Parameter
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
+from ostrakon.mechanisms.exponential import ExponentialMechanism
+from ostrakon.mechanisms.gnmax import GNMax
+from ostrakon.mechanisms.immutable import Immutable
+from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
+from ostrakon.mechanisms.lnmax import LNMax
+from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.sparse_vector import SparseVector
+from ostrakon.validation import InvalidInput
+
+M = TypeVar("M", bound=type[Mechanism])
+
+_registered: dict[str, type[Mechanism]] = {}
+
+MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(_registered)
+"""Every registered mechanism by its name. Read-only: `register` adds to it."""
+
+
+def register(kind: M) -> M:
+    """Make a mechanism known by its `name` everywhere: command line, calibration, audit, comparison, runs. A decorator.
+
+    kind: a frozen, keyword-only dataclass derived from `Mechanism`, its parameters annotated by `Parameter`.
+    Errors: `InvalidInput` for a class that is abstract, a name that is taken or is not of lower-case words and hyphens.
+    """
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise InvalidInput(f"name must be lower-case words joined by hyphens, got {name!r}.")
+    if _registered.get(name, kind) is not kind:
+        raise InvalidInput(f"name must be free, got {name!r}, which is {_registered[name].__name__}.")
+    if inspect.isabstract(kind) or not dataclasses.is_dataclass(kind):
+        raise InvalidInput(
+            f"{kind.__name__} must be a dataclass that defines sample, log_probabilities and worst_case."
+        )
+    kind.declared()
+    _registered[name] = kind
+    return kind
+
+
+def find(name: str) -> type[Mechanism]:
+    """The mechanism of that name. Errors: `InvalidInput` that lists the names there are."""
+    if name not in _registered:
+        raise InvalidInput(f"mechanism must be one of {', '.join(_registered)}, got {name!r}.")
+    return _registered[name]
+
+
+def is_per_record(name: str) -> bool:
+    """Whether runs with the mechanism of that name make every record a teacher; False for a name that is none."""
+    return name in _registered and _registered[name].per_record
+
+
+def declared_parameters() -> dict[str, Parameter]:
+    """All parameters of all mechanisms that are options, by name, in the order of registration."""
+    found: dict[str, Parameter] = {}
+    for kind in _registered.values():
+        for name, parameter in kind.declared().items():
+            if parameter.option:
+                found.setdefault(name, parameter)
+    return found
+
+
+def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
+    """The mechanism of that name from its parameters; those that are None count as not given.
+
+    Errors: `InvalidInput` naming the parameter that is missing, foreign or out of range.
+
+    >>> build("gnmax", {"sigma2": 40, "gamma": None})
+    GNMax(sigma2=40.0)
+    """
+    kind: Any = find(name)
+    given = require_own(name, parameters)
+    required = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
+    missing = [key for key in required if key not in given]
+    if missing:
+        raise InvalidInput(f"{name} needs {', '.join(missing)}.")
+    return kind(**given)
+
+
+def build_with_defaults(name: str, teachers: int, parameters: Mapping[str, Any]) -> Mechanism:
+    """`build`, with what is not given in proportion to the number of teachers (see `Mechanism.defaults`)."""
+    given = require_own(name, parameters)
+    return build(name, {**find(name).defaults(teachers, given), **given})
+
+
+def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given of `parameters`; refused where the mechanism of that name has no such parameter."""
+    known = find(name).declared()
+    given = {key: value for key, value in parameters.items() if value is not None}
+    foreign = [key for key in given if key not in known]
+    if foreign:
+        raise InvalidInput(f"{foreign[0]} is no parameter of {name}, which takes {', '.join(known)}.")
+    return given
+
+
+for _kind in (
+    LNMax,
+    GNMax,
+    ConfidentGNMax,
+    InteractiveGNMax,
+    ExponentialMechanism,
+    ScreenedExponential,
+    PermuteAndFlip,
+    ProposeTestRelease,
+    SparseVector,
+    BoundedGNMax,
+    Immutable,
+):
+    register(_kind)
