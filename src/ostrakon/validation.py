@@ -7,20 +7,34 @@ import numbers
 from collections.abc import Callable
 from typing import Any, Never
 
+LARGEST_WHOLE = 2**53
+"""No whole number may be above it: up to here every one is a float, and no formula rounds a count down."""
+
 
 class InvalidInput(ValueError):
     """Input that ostrakon refuses; the message names the value and what is allowed."""
 
 
 def _refuse(name: str, value: Any, allowed: str) -> Never:
-    raise InvalidInput(f"{name} must be {allowed}, got {value!r}.")
+    raise InvalidInput(f"{name} must be {allowed}, got {_shown(value)}.")
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python prints no integer of more than some thousand digits
+        return f"a number of type {type(value).__name__} with thousands of digits"
+    return text if len(text) <= 200 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def _real(name: str, value: Any, allowed: str) -> float:
     # bool is a number in Python and a NaN compares false with everything: neither may pass.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         _refuse(name, value, allowed)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        _refuse(name, value, allowed)
     if not math.isfinite(number):
         _refuse(name, value, allowed)
     return number
@@ -74,12 +88,14 @@ def fraction(name: str, value: Any) -> float:
 
 
 def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = None) -> int:
-    """`value` as an int, refused unless it is an integer (not a bool) within the bounds."""
+    """`value` as an int, refused unless it is an integer (not a bool) within the bounds, and up to `LARGEST_WHOLE`."""
     allowed = f"an integer of at least {at_least}" + ("" if at_most is None else f" and at most {at_most}")
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         _refuse(name, value, allowed)
     number = int(value)
-    if number < at_least or (at_most is not None and number > at_most):
+    if number > LARGEST_WHOLE and at_most is None:
+        allowed += f" and at most {LARGEST_WHOLE}"
+    if not at_least <= number <= (LARGEST_WHOLE if at_most is None else at_most):
         _refuse(name, value, allowed)
     return number
 

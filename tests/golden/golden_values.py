@@ -370,7 +370,7 @@ def changes(name: str, numbers: Numbers) -> Iterator[str]:
         if old is None or new is None:
             yield f"{name}: {key} {'is new' if old is None else 'is gone'}"
         elif old != new:
-            yield f"{name}: {key} {old!r} -> {new!r} ({ulps(old, new):+.0f} ulps, {(new - old) / old:+.2e})"
+            yield f"{name}: {key} {old!r} -> {new!r} ({ulps(old, new):+.0f} ulps, {new - old:+.2e})"
 
 
 def main() -> None:

@@ -21,6 +21,9 @@ DEFAULT_ORDERS: FloatArray = np.concatenate(
 """Rényi orders a > 1 at which curves are kept by default, increasing."""
 DEFAULT_ORDERS.setflags(write=False)
 
+_ROUNDING = 2e-15
+"""Charged to every term of an epsilon: more than the few roundings of its cost, of logarithms and of their sum."""
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:
@@ -67,15 +70,18 @@ class Curve:
         """(epsilon, the order that gives it) of the (epsilon, delta)-DP that this curve implies.
 
         conversion: "cks" (Canonne, Kamath, Steinke 2020, Proposition 12) or "mironov" (Mironov 2017, Proposition 3).
+        Rounded upward, by about 1e-15 relative.
         """
         delta = fraction("delta", delta)
         a, r = self.orders, self.values
         if conversion == "cks":
             eps = r + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
+            size = r - np.log1p(-1 / a) + (np.log(a) - math.log(delta)) / (a - 1)
         elif conversion == "mironov":
-            eps = r + math.log(1 / delta) / (a - 1)
+            eps = size = r - math.log(delta) / (a - 1)
         else:
             raise InvalidInput(f"conversion must be 'cks' or 'mironov', got {conversion!r}.")
+        eps = eps + _ROUNDING * size
         # Neither conversion may go below 0, and (0, delta) needs no more than that.
         best = int(np.argmin(eps))
         return max(0.0, float(eps[best])), float(a[best])

@@ -1,1 +1,1 @@
-"""Numerics that the privacy side rests on: compiled loops, the normal distribution, one inverse."""
+"""Numbers that several parts of the privacy side need: inverses of costs, and rounding that can only raise them."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, scaled
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, positive
 from ostrakon.votes import PublicVotes
 
@@ -34,7 +33,9 @@ def calibrate_gate(
     """
     target, delta = positive("epsilon", epsilon), fraction("delta", delta)
 
-    def plan(factor: float) -> tuple[Gate, float]:
+    plans: dict[float, tuple[Gate, float]] = {}
+
+    def reached(factor: float) -> float:
         gate = Gate.plan(
             public_votes,
             scaled(mechanism, factor),
@@ -42,47 +43,20 @@ def calibrate_gate(
             pass_probability=pass_probability,
             prefix_price=prefix_price,
         )
-        return gate, gate.certificate().epsilon
+        plans[factor] = gate, gate.certificate().epsilon
+        return plans[factor][1]
 
-    loudest = public_votes.teachers / noise_deviation(mechanism)
-    gate, reached = plan(1.0)
-    if reached <= target:
-        high, under = 1.0, reached
-        low = 0.5
-        while True:
-            quieter, over = plan(low)
-            if over > target:
-                break
-            gate, high, under = quieter, low, over
-            low /= 2
-            if low < 1e-6:
-                raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
-    else:
-        low, over = 1.0, reached
-        while True:
-            high = min(low * 2, loudest)
-            gate, under = plan(high)
-            if under <= target:
-                break
-            if high >= loudest:
-                raise InvalidInput(
-                    f"epsilon must leave the votes audible: {epsilon!r} for {public_votes.queries} gated queries needs "
-                    f"more noise than one standard deviation per teacher ({public_votes.teachers}); there epsilon is "
-                    f"{under:.3g}. Ask fewer queries, or train more teachers."
-                )
-            low, over = high, under
-    while high / low > 1 + _TIGHT:
-        share = math.log(over / target) / math.log(over / under) if over > under else 0.5
-        aim = low * (high / low) ** float(np.clip(share, 0.05, 0.95)) * (1 + _TIGHT / 4)
-        middle = float(np.clip(aim, low * (1 + _TIGHT / 4), high / (1 + _TIGHT / 4)))
-        quieter, found = plan(middle)
-        if found <= target:
-            gate, high, under = quieter, middle, found
-            if found > target * (1 - _TIGHT):
-                break
-        else:
-            low, over = middle, found
-    return gate
+    noisiest = public_votes.teachers / noise_deviation(mechanism)
+    factor = least_of_power(reached, target, tolerance=_TIGHT, growth=2, nearest=1e-6, furthest=noisiest)
+    if factor == 0:
+        raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
+    if factor == math.inf:
+        raise InvalidInput(
+            f"epsilon must leave noise below the votes: {epsilon!r} for {public_votes.queries} gated queries needs "
+            f"more noise than one standard deviation per teacher ({public_votes.teachers}); there epsilon is "
+            f"{plans[max(plans)][1]:.3g}. Ask fewer queries, or train more teachers."
+        )
+    return plans[factor][0]
 
 
 def choose_guarantee(

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.numerics.inverse import least_of_power, most
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 _DIGITS = 5
@@ -62,36 +63,15 @@ def calibrate(
             abstentions=abstentions,
         ).epsilon
 
-    low = high = 1.0
-    under = over = cost(scaled(mechanism, 1.0))
-    while under > epsilon:
-        low, over, high = high, under, high * 4
-        under = cost(scaled(mechanism, high))
-        if high > 1e9:
-            raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
-    while over <= epsilon:
-        low, high, under = low / 4, low, over
-        over = cost(scaled(mechanism, low))
-        if low < 1e-9:
-            raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
-    # Epsilon is nearly a power of the noise: false position in logarithms, with a bisection where it stalls.
-    stalled = False
-    while high / low > 1 + _TIGHT:
-        share = (
-            math.log(over / epsilon) / math.log(over / under) if 0 < under < over < math.inf and not stalled else 0.5
-        )
-        aim = low * (high / low) ** min(max(share, 0.0), 1.0)
-        middle = min(max(aim * (1 + _TIGHT / 2), low * (1 + _TIGHT / 2)), high / (1 + _TIGHT / 2))
-        before = high / low
-        found = cost(scaled(mechanism, middle))
-        low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
-        if high / low > 1 + _TIGHT and found <= epsilon and not stalled:
-            # One step below the last success usually closes the bracket.
-            middle = max(middle / (1 + 0.9 * _TIGHT), low * (1 + _TIGHT / 4))
-            found = cost(scaled(mechanism, middle))
-            low, over, high, under = (middle, found, high, under) if found > epsilon else (low, over, middle, found)
-        stalled = not stalled and high / low > math.sqrt(before)
-    result = scaled(mechanism, high)
+    def at(factor: float) -> float:
+        return cost(scaled(mechanism, factor))
+
+    factor = least_of_power(at, epsilon, tolerance=_TIGHT, growth=4, nearest=1e-9, furthest=1e9)
+    if factor == 0:
+        raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
+    if factor == math.inf:
+        raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
+    result = scaled(mechanism, factor)
     if teachers is not None and noise_deviation(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
@@ -99,10 +79,7 @@ def calibrate(
 
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
     noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
-    few, many = 0, queries
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if cost(noisiest, middle) <= epsilon else (few, middle)
+    few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
     nearest = [f"an epsilon of {_up(cost(noisiest), 3):g} for {queries} queries"]
     if few:
         nearest.append(f"{few} queries at epsilon {epsilon:g}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import ndtri
+from scipy.special import ndtri_exp
 
 from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.sparse_vector import SparseVector
+from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, positive, whole
 
 
@@ -24,19 +25,23 @@ def propose_test_release_within(*, epsilon: float, delta: float, queries: int) -
     """
     epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
     queries = whole("queries", queries, at_least=1)
-    share = delta / 2 / queries
+    log_share = math.log(delta) - math.log(2) - math.log(queries)
 
     def gaussian(sigma: float) -> ProposeTestRelease:
-        return ProposeTestRelease(threshold=-float(ndtri(share)) * sigma * (1 + 1e-9), sigma1=sigma)
+        return ProposeTestRelease(threshold=-float(ndtri_exp(log_share)) * sigma * (1 + 1e-9), sigma1=sigma)
 
     def laplace(scale: float) -> ProposeTestRelease:
-        return ProposeTestRelease(threshold=-math.log(2 * share) * scale * (1 + 1e-9), epsilon_per_query=1 / scale)
+        return ProposeTestRelease(
+            threshold=-(log_share + math.log(2)) * scale * (1 + 1e-9), epsilon_per_query=1 / scale
+        )
 
-    def over(mechanism: ProposeTestRelease) -> bool:
-        return run_epsilon(mechanism.run_cost(queries=queries), delta=delta) > epsilon
+    def fitted(form: Callable[[float], ProposeTestRelease]) -> ProposeTestRelease:
+        def cost(scale: float) -> float:
+            return run_epsilon(form(scale).run_cost(queries=queries), delta=delta)
 
-    fitted = [form(_least(lambda scale, form=form: over(form(scale)), 1e-6)) for form in (gaussian, laplace)]
-    return min(fitted, key=lambda mechanism: mechanism.threshold)
+        return form(least(cost, epsilon, start=1.0, tolerance=1e-6))
+
+    return min((fitted(gaussian), fitted(laplace)), key=lambda mechanism: mechanism.threshold)
 
 
 def sparse_vector_within(*, epsilon: float, delta: float, queries: int, refusals: int = 1) -> SparseVector:
@@ -51,15 +56,7 @@ def sparse_vector_within(*, epsilon: float, delta: float, queries: int, refusals
     def at(threshold: float) -> SparseVector:
         return SparseVector(threshold=threshold, refusals=refusals, epsilon1=share, epsilon2=share)
 
-    return at(_least(lambda threshold: at(threshold).failure(queries=queries) > delta, 1e-9))
+    def failure(threshold: float) -> float:
+        return at(threshold).failure(queries=queries)
 
-
-def _least(over: Callable[[float], bool], accuracy: float) -> float:
-    """The least number above 0, from above and to this relative accuracy, at which `over` no longer holds."""
-    low, high = 0.0, 1.0
-    while over(high):
-        low, high = high, high * 2
-    while high - low > accuracy * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if over(middle) else (low, middle)
-    return high
+    return at(least(failure, delta, start=1.0, tolerance=1e-9))

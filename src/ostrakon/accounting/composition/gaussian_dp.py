@@ -8,10 +8,13 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, non_negative
 
 # How far computed logarithms of delta are taken to be off; every root is found with this much against us.
 LOG_SLACK = 1e-10
+
+_TINY = math.ulp(0.0)
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
@@ -44,12 +47,19 @@ def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_dp_delta(mu: float, epsilon: float) -> float:
-    """The smallest delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP.
+    """The smallest delta at which a `mu`-Gaussian-DP mechanism is (epsilon, delta)-DP, rounded upward.
+
+    Guarantee: never below the true value; above it by at most about 1e-10 relative where mu is below 1e4.
+    Errors: as `gaussian_dp_log_delta`.
 
     >>> round(gaussian_dp_delta(1.0, 1.0), 6)
     0.126937
     """
-    return min(1.0, math.exp(gaussian_dp_log_delta(mu, epsilon)))
+    log_delta = gaussian_dp_log_delta(mu, epsilon)
+    if log_delta == -math.inf:
+        return 0.0
+    # The smallest float is what stands for anything that underflows.
+    return min(1.0, max(math.exp(log_delta + _slack(mu, epsilon)), _TINY))
 
 
 def gaussian_dp_epsilon(mu: float, delta: float) -> float:
@@ -62,19 +72,26 @@ def gaussian_dp_epsilon(mu: float, delta: float) -> float:
     4.377
     """
     mu, delta = non_negative("mu", mu), fraction("delta", delta)
-    target = math.log(delta) - LOG_SLACK
-    if gaussian_dp_log_delta(mu, 0.0) <= target:
+    log_delta = math.log(delta)
+
+    def cost(epsilon: float) -> float:
+        return gaussian_dp_log_delta(mu, epsilon) + _slack(mu, epsilon)
+
+    if cost(0.0) <= log_delta:
         return 0.0
-    # A mu-GDP mechanism is mu^2/2-zCDP, and that is already enough here (Bun and Steinke 2016, Proposition 1.3).
-    low, high = 0.0, mu * mu / 2 + mu * math.sqrt(-2 * target)
-    while gaussian_dp_log_delta(mu, high) > target:
-        high *= 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if gaussian_dp_log_delta(mu, middle) > target else (low, middle)
-    return high
+    # A mu-GDP mechanism is mu^2/2-zCDP, and that is nearly enough here (Bun and Steinke 2016, Proposition 1.3).
+    start = mu * mu / 2 + mu * math.sqrt(-2 * (log_delta - LOG_SLACK))
+    return least(cost, log_delta, start=start, tolerance=1e-12)
+
+
+def _slack(mu: float, epsilon: float) -> float:
+    """How far the computed ln delta may be off: LOG_SLACK, and what mu/2 - epsilon/mu lost to cancellation.
+
+    That difference counts as often as ln Phi is steep there; mu itself may be off by its last bits, too.
+    """
+    if mu == 0:
+        return LOG_SLACK
+    return LOG_SLACK + 2e-15 * mu * (1 + max(0.0, epsilon / mu - mu / 2))
 
 
 def _mills(x: float) -> float:

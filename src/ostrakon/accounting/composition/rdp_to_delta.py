@@ -17,8 +17,8 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
 
     cost: nats, shape (n,). epsilon: of either sign, shape (n,). order: a > 1.
 
-    Guarantee: an upper bound on `sup_S P(S) - e^epsilon Q(S)`; never above the conversion of Canonne, Kamath and
-    Steinke, `e^{(a-1)(cost-epsilon)} (1-1/a)^a / (a-1)`.
+    Guarantee: an upper bound on `sup_S P(S) - e^epsilon Q(S)`, rounding included; but for that never above the
+    conversion of Canonne, Kamath and Steinke, `e^{(a-1)(cost-epsilon)} (1-1/a)^a / (a-1)`.
     Proof. With p = P(S), q = Q(S) for the best event S, `g(p, q) = p^a q^(1-a) + (1-p)^a (1-q)^(1-a)` is at most
     G = e^{(a-1) cost} by data processing. g is convex, so for any multiplier l >= 0 the largest p - e^epsilon q is at
     most that of p - e^epsilon q - l (g - G), reached where the slopes vanish: with u = p/q, v = (1-p)/(1-q),
@@ -30,7 +30,8 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
     x = np.abs(epsilon)
     a = order
     log_g = (a - 1) * cost
-    best = np.minimum(a * math.log1p(-1 / a) - math.log(a - 1) + log_g - (a - 1) * x, 0.0)
+    rounding = 1e-15 * (1 + a + abs(math.log(a - 1)) + log_g + (a - 1) * x)
+    best = np.minimum(a * math.log1p(-1 / a) - math.log(a - 1) + log_g - (a - 1) * x + rounding, 0.0)
     with np.errstate(all="ignore"):
         for v in _COMPLEMENTS[1:]:
             best = np.minimum(best, _dual(log_g, x, a, v))

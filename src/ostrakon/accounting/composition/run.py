@@ -7,6 +7,7 @@ import math
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
 from ostrakon.mechanisms.base import RunCost
+from ostrakon.numerics.rounding import product_above
 from ostrakon.validation import fraction
 
 
@@ -32,5 +33,5 @@ def run_epsilon(cost: RunCost, *, delta: float) -> float:
         return math.inf
     if remaining == 0:
         # Without a delta pure checks add.
-        return cost.checks * cost.epsilon
+        return product_above(cost.checks, cost.epsilon)
     return pure_dp_epsilon(cost.epsilon, queries=cost.checks, delta=remaining)

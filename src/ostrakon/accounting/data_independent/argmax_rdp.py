@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,12 @@ from scipy.special import log_ndtr
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.validation import positive, whole
+
+_SMALL = 1e-4
+"""Where a (a-1) mu^2 is below it, e^{(a-1) D} is so near to 1 that its excess over 1 is summed instead."""
+
+_TERMS = 24
+"""Of the exponential series of that excess: the first left out is below 1/24! there."""
 
 _SLACK = 1e-6
 """Relative error charged to a maximum found by refined grids: the last grid's own step changes it by less."""
@@ -73,11 +80,13 @@ def _supremum(mu: float, a: float, classes: int) -> float:
     half, weights = np.polynomial.legendre.leggauss(_MARGINS)
     top = reach + 10
     margins = np.concatenate([[0.0], top * (half + 1) / 2])
+    small = a * (a - 1) * mu**2 < _SMALL
+    moment = _excess_moment if small else _log_moment
     best = 0.0
     for _ in range(_ROUNDS):
         t = shift.points(33)
         if classes == 2:
-            logs = _log_moment(t[:, None], np.zeros((1, 1)), mu, a)
+            logs = moment(t[:, None], np.zeros((1, 1)), mu, a)
             value, row, column = float(logs.max()), int(logs[:, 0].argmax()), 0
         else:
             c0 = centre.points(25)
@@ -87,16 +96,19 @@ def _supremum(mu: float, a: float, classes: int) -> float:
                     np.log(weights * top / 2) - (margins[None, 1:] - c0[:, None]) ** 2 / 2 - math.log(2 * math.pi) / 2
                 )
             mixture = np.concatenate([log_ndtr(-c0)[:, None], nodes], axis=1)
-            logs = _log_moment(t[:, None], margins[None, :], mu, a)
-            peak = logs.max(axis=1, keepdims=True)
-            with np.errstate(divide="ignore"):  # mixtures far from the peak may underflow: they are not the largest
-                means = np.log(np.exp(logs - peak) @ np.exp(mixture).T) + peak
+            logs = moment(t[:, None], margins[None, :], mu, a)
+            if small:
+                means = logs @ np.exp(mixture).T
+            else:
+                peak = logs.max(axis=1, keepdims=True)
+                with np.errstate(divide="ignore"):  # mixtures far from the peak may underflow: they are not the largest
+                    means = np.log(np.exp(logs - peak) @ np.exp(mixture).T) + peak
             row, column = (int(x) for x in np.unravel_index(means.argmax(), means.shape))
             value = float(means[row, column])
             centre = centre.around(float(c0[column]))
         best = max(best, value)
         shift = shift.around(float(t[row]))
-    return best / (a - 1)
+    return (math.log1p(best) if small else best) / (a - 1)
 
 
 def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
@@ -109,6 +121,50 @@ def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray
         between = a * _log_between(-c - t, c - t) + (1 - a) * _log_between(-c - t - mu, c - t - mu)
     terms.append(np.where(c > 0, between, -np.inf))
     return np.logaddexp.reduce(np.broadcast_arrays(*terms))
+
+
+def _excess_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
+    """sum_i P(i)^a Q(i)^(1-a) - 1 of the same outcomes, without the 1 that would swallow it.
+
+    It is sum_i Q(i) h(ln P(i)/Q(i)) with h(x) = e^{a x} - 1 - a (e^x - 1), because P and Q sum to 1.
+    """
+    total = np.zeros(np.broadcast_shapes(t.shape, c.shape))
+    for sign in (-1.0, 1.0):  # below -c, above c: T lies beyond c on that side
+        x = sign * t - c
+        total += np.exp(log_ndtr(x + sign * mu)) * _h(-sign * mu * _mean_over_shift(_tail_score, x, sign * mu), a)
+    width = np.where(c > 0, c, 1.0)
+    ratio = mu * _mean_over_shift(lambda s: _between_score(s, width[..., None]), t, mu)
+    between = np.exp(_log_between(-width - t - mu, width - t - mu)) * _h(ratio, a)
+    return total + np.where(c > 0, between, 0.0)
+
+
+_SHIFTS, _SHIFT_WEIGHTS = np.polynomial.legendre.leggauss(6)
+
+
+def _mean_over_shift(score: Callable[[FloatArray], FloatArray], x: FloatArray, shift: float) -> FloatArray:
+    """The mean of a derivative `score` from x to x + shift: what the function grows by, for each unit of the shift."""
+    nodes = x[..., None] + shift * (_SHIFTS + 1) / 2
+    return score(nodes) @ (_SHIFT_WEIGHTS / 2)
+
+
+def _tail_score(x: FloatArray) -> FloatArray:
+    """d/dx ln Phi(x) = phi(x) / Phi(x)."""
+    return np.exp(-x * x / 2 - math.log(2 * math.pi) / 2 - log_ndtr(x))
+
+
+def _between_score(t: FloatArray, c: FloatArray) -> FloatArray:
+    """-d/dt ln [Phi(c - t) - Phi(-c - t)]."""
+    mass = _log_between(-c - t, c - t) + math.log(2 * math.pi) / 2
+    return np.exp(-((c - t) ** 2) / 2 - mass) - np.exp(-((c + t) ** 2) / 2 - mass)
+
+
+def _h(x: FloatArray, a: float) -> FloatArray:
+    """e^{a x} - 1 - a (e^x - 1) by its series, for |a x| up to about 1: sum_n (a^n - a) x^n / n!."""
+    total, term = np.zeros_like(x), x
+    for n in range(2, _TERMS):
+        term = term * x / n
+        total = total + a * math.expm1((n - 1) * math.log(a)) * term
+    return total
 
 
 def _log_between(low: FloatArray, high: FloatArray) -> FloatArray:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
@@ -11,6 +9,7 @@ from ostrakon.accounting.composition.gaussian_dp import LOG_SLACK
 from ostrakon.accounting.composition.rdp_to_delta import renyi_delta
 from ostrakon.accounting.gate.score import LIPSCHITZ, CostCurve
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, non_negative, positive
 
 # The score's range in units of s, and the cells into which it is cut: the supremum is bounded cell by cell.
@@ -70,16 +69,11 @@ def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: floa
 def gate_epsilon(curve: CostCurve, *, s: float, delta: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
     """The smallest epsilon that `gate_delta` certifies at `delta`, rounded upward; inf where none up to 1000 does."""
     delta = fraction("delta", delta)
-    low, high = 0.0, 1.0
-    while gate_delta(curve, s=s, epsilon=high, prefix_mu=prefix_mu, cells=cells) > delta:
-        low, high = high, high * 2
-        if high > 1000:
-            return math.inf
-    while high - low > 1e-7 * high:
-        middle = (low + high) / 2
-        over = gate_delta(curve, s=s, epsilon=middle, prefix_mu=prefix_mu, cells=cells) > delta
-        low, high = (middle, high) if over else (low, middle)
-    return high
+
+    def cost(epsilon: float) -> float:
+        return gate_delta(curve, s=s, epsilon=epsilon, prefix_mu=prefix_mu, cells=cells)
+
+    return least(cost, delta, start=1.0, tolerance=1e-7, furthest=1000)
 
 
 def _gaussian_delta(mu: float, epsilon: FloatArray) -> FloatArray:

@@ -16,6 +16,8 @@ from ostrakon.accounting.gate.score import CostCurve, score
 from ostrakon.accounting.gate.search import GateSearch, curve_scale
 from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
 from ostrakon.noise import require_rng
+from ostrakon.numerics.inverse import most
+from ostrakon.numerics.rounding import sum_above
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive, whole
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
@@ -116,11 +118,10 @@ class Gate:
         def fitted(queries: int) -> Self:
             return cls._fitted(search, public_votes[slice(0, queries)], mechanism, delta, probability)
 
-        few, many = 0, public_votes.queries + 1
-        while many - few > 1:
-            middle = (few + many) // 2
-            estimate = search.best(queries=middle, delta=delta, probability=probability).epsilon
-            few, many = (middle, many) if estimate <= allowed else (few, middle)
+        def fits(queries: int) -> bool:
+            return search.best(queries=queries, delta=delta, probability=probability).epsilon <= allowed
+
+        few = most(fits, at_least=0, below=public_votes.queries + 1)
         # The search estimates; the certificate decides, and is at most slightly off.
         gate = fitted(max(few, 1))
         while gate.queries < public_votes.queries:
@@ -164,12 +165,11 @@ class Gate:
         if price == 0 or self.mechanism.gaussian_dp() is None:
             return self
         allowed = self.certificate().epsilon * (1 + price)
-        few, many = 0, self.queries + 1
-        while many - few > 1:
-            middle = (few + many) // 2
-            cost = replace(self, prefix=middle).certificate().epsilon
-            few, many = (middle, many) if cost <= allowed else (few, middle)
-        return replace(self, prefix=few)
+
+        def fits(prefix: int) -> bool:
+            return replace(self, prefix=prefix).certificate().epsilon <= allowed
+
+        return replace(self, prefix=most(fits, at_least=0, below=self.queries + 1))
 
     def certificate(self) -> Gated:
         """The unconditional guarantee of `release`, rounded upward."""
@@ -223,9 +223,11 @@ class Gate:
 def compose(*batches: Gated) -> tuple[float, float]:
     """(epsilon, delta) of several gated batches together, queries of later ones chosen in sight of earlier answers.
 
+    Rounded upward.
+
     Source: Dwork and Roth 2014, Theorem 3.16 (basic composition, valid adaptively).
     """
-    return math.fsum(g.epsilon for g in batches), math.fsum(g.delta for g in batches)
+    return sum_above(g.epsilon for g in batches), sum_above(g.delta for g in batches)
 
 
 def _prefix_mu(mechanism: Mechanism, prefix: int) -> float:

@@ -14,6 +14,7 @@ from scipy.special import log_ndtr as log_ndtr_of_array
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
+from ostrakon.numerics.inverse import least
 from ostrakon.numerics.normal import log1mexp, log1p_sum, log_ndtr
 from ostrakon.validation import InvalidInput, finite, positive
 
@@ -77,20 +78,12 @@ def log_q0(*, sigma: float, order: float) -> float:
     after Proposition 10.
     """
     sigma, order = positive("sigma", sigma), require_order(order)
-    low = -max(4.0, 4 * (order / sigma) ** 2)
-    while not _improves(low, sigma, order):
-        low *= 2
-        if low < -1e300:
-            return -math.inf
-    high = 0.0
-    while True:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            return low
-        if _improves(middle, sigma, order):
-            low = middle
-        else:
-            high = middle
+
+    def cost(minus_log_q: float) -> float:
+        return theorem_6(-minus_log_q, sigma, order)
+
+    below = math.nextafter(order / sigma**2, 0)
+    return -least(cost, below, start=max(4.0, 4 * (order / sigma) ** 2), tolerance=0.0, furthest=1e300)
 
 
 @compiled
@@ -117,11 +110,6 @@ def theorem_6(log_q: float, sigma: float, order: float) -> float:
 def beta(log_q: float, sigma: float, order: float) -> float:
     """min(Theorem 6, order / sigma^2): the paper's beta_sigma(q) (compiled, unchecked)."""
     return min(theorem_6(log_q, sigma, order), order / sigma**2)
-
-
-@compiled
-def _improves(log_q: float, sigma: float, order: float) -> bool:
-    return theorem_6(log_q, sigma, order) < order / sigma**2
 
 
 @compiled

@@ -6,6 +6,7 @@ from typing import Any
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import Mechanism
+from ostrakon.numerics.inverse import most
 from ostrakon.validation import InvalidInput, fraction, whole
 
 TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
@@ -62,22 +63,20 @@ def default_size(
     With an epsilon to keep: as many as `mechanism`, at the default proportions of noise, answers within it. Where
     queries may be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
     """
-    most = min(pool, MOST_QUERIES)
+    highest = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not mechanism.noise_parameters():
-        return most, max_answers
+        return highest, max_answers
     checks = mechanism.gaussian_dp()
     spare = 2 if checks is not None and checks[0] > 0 and max_answers is None else 1
 
     def size(answers: int) -> tuple[int, int | None]:
         return min(pool, spare * answers), (answers if spare > 1 else max_answers)
 
-    least, beyond = min(pool, 10 * classes), most + 1
-    while beyond - least > 1:
-        middle = (least + beyond) // 2
-        queries, cap = size(middle)
-        fits = worst_case(mechanism, queries=queries, delta=delta, max_answers=cap).epsilon <= epsilon
-        least, beyond = (middle, beyond) if fits else (least, middle)
-    return size(least)
+    def fits(answers: int) -> bool:
+        queries, cap = size(answers)
+        return worst_case(mechanism, queries=queries, delta=delta, max_answers=cap).epsilon <= epsilon
+
+    return size(most(fits, at_least=min(pool, 10 * classes), below=highest + 1))
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:

@@ -1,0 +1,33 @@
+"""Sums and products that are never below the exact ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+
+
+def above(value: Fraction) -> float:
+    """The smallest float that is not below `value`; inf beyond the largest.
+
+    >>> above(Fraction(1, 3)) >= Fraction(1, 3) > math.nextafter(above(Fraction(1, 3)), 0)
+    True
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def product_above(count: int, value: float) -> float:
+    """`count * value`, rounded upward; inf and NaN as in floats."""
+    return above(count * Fraction(value)) if math.isfinite(value) else count * value
+
+
+def sum_above(values: Iterable[float]) -> float:
+    """The sum, rounded upward; inf and NaN as in floats."""
+    numbers = list(values)
+    if not all(math.isfinite(number) for number in numbers):
+        return math.fsum(numbers)
+    return above(sum(map(Fraction, numbers), Fraction(0)))
