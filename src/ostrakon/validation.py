@@ -16,10 +16,11 @@ class InvalidInput(ValueError):
 
 
 def _refuse(name: str, value: Any, allowed: str) -> Never:
-    raise InvalidInput(f"{name} must be {allowed}, got {_shown(value)}.")
+    raise InvalidInput(f"{name} must be {allowed}, got {shown(value)}.")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """`value` as a message shows it: its repr, cut off where it is long."""
     try:
         text = repr(value)
     except ValueError:  # Python prints no integer of more than some thousand digits

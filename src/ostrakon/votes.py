@@ -229,8 +229,9 @@ def _integers(values: ArrayLike, *, name: str = "counts", lowest: int | None = 0
         bad = ~np.isfinite(array) | (array != np.round(array))
         if bad.any():
             raise InvalidInput(f"{name} must be finite whole numbers, got {array[bad][0]!s}.")
-    if array.size and (array.max() > 2**31 or array.min() < -(2**31)):
-        raise InvalidInput(f"{name} must be at most 2**31 in size, got {array.max()!s} as the largest.")
+    huge = (array > 2**31) | (array < -(2**31))
+    if huge.any():
+        raise InvalidInput(f"{name} must be at most 2**31 in size, got {array[huge][0]!s}.")
     if lowest is not None and array.size and array.min() < lowest:
         raise InvalidInput(f"{name} must be at least {lowest}, got {array.min()!s}.")
     return array.astype(np.int64)

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.mechanisms.base import FloatArray
-from ostrakon.validation import InvalidInput, fraction, whole
+from ostrakon.mechanisms.base import FloatArray, finite_orders
+from ostrakon.validation import InvalidInput, fraction, shown, whole
 
 Conversion = Literal["cks", "mironov"]
 
@@ -89,14 +89,8 @@ class Curve:
 
 def require_orders(orders: ArrayLike) -> FloatArray:
     """`orders` as a read-only float array, refused unless one-dimensional, increasing, finite and above 1."""
-    array = np.array(orders, dtype=np.float64)
-    if (
-        array.ndim != 1
-        or not array.size
-        or not np.isfinite(array).all()
-        or not (array > 1).all()
-        or not (np.diff(array) > 0).all()
-    ):
-        raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {orders!r}.")
+    array = finite_orders(orders)
+    if array.ndim != 1 or not (np.diff(array) > 0).all():
+        raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {shown(orders)}.")
     array.setflags(write=False)
     return array

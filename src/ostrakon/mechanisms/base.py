@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.validation import InvalidInput, finite, scale, settle
+from ostrakon.validation import InvalidInput, finite, scale, settle, shown
 from ostrakon.votes import IntArray, Votes
 
 FloatArray = NDArray[np.float64]
@@ -220,6 +220,19 @@ def laplace_deviation(gamma: float) -> float:
 def gumbel_deviation(epsilon: float) -> float:
     """Standard deviation of the Gumbel noise of scale 2 / epsilon, in votes; and the epsilon of a deviation."""
     return 2 / epsilon * math.pi / math.sqrt(6)
+
+
+def finite_orders(orders: ArrayLike) -> FloatArray:
+    """Rényi orders as floats, same shape; refused (`InvalidInput`) unless finite numbers above 1, at least one."""
+    try:
+        array = np.array(orders)
+    except ValueError:  # rows of different lengths
+        array = np.array(None)
+    if array.dtype.kind in "iuf" and array.size:
+        array = array.astype(np.float64)
+        if np.isfinite(array).all() and (array > 1).all():
+            return array
+    raise InvalidInput(f"orders must be finite numbers above 1, got {shown(orders)}.")
 
 
 # Parameters that several mechanisms have, with the same meaning.

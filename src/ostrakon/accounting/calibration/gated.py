@@ -8,7 +8,7 @@ from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, sc
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.numerics.inverse import least_of_power
-from ostrakon.validation import InvalidInput, fraction, positive
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive
 from ostrakon.votes import PublicVotes
 
 _TIGHT = 2e-3
@@ -74,6 +74,10 @@ def choose_guarantee(
     Public votes decide, so the choice itself costs nothing. A gate that saves less than 2% is not worth its refusals.
     Errors: as `calibrate`, where neither reaches epsilon.
     """
+
+    # Refused here: below, a gate that cannot be planned is a reason to do without one.
+    fraction("pass_probability", pass_probability)
+    non_negative("prefix_price", prefix_price)
 
     def plain() -> Mechanism:
         return calibrate(

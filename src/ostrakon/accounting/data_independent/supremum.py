@@ -9,6 +9,7 @@ from ostrakon.accounting.data_independent.likely_outcome import SLACK
 from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.validation import whole
 from ostrakon.votes import Votes
 
 TWO_CLASS_ERROR = 1e-9
@@ -79,7 +80,7 @@ def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -
     case of what leaves, below that of the noisy histogram.
     Source: MATH.md A and B.
     """
-    a = require_orders(orders)
+    a, teachers = require_orders(orders), whole("teachers", teachers, at_least=1)
     first = np.arange(teachers + 1)
     law = mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first])))
     here, there = law[:-1], law[1:]

@@ -10,7 +10,7 @@ from ostrakon.accounting.composition.rdp_to_delta import renyi_delta
 from ostrakon.accounting.gate.score import LIPSCHITZ, CostCurve
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.inverse import least
-from ostrakon.validation import fraction, non_negative, positive
+from ostrakon.validation import fraction, non_negative, positive, whole
 
 # The score's range in units of s, and the cells into which it is cut: the supremum is bounded cell by cell.
 _REACH = 14.0
@@ -36,6 +36,7 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
     Source: MATH.md D6; Canonne, Kamath and Steinke 2020, Proposition 12.
     """
     s, epsilon, mu = positive("s", s), non_negative("epsilon", epsilon), non_negative("prefix_mu", prefix_mu)
+    cells = whole("cells", cells, at_least=1)
     edges = np.linspace(-_REACH, _REACH, cells + 1) * s
     bound = _cell_bounds(curve, edges, s=s, epsilon=epsilon, mu=mu)
     # Where the bound is high, finer cells: they bound the same supremum, more tightly.

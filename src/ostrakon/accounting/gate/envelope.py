@@ -20,7 +20,7 @@ from ostrakon.accounting.data_independent.supremum import (
 from ostrakon.accounting.gate._envelope_kernel import likely_outcome_table, query_envelopes_of
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray, Votes
 
 _BIGGEST_LOG = 600.0
@@ -102,6 +102,7 @@ def highest_cost(
 ) -> float:
     """U(D, N): the data-independent cost of `queries` queries at one order, nats. Public."""
     orders = require_orders([order])
+    queries, classes = whole("queries", queries, at_least=1), whole("classes", classes, at_least=2)
     if classes == 2 and not abstentions:
         return queries * float(two_class_costs(mechanism, orders, teachers=teachers).max())
     law = require_answer_law(mechanism, teachers=teachers, classes=classes)

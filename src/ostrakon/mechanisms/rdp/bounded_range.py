@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, finite_orders
 from ostrakon.validation import positive
 
 
@@ -18,14 +18,14 @@ def rdp_of_bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
     between 1 and e^epsilon. `x^a` is convex, so with mean and interval given, its mean is largest when x takes the
     two ends only; there it is `A v^{a-1} - (e^{-epsilon} - e^{-a epsilon}) / (1 - e^{-epsilon}) v^a`, which is
     largest at v = u, with the value `u^{a-1} A / a`. Rounding is charged upward.
-    Errors: `InvalidInput` where epsilon is not a finite number above 0.
+    Errors: `InvalidInput` where epsilon is not a finite number above 0, or an order is not finite and above 1.
     Source: Dong, Durfee and Rogers 2020, Lemma 2.4 (the two-point law); MATH.md B for `a epsilon^2 / 8`.
 
     >>> rdp_of_bounded_range(np.array([3.0]), 2.0).round(4), 3 * 2.0**2 / 8
     (array([1.1327]), 1.5)
     """
     e = positive("epsilon", epsilon)
-    a = np.asarray(orders, dtype=np.float64)
+    a = finite_orders(orders)
     log_top = np.log(-np.expm1(-a * e))
     log_u = e + np.log1p(-1 / a) + log_top - np.log(-np.expm1(-(a - 1) * e))
     log_a = log_top - np.log(-np.expm1(-e)) - np.log(a)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.mechanisms.base import FloatArray
-from ostrakon.validation import InvalidInput, non_negative
+from ostrakon.mechanisms.base import FloatArray, finite_orders
+from ostrakon.validation import non_negative
 
 
 def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
@@ -21,9 +21,7 @@ def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
     0.0
     """
     e = non_negative("epsilon", epsilon)
-    a = np.asarray(orders, dtype=np.float64)
-    if not (np.isfinite(a).all() and (a > 1).all()):
-        raise InvalidInput(f"orders must be finite numbers above 1, got {orders!r}.")
+    a = finite_orders(orders)
     # (1-p) = 1/(1+q) keeps its answer: (1-p)^a p^(1-a) + p^a (1-p)^(1-a) = (e^{(a-1)e} + q^a) / (1+q).
     s = a - 1
     large = s * e + np.log1p(np.exp(-(2 * a - 1) * e)) - np.log1p(np.exp(-e))
