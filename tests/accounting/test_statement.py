@@ -3,8 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
-from ostrakon.accounting.statement import SCHEMA, Round, Statement, round_up
+from ostrakon.accounting.statement import SCHEMA, Round, Statement, round_up, weak_remark
 from ostrakon.mechanisms import GNMax, Immutable, InteractiveGNMax
 from ostrakon.validation import InvalidInput
 
@@ -26,6 +27,34 @@ def test_a_worst_case_is_claimed_rounded_upward():
     assert told["private"] is True
     assert told["guarantee"] == {"kind": "worst-case", "epsilon": 1.2346, "delta": 1e-5, "basis": "a theorem"}
     assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_every_adjacency_has_its_own_epsilon():
+    own = Adjacent(relation="add-remove", neighbours="One record more.", epsilon=WORST.epsilon, delta=1e-5)
+    other = Adjacent(relation="replace", neighbours="One record replaced.", epsilon=2.71828, delta=1e-5)
+    told = Statement(guarantee=WORST, adjacent=(own, other), **BASE).as_dict()["epsilon_by_adjacency"]
+    assert told == [
+        {"relation": "add-remove", "neighbours": "One record more.", "epsilon": 1.2346, "delta": 1e-5},
+        {"relation": "replace", "neighbours": "One record replaced.", "epsilon": 2.7183, "delta": 1e-5},
+    ]
+    endless = Adjacent(relation="replace", neighbours="One record replaced.", epsilon=float("inf"), delta=1e-5)
+    assert len(Statement(guarantee=WORST, adjacent=(own, endless), **BASE).as_dict()["epsilon_by_adjacency"]) == 1
+    with pytest.raises(InvalidInput, match="first adjacency must have the epsilon of its guarantee"):
+        Statement(guarantee=WORST, adjacent=(other, own), **BASE)
+    with pytest.raises(InvalidInput, match="no epsilon under any adjacency"):
+        Statement(guarantee=None, not_private="No noise.", adjacent=(own,), **BASE)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2.0, 10.0])
+def test_a_strong_promise_needs_no_warning(epsilon):
+    assert weak_remark(epsilon) is None
+
+
+@pytest.mark.parametrize(("epsilon", "odds"), [(10.001, "2.2e+04"), (94.4, "9.94e+40"), (1e6, "more than 10^300")])
+def test_a_weak_promise_is_called_one(epsilon, odds):
+    told = weak_remark(epsilon)
+    assert told.startswith(f"Warning: an epsilon of {epsilon:.10g} is a weak promise.")
+    assert odds in told
 
 
 def test_a_gated_guarantee_and_sanitized_estimates_are_accepted():

@@ -44,8 +44,14 @@ def test_every_row_is_in_one_shard_and_a_column_named_teacher_survives(table, tm
 
 def test_finished_shards_are_kept(table, tmp_path) -> None:
     first = partition_table(table, tmp_path / "shards", 5, key=KEY)
-    again = partition_table(table, tmp_path / "shards", 5, key=bytes(31) + b"x")
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*")}
+    again = partition_table(table, tmp_path / "shards", 5, key=KEY)
     np.testing.assert_array_equal(first.sizes, again.sizes)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shards").rglob("*")} == stamps
+    with pytest.raises(InvalidInput, match=r"were made otherwise \(different: key\)"):
+        partition_table(table, tmp_path / "shards", 5, key=bytes(31) + b"x")
+    with pytest.raises(InvalidInput, match=r"were made otherwise \(different: table\)"):
+        partition_table(table, tmp_path / "shards", 5, key=KEY, digest="another")
     with pytest.raises(InvalidInput, match="there are 4 teachers"):
         partition_table(table, tmp_path / "shards", 4, key=KEY)
 

@@ -1,6 +1,7 @@
 """What leaves: complete, covered, loadable, and nothing private in it."""
 
 import csv
+import hashlib
 import json
 import re
 import shutil
@@ -59,7 +60,49 @@ def test_the_release_is_complete(finished):
         "labels.csv",
         "student.json",
         "student.skops",
+        "manifest.json",
     }
+
+
+def test_the_manifest_lists_every_file_with_its_checksum(finished):
+    _, release = finished
+    listed = json.loads((release / "manifest.json").read_text())["files"]
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in release.iterdir()}
+    assert listed == {name: found[name] for name in found if name != "manifest.json"}
+
+
+@pytest.mark.parametrize("left", ["nothing", "files"])
+def test_a_release_without_its_manifest_is_not_finished(tmp_path, finished, left):
+    outcome = replace(finished[0], folder=tmp_path)
+    release = tmp_path / "release"
+    shutil.copytree(finished[1].parent, tmp_path, dirs_exist_ok=True)
+    if left == "nothing":
+        shutil.rmtree(release)
+        release.mkdir()
+        assert {path.name for path in publish(outcome).iterdir()} == {path.name for path in finished[1].iterdir()}
+        return
+    (release / "manifest.json").unlink()
+    with pytest.raises(InvalidInput, match=r"has no manifest\.json, so it is no finished release; remove"):
+        publish(outcome)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (lambda folder: (folder / "labels.csv").write_text("row,label,source\n"), r"labels\.csv was changed after it"),
+        (lambda folder: (folder / "student.skops").unlink(), r"student\.skops is gone from"),
+        (lambda folder: (folder / "notes.txt").write_text("x"), r"holds notes\.txt, which its manifest does not list"),
+        (lambda folder: (folder / "manifest.json").write_text("{"), r"manifest\.json is damaged"),
+        (lambda folder: (folder / "manifest.json").write_text('{"schema": "x", "files": {}}'), "must have the schema"),
+    ],
+)
+def test_a_finished_release_is_verified(tmp_path, finished, fault, sentence):
+    shutil.copytree(finished[1].parent, tmp_path, dirs_exist_ok=True)
+    outcome = replace(finished[0], folder=tmp_path)
+    assert publish(outcome) == tmp_path / "release"
+    fault(tmp_path / "release")
+    with pytest.raises(InvalidInput, match=sentence):
+        publish(outcome)
 
 
 def test_the_statement_says_what_the_plan_promised(finished):

@@ -1,7 +1,7 @@
-import fcntl
 import os
 
 import pytest
+from filelock import FileLock
 
 from ostrakon.run.folder import RunFolder
 from ostrakon.validation import InvalidInput
@@ -52,8 +52,8 @@ def test_the_lock_of_a_dead_process_does_not_count(tmp_path):
     (tmp_path / "run").mkdir()
     child = os.fork()
     if child == 0:
-        lock = os.open(tmp_path / "run" / ".lock", os.O_RDWR | os.O_CREAT)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock = FileLock(tmp_path / "run" / ".lock")
+        lock.acquire()
         os.kill(os.getpid(), 9)
     os.waitpid(child, 0)
     with RunFolder(tmp_path / "run").opened():

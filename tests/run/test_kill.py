@@ -160,7 +160,7 @@ def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_p
     assert [path.suffix for path in noise.iterdir()] == [".part"]
     assert not (folder / "release").exists()
     finish(folder, task)
-    assert sorted(path.name for path in noise.iterdir()) == ["round-1.npz", "round-2.npz", "scores-2.npy"]
+    assert sorted(path.name for path in noise.iterdir()) == ["round-1.npy", "round-2.npy", "scores-2.npy"]
     first = stamps(folder)
     finish(folder, task)
     assert stamps(folder) == first

@@ -1,4 +1,5 @@
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -43,11 +44,11 @@ def test_a_draw_with_an_ordinary_generator_stays_marked(tmp_path):
 def test_a_log_of_something_else_is_refused_not_redrawn(tmp_path, other):
     log = NoiseLog(tmp_path / "noise")
     log.draw("round-1", VOTES, LOUD, secure_rng())
-    before = (tmp_path / "noise" / "round-1.npz").read_bytes()
+    before = (tmp_path / "noise" / "round-1.npy").read_bytes()
     asked = {"votes": VOTES, "mechanism": LOUD, "max_answers": None, **other}
     with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
         log.draw("round-1", asked["votes"], asked["mechanism"], secure_rng(), max_answers=asked["max_answers"])
-    assert (tmp_path / "noise" / "round-1.npz").read_bytes() == before
+    assert (tmp_path / "noise" / "round-1.npy").read_bytes() == before
 
 
 def test_scores_of_another_student_are_another_mechanism(tmp_path):
@@ -63,11 +64,48 @@ def test_scores_of_another_student_are_another_mechanism(tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"nonsense", b"PK\x03\x04 cut off"])
 def test_a_damaged_log_is_refused_not_redrawn(tmp_path, damage):
     log = NoiseLog(tmp_path / "noise")
-    path = tmp_path / "noise" / "round-1.npz"
+    path = tmp_path / "noise" / "round-1.npy"
     path.write_bytes(damage)
     with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
         log.draw("round-1", VOTES, LOUD, secure_rng())
     assert path.read_bytes() == damage
+
+
+def test_what_was_marked_as_drawn_is_never_drawn_again(tmp_path):
+    marks = {}
+    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+    path = tmp_path / "noise" / "round-1.npy"
+    path.unlink()
+    with pytest.raises(InvalidInput, match=r"round-1\.npy is gone from the noise log, but it was drawn"):
+        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+    assert not path.exists()
+    # A second draw of the same votes by the same mechanism, brought in from elsewhere.
+    NoiseLog(tmp_path / "other").draw("round-1", VOTES, LOUD, secure_rng())
+    shutil.copy(tmp_path / "other" / "round-1.npy", path)
+    with pytest.raises(InvalidInput, match="is not what was drawn first"):
+        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+
+
+def test_the_mark_is_written_before_the_answers_are_looked_at(tmp_path):
+    class Full(dict):
+        def __setitem__(self, name, checksum):
+            raise CannotWrite("the disk is full")
+
+    with pytest.raises(CannotWrite):
+        NoiseLog(tmp_path / "noise", marks=Full()).draw("round-1", VOTES, LOUD, secure_rng())
+    drawn = (tmp_path / "noise" / "round-1.npy").read_bytes()
+    marks = {}
+    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+    assert (tmp_path / "noise" / "round-1.npy").read_bytes() == drawn
+    assert list(marks) == ["round-1"]
+
+
+def test_the_answers_of_another_round_are_refused(tmp_path):
+    log = NoiseLog(tmp_path / "noise")
+    log.draw("round-1", VOTES, LOUD, secure_rng())
+    shutil.copy(tmp_path / "noise" / "round-1.npy", tmp_path / "noise" / "round-2.npy")
+    with pytest.raises(InvalidInput, match="must hold round-2, but it holds round-1: files were mixed up"):
+        log.draw("round-2", VOTES, LOUD, secure_rng())
 
 
 def test_a_full_disk_leaves_no_log_and_nothing_seen(tmp_path, monkeypatch):
@@ -89,14 +127,14 @@ def test_the_size_on_disk_does_not_depend_on_the_answers(tmp_path):
     for seed in range(5):
         log = NoiseLog(tmp_path / str(seed))
         log.draw("round-1", VOTES, LOUD, secure_rng())
-        sizes.add((tmp_path / str(seed) / "round-1.npz").stat().st_size)
+        sizes.add((tmp_path / str(seed) / "round-1.npy").stat().st_size)
     assert len(sizes) == 1
 
 
 def test_the_log_can_be_read_by_its_owner_alone(tmp_path):
     NoiseLog(tmp_path / "noise").draw("round-1", VOTES, LOUD, secure_rng())
     assert (tmp_path / "noise").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "noise" / "round-1.npz").stat().st_mode & 0o777 == 0o400
+    assert (tmp_path / "noise" / "round-1.npy").stat().st_mode & 0o777 == 0o400
 
 
 def test_kept_scores_are_made_once(tmp_path):

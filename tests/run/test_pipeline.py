@@ -1,10 +1,16 @@
+import io
 import json
-import re
+import shutil
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.accounting.statement import round_up
+from ostrakon.report.release import publish
+from ostrakon.report.table import run_table
+from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Recipe, run
@@ -82,13 +88,22 @@ def test_the_local_cost_stays_in_the_private_folder(task, tmp_path):
     assert str(local["epsilon"])[:6] not in json.dumps(outcome.statement.as_dict())
 
 
-@pytest.mark.parametrize("lost", ["round-1.npz", "scores-2.npy", "round-2.npz"])
-def test_a_lost_noise_log_of_a_released_run_is_not_drawn_again(task, tmp_path, lost):
+@pytest.mark.parametrize("also", ["release", "private"])
+def test_a_copy_without_its_noise_and_its_release_is_refused(task, tmp_path, also):
+    outcome = run(tmp_path / "run", task, RECIPE)
+    publish(outcome)
+    shutil.rmtree(tmp_path / "run" / "release")
+    shutil.rmtree(tmp_path / "run" / "private" / ("noise" if also == "release" else ""))
+    with pytest.raises(InvalidInput, match="it was drawn and may have been released: drawing again would cost"):
+        run(tmp_path / "run", task, RECIPE)
+
+
+@pytest.mark.parametrize("lost", ["round-1.npy", "scores-2.npy", "round-2.npy"])
+def test_a_lost_noise_log_is_not_drawn_again(task, tmp_path, lost):
     noise = {"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0}
     request = Request(teachers=30, mechanism="interactive-gnmax", queries=40, parameters=dict(noise))
     recipe = Recipe(request=request, student="self-training", n_jobs=1)
     run(tmp_path / "run", task, recipe)
-    (tmp_path / "run" / "release").mkdir()
     run(tmp_path / "run", task, recipe)  # all there: nothing is drawn
     (tmp_path / "run" / "private" / "noise" / lost).unlink()
     with pytest.raises(InvalidInput, match=rf"{lost} is gone from the noise log, .* would cost privacy twice"):
@@ -113,20 +128,49 @@ def test_learners_that_cannot_be_made_are_refused_before_anything_is_written(tas
 
 def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path):
     run(tmp_path / "run", task, RECIPE)
-    held = tmp_path / "run" / "run.toml"
-    text = held.read_text()
-    quieter = re.sub(r"sigma2 = [\d.]+", "sigma2 = 1.5", text)
-    assert quieter != text
-    held.write_text(quieter)
+    home = RunFolder(tmp_path / "run")
+    held = home.read()
+    held["settled"]["parameters"]["sigma2"] = 1.5
+    home.write(held)
     with pytest.raises(InvalidInput, match="must keep within epsilon 3 as asked, but what it settles costs"):
         run(tmp_path / "run", task, RECIPE)
 
 
-def test_damaged_votes_are_one_sentence(task, tmp_path):
-    run(tmp_path / "run", task, RECIPE)
-    (tmp_path / "run" / "private" / "votes.npy").write_text("votes")
-    with pytest.raises(InvalidInput, match=r"votes\.npy is damaged"):
-        run(tmp_path / "run", task, RECIPE)
+def test_a_weak_epsilon_is_told_in_the_table_the_statement_and_the_card(task, tmp_path):
+    loud = Request(teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
+    outcome = run(tmp_path / "run", task, Recipe(request=loud, n_jobs=1))
+    assert outcome.statement.guarantee.epsilon > 10
+    release = publish(outcome)
+    warning = outcome.statement.remarks[0]
+    assert "is a weak promise" in warning
+    assert warning in json.loads((release / "statement.json").read_text())["remarks"]
+    assert warning in (release / "model_card.md").read_text()
+    page = Console(width=500, record=True, file=io.StringIO())
+    page.print(run_table(outcome, release=release))
+    assert warning.removeprefix("Warning: ") in page.export_text()
+    # Under which adjacency the epsilon holds, and what it is under the other one.
+    own, other = outcome.statement.adjacent
+    assert (own.relation, other.relation) == ("add-remove", "replace")
+    assert own.epsilon == outcome.statement.guarantee.epsilon < other.epsilon
+    assert f"costs epsilon {round_up(other.epsilon):.10g}" in (release / "model_card.md").read_text()
+
+
+@pytest.mark.parametrize("how", ["nonsense", "empty", "reversed", "absent"])
+def test_damaged_votes_are_collected_again_and_no_noise_is_spent_on_them(task, tmp_path, how):
+    path = tmp_path / "run" / "private" / "votes.npy"
+    before, first = run(tmp_path / "run", task, RECIPE), None
+    first = path.read_bytes()
+    counts = np.load(path)
+    counts[0] = counts[0, ::-1]
+    if how == "reversed":
+        np.save(path, counts)
+    elif how == "absent":
+        path.unlink()
+    else:
+        path.write_text("votes" if how == "nonsense" else "")
+    after = run(tmp_path / "run", task, RECIPE)
+    assert path.read_bytes() == first
+    np.testing.assert_array_equal(before.answers.labels, after.answers.labels)
 
 
 def test_other_settings_are_refused(task, tmp_path):

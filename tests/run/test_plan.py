@@ -30,6 +30,43 @@ def test_given_noise_is_kept_where_no_epsilon_is_asked():
     assert plan.bound.epsilon == bound.epsilon
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "given"),
+    [
+        ("confident-gnmax", {"threshold": 60.0}),
+        ("confident-gnmax", {"sigma1": 300.0}),
+        ("confident-gnmax", {"threshold": 200.0, "sigma2": 40.0}),
+        ("interactive-gnmax", {"threshold": 60.0, "sigma1": 100.0}),
+        ("screened-exponential", {"threshold": 150.0, "sigma1": 20.0}),
+        ("bounded-gnmax", {"max_contributions": 2}),
+    ],
+)
+def test_the_default_epsilon_stays_unless_all_noise_is_given(mechanism, given):
+    plan = make_plan(Request(mechanism=mechanism, parameters=given, queries=50), **SIZES)
+    assert 1.9 < plan.bound.epsilon <= 2
+    assert plan.tuned["epsilon"] == "the default, 2"
+    # What is no noise is kept as it was given.
+    kept = plan.mechanism.parameters()
+    assert {name: kept[name] for name in given if name in ("threshold", "max_contributions")} == {
+        name: value for name, value in given.items() if name in ("threshold", "max_contributions")
+    }
+
+
+def test_it_is_said_what_was_given_and_what_was_not():
+    told = make_plan(Request(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
+    scaled = "all noise then scaled to the least that keeps epsilon 2, from public numbers alone"
+    assert told["threshold"] == "given by the operator"
+    assert told["sigma1"] == f"given by the operator as 300; {scaled}"
+    assert told["sigma2"] == f"a default in proportion to the number of teachers; {scaled}"
+    told = make_plan(
+        Request(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=50), **SIZES
+    ).tuned
+    assert told["threshold, sigma1, sigma2"] == "given by the operator"
+    assert "epsilon" not in told
+    told = make_plan(Request(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
+    assert (told["sigma2"], told["max_contributions"]) == ("given by the operator", "a default")
+
+
 def test_an_epsilon_out_of_reach_is_refused_with_what_is_in_reach():
     with pytest.raises(InvalidInput, match=r"nearest reachable settings are .* or more teachers"):
         make_plan(Request(epsilon=0.01, queries=1000, teachers=50), **SIZES)

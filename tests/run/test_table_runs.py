@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ostrakon.data import sources
-from ostrakon.data.sharding import read_shard
+from ostrakon.data.sharding import ShardFolder, read_shard
 from ostrakon.data.sources import Table
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
@@ -106,7 +107,8 @@ def test_what_is_written_is_what_is_learned_from_and_open_to_its_owner_alone(tab
     shards = tmp_path / "run" / "private" / "shards"
     for folder in (shards, shards.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    rows = pd.concat([read_shard([file]) for file in shards.rglob("*.parquet")])
+    held = ShardFolder.open(shards, RECIPE.request.teachers)
+    rows = pd.concat([read_shard(held.files(index)) for index in range(held.n_teachers)])
     # Names are of no use, and whose a row is has been decided.
     assert (list(rows), len(rows)) == (["age", "city", "ill"], 900)
 
@@ -152,6 +154,11 @@ def test_empty_teachers_are_refused(tables, tmp_path):
         run(tmp_path / "run", task_of(tables, "private.csv", by="user"), Recipe(request=Request(teachers=140)))
 
 
+def flipped(content: bytes) -> bytes:
+    place = len(content) // 3
+    return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
 def test_a_damaged_shard_is_one_sentence_and_made_again_after_it_is_removed(tables, tmp_path):
     task = task_of(tables, "private.csv", by="user")
     folder = tmp_path / "shards"
@@ -164,15 +171,13 @@ def test_a_damaged_shard_is_one_sentence_and_made_again_after_it_is_removed(tabl
     file = next((folder / "teacher=2").iterdir())
     content = file.read_bytes()
     file.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
-    with pytest.raises(InvalidInput, match="damaged; remove that folder"):
+    with pytest.raises(InvalidInput, match="damaged, not as they were written; remove that folder"):
         load(2)
-    file.write_bytes(content[:40])
-    with pytest.raises(InvalidInput, match="damaged; remove that folder"):
-        load(1)
-    for part in folder.rglob("*.parquet"):
-        part.unlink()
-    for part in [*folder.iterdir(), folder]:
-        part.rmdir()
+    for other in (content[:40], b"", next((folder / "teacher=1").iterdir()).read_bytes(), flipped(content)):
+        file.write_bytes(other)
+        with pytest.raises(InvalidInput, match="damaged, not as they were written; remove that folder"):
+            load(2)
+    shutil.rmtree(folder)
     after = load(2)
     pd.testing.assert_frame_equal(before[0], after[0])
     np.testing.assert_array_equal(before[1], after[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import shutil
 import stat
 from pathlib import Path
 
@@ -300,7 +301,7 @@ def test_a_damaged_teacher_is_trained_again(data, tmp_path, counting) -> None:
     teachers, pool = train(data, counting, store=store), data[3]
     expected = teachers.predict(pool)
     whole = store.file(3).read_bytes()
-    for damage in (whole[:-1], whole[:-7] + b"x" * 7, whole[:30], b"", whole.replace(b"1\n", b"2\n", 1)):
+    for damage in (whole[:-1], whole[:-7] + b"x" * 7, whole[:30], b"", bytes([whole[0] ^ 1]) + whole[1:]):
         store.file(3).write_bytes(damage)
         with pytest.raises(InvalidInput, match="missing or damaged"):
             store.load(3)
@@ -329,9 +330,30 @@ def test_a_store_of_another_run_is_refused(data, tmp_path) -> None:
         train((changed, y, assignment), store=store)
     with pytest.raises(InvalidInput, match="trained on other rows"):
         train((X, (y + 1) % CLASSES, assignment), store=store)
+    # Without its list of settings, every teacher still says with which it was trained.
     (tmp_path / "t" / "specification.json").write_text("{")
-    with pytest.raises(InvalidInput, match="specification"):
-        train(data, store=store)
+    with pytest.raises(InvalidInput, match="with other settings"):
+        train(data, store=store, seed=1)
+    (tmp_path / "t" / "specification.json").unlink()
+    train(data, store=store)
+
+
+def test_a_teacher_under_anothers_name_is_trained_again(data, tmp_path) -> None:
+    store = TeacherStore(tmp_path / "t")
+    expected = train(data, store=store).predict(data[3])
+    right = store.file(4).read_bytes()
+    shutil.copy(store.file(3), store.file(4))
+    key = fingerprint_of(data[3])
+    shutil.copy(store.predictions_file(3, key), store.predictions_file(4, key))
+    again = train(data, store=TeacherStore(tmp_path / "t"))
+    assert store.file(4).read_bytes() == right
+    np.testing.assert_array_equal(again.predict(data[3]), expected)
+    # And the predictions of a teacher of other rows that had the same name.
+    other = TeacherStore(tmp_path / "other")
+    X, y, assignment, *_ = data
+    train((X + 1, y, assignment), store=other).predict(data[3])
+    shutil.copy(other.predictions_file(4, key), store.predictions_file(4, key))
+    np.testing.assert_array_equal(again.predict(data[3]), expected)
 
 
 def test_a_store_is_private(data, tmp_path) -> None:

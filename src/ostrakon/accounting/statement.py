@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, whole
@@ -15,6 +16,9 @@ from ostrakon.validation import InvalidInput, whole
 SCHEMA = "ostrakon-statement/1"
 
 Unit = Literal["record", "user"]
+
+WEAK_EPSILON = 10.0
+"""Above this, a release says beside its epsilon how little that promises."""
 
 SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
 ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
@@ -80,6 +84,7 @@ class Statement:
     guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
     nothing may be claimed, and then `not_private` says why in one sentence.
     estimates: `Sanitized` numbers, published beside the guarantee and marked as estimates.
+    adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
     rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
     the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
@@ -101,6 +106,7 @@ class Statement:
     noise_is_secure: bool
     unit_column: str | None = None
     not_private: str | None = None
+    adjacent: tuple[Adjacent, ...] = ()
     estimates: tuple[Sanitized, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
@@ -121,6 +127,10 @@ class Statement:
             object.__setattr__(self, "not_private", NOT_PRIVATE_NOISE)
         if self.guarantee is not None:
             self._require_claimable(self.guarantee)
+            if self.adjacent and self.adjacent[0].epsilon != self.guarantee.epsilon:
+                raise InvalidInput("A statement's first adjacency must have the epsilon of its guarantee.")
+        elif self.adjacent:
+            raise InvalidInput("A statement without a guarantee has no epsilon under any adjacency.")
         elif not self.not_private:
             raise InvalidInput("A statement without a guarantee must say in `not_private` why there is none.")
 
@@ -171,6 +181,11 @@ class Statement:
             "unit_of_privacy": self.unit,
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
+            "epsilon_by_adjacency": [
+                {**asdict(each), "epsilon": round_up(each.epsilon)}
+                for each in self.adjacent
+                if math.isfinite(each.epsilon)
+            ],
             "trust_model": "central: the operator sees the private data, the public sees release/ alone",
             "teachers": self.teachers,
             "classes": list(self.classes),
@@ -189,6 +204,23 @@ class Statement:
             "not_covered": list(self.not_covered),
             "versions": dict(self.versions),
         }
+
+
+def weak_remark(epsilon: float) -> str | None:
+    """The warning that goes with an epsilon above 10; None where there is none to give.
+
+    >>> weak_remark(2.0) is None
+    True
+    """
+    if not epsilon > WEAK_EPSILON:
+        return None
+    times = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "more than 10^300"
+    return (
+        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. Whoever weighs two possible worlds, with "
+        f"and without one record or user, may be moved by this release to odds {times} times what they were; at "
+        f"{WEAK_EPSILON:g} it is {math.exp(WEAK_EPSILON):.3g} times. Ask for a smaller epsilon, fewer queries or more "
+        "noise."
+    )
 
 
 _GRID = 10_000

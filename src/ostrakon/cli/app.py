@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -25,13 +27,11 @@ errors = Console(stderr=True)
 
 
 def main() -> None:
-    """Run the command line: errors in the input are one sentence on stderr and exit status 2."""
+    """Run the command line: errors in the input, and of a machine too small, are one sentence and exit status 2."""
     try:
         app()
     except InvalidInput as error:
-        told = in_command_line_words(str(error), _arguments())
-        errors.print("[bold red]Error:[/]", Text(told), highlight=False, soft_wrap=True)
-        sys.exit(2)
+        _fail(str(error))
     except (KeyboardInterrupt, SystemExit) as stop:
         # Typer turns Ctrl-C into this exit status, without a word.
         if isinstance(stop, SystemExit) and stop.code != 130:
@@ -41,6 +41,39 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except Exception as error:
+        if not is_lack_of_memory(error):
+            raise
+        _fail(
+            "Memory ran out; what was finished is kept, and the same command goes on from there, with more memory or "
+            "fewer workers (--jobs)."
+        )
+
+
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether an error says that the system gave no more memory: not every library raises MemoryError for that."""
+    seen: BaseException | None = error
+    while seen is not None:
+        told = str(seen).lower()
+        if isinstance(seen, MemoryError) or getattr(seen, "errno", None) == errno.ENOMEM:
+            return True
+        if isinstance(seen, RuntimeError | ImportError | OSError) and any(sign in told for sign in _NO_MEMORY):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+_NO_MEMORY = (
+    *("cannot allocate memory", "can't allocate memory", "out of memory", "failed to allocate", "bad allocation"),
+    *("can't start new thread", "failed to map segment", "not enough memory"),
+)
+
+
+def _fail(sentence: str) -> NoReturn:
+    told = in_command_line_words(sentence, _arguments())
+    # As it is: brackets in a path or a label are no markup.
+    errors.print("[bold red]Error:[/]", Text(told), highlight=False, soft_wrap=True)
+    sys.exit(2)
 
 
 def _arguments() -> set[str]:

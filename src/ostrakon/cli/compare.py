@@ -42,7 +42,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
-    from ostrakon.report.compare import AT, NOTICE, At, Comparison
+    from ostrakon.report.compare import ADJACENCY, AT, NOTICE, At, Comparison
     from ostrakon.report.compare import compare as run
 
     if at not in AT:
@@ -75,6 +75,7 @@ def compare(
         if row.claimed is not None:
             console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
     console.print(found.advice, style="bold", highlight=False)
+    console.print(ADJACENCY, style="dim", highlight=False)
     console.print(NOTICE, style="dim", highlight=False)
 
 

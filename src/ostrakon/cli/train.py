@@ -44,7 +44,10 @@ def train(
     ] = None,
     classes: Annotated[str | None, _OPTION(help="All labels, as a,b,c.", rich_help_panel=_DATA)] = None,
     epsilon: Annotated[
-        float | None, _OPTION(help="Keep the worst case within this. [default: 2]", rich_help_panel=_PRIVACY)
+        float | None,
+        _OPTION(
+            help="Keep the guarantee within this. [default: 2, unless all noise is given]", rich_help_panel=_PRIVACY
+        ),
     ] = None,
     delta: Annotated[
         float | None, _OPTION(help="[default: below 1 / number of records]", rich_help_panel=_PRIVACY)

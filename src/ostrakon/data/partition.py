@@ -250,3 +250,19 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
         "Two data sets are neighbours when one has one record more than the other; "
         "changing a record's content counts as removing one and adding one."
     )
+
+
+def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
+    """The sentence about the other notion of neighbours, for which the same release has another epsilon.
+
+    Where the number of rows (or users) is public, one falls silent; else one is replaced, so that two teachers change.
+    """
+    one = "record" if by is None else f"value of {by!r}"
+    if fixed:
+        return (
+            f"Two data sets are neighbours when one {one} is taken out of one of them and its place left empty: "
+            "their number, which is public, stays what it is."
+        )
+    if by is not None:
+        return f"Two data sets are neighbours when all the rows of one {one} are exchanged for those of another one."
+    return "Two data sets are neighbours when they have equally many records and differ in the content of one."

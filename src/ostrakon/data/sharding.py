@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import duckdb
 import numpy as np
@@ -16,12 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ostrakon.data.checksummed import Damaged, checksums, read_checksummed, sha256, write_checksummed
 from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
 from ostrakon.data.partition import quoted, teacher_sql
 from ostrakon.data.sources import Table, asking, interruptible, label_sql, literal
 from ostrakon.validation import InvalidInput, whole
 
 TEACHER = "teacher"
+_LIST, _LISTED = "shards.json", "list of shards"
 # Each thread holds about 50 MB of rows that wait to be written; more threads would not fit the memory limit.
 _MOST_THREADS = 8
 _FULL = (
@@ -33,50 +36,82 @@ _FULL = (
 )
 
 
+@dataclass(frozen=True)
+class ShardFile:
+    """One file of rows and the SHA-256 that it had when it was written."""
+
+    path: Path
+    checksum: str
+
+    def read(self) -> pa.Table:
+        """The rows. Raises `InvalidInput` for a file that is missing or not as it was written."""
+        try:
+            content = self.path.read_bytes()
+            if sha256(content) != self.checksum:
+                raise _damaged(self.path.parent.parent)
+            return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _damaged(self.path.parent.parent) from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShardFolder:
     """Shards on disk: folder/teacher=17/*.parquet holds the rows of teacher 17. Private.
 
-    sizes: rows of every teacher, shape (n_teachers,).
+    sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by its place in the folder.
     """
 
     folder: Path
     n_teachers: int
     sizes: NDArray[np.int64]
+    listed: dict[str, str]
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], n_teachers: int) -> Self:
-        """Shards that `partition_table` finished. Raises `InvalidInput` where there are none, or damaged ones."""
+    def open(cls, folder: str | os.PathLike[str], n_teachers: int, *, belongs: dict[str, Any] | None = None) -> Self:
+        """Shards that `partition_table` finished.
+
+        belongs: how they were made, where the caller knows.
+        Raises `InvalidInput` where there are none, damaged ones, or those of another table or another split. The files
+        themselves are verified when they are read.
+        """
         place = Path(folder)
         if not place.is_dir():
             raise InvalidInput(f"There are no shards in {place}.")
         n_teachers = whole("n_teachers", n_teachers, at_least=1)
-        sizes = np.zeros(n_teachers, np.int64)
-        for shard in place.glob(f"{TEACHER}=*"):
-            index = int(shard.name.partition("=")[2])
-            if not 0 <= index < n_teachers:
-                raise InvalidInput(f"{place} holds teacher {index}, but there are {n_teachers} teachers.")
-            sizes[index] = sum(_rows(file) for file in shard.glob("*.parquet"))
-        if not sizes.any():
-            raise InvalidInput(f"There are no shards in {place}.")
-        return cls(folder=place, n_teachers=n_teachers, sizes=sizes)
+        try:
+            held = read_checksummed(place / _LIST, what=_LISTED)
+        except Damaged as error:
+            raise _damaged(place) from error
+        if held is None:
+            raise _damaged(place)
+        different = [name for name, value in (belongs or {}).items() if held.belongs.get(name) != value]
+        if different:
+            raise InvalidInput(
+                f"{place} holds shards that were made otherwise (different: {', '.join(different)}); choose another "
+                "folder, or remove it."
+            )
+        content = json.loads(held.payload)
+        sizes = np.array(content["sizes"], np.int64)
+        if len(sizes) != n_teachers:
+            raise InvalidInput(f"{place} holds shards of {len(sizes)} teachers, but there are {n_teachers} teachers.")
+        return cls(folder=place, n_teachers=n_teachers, sizes=sizes, listed=content["files"])
 
-    def files(self, index: int) -> tuple[Path, ...]:
+    def files(self, index: int) -> tuple[ShardFile, ...]:
         """The files that hold the rows of teacher `index`; none where it has no rows."""
         index = whole("index", index, at_most=self.n_teachers - 1)
-        return tuple(sorted((self.folder / f"{TEACHER}={index}").glob("*.parquet")))
+        start = f"{TEACHER}={index}/"
+        return tuple(
+            ShardFile(self.folder / name, checksum) for name, checksum in self.listed.items() if name.startswith(start)
+        )
 
 
-def read_shard(files: Sequence[Path]) -> pd.DataFrame:
+def read_shard(files: Sequence[ShardFile]) -> pd.DataFrame:
     """The rows of one teacher in memory, in an order that follows from the rows alone.
 
     Who was faster when the table was split has no say in what the teacher learns, nor has the order of the table.
     Raises `InvalidInput` for files that are missing or damaged.
     """
-    try:
-        rows = pa.concat_tables([pq.ParquetFile(file).read(use_threads=False) for file in files])
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(files[0].parent.parent) from error
+    rows = pa.concat_tables([file.read() for file in files])
     rows = rows.sort_by([(name, "ascending") for name in rows.column_names])
     # Integers stay integers beside a missing one: as floats, all beyond 2**53 would be rounded because of that one.
     return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
@@ -91,6 +126,7 @@ def partition_table(
     by: str | None = None,
     columns: Sequence[str] | None = None,
     labels: str | None = None,
+    digest: str = "",
     memory_limit: str = "1GB",
     threads: int | None = None,
 ) -> ShardFolder:
@@ -99,6 +135,7 @@ def partition_table(
     folder: where the shards go; shards that are there already (from a run that was interrupted later) are kept.
     by: the column of users; default: a row's whole content is its identity. key: see `assign_teachers`.
     columns: what to write of a row; default: all. labels: one of them that is written as `Table.labels` gives it.
+    digest: a checksum of the table, so that shards of another one are not taken for its own.
     memory_limit: for DuckDB's buffers, as it writes it ("1GB"); the process takes about 0.2 GB more.
     threads: default: one per core, eight at most.
 
@@ -106,8 +143,10 @@ def partition_table(
     Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
     """
     target = Path(folder)
+    written = list(table.columns if columns is None else columns)
+    belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
     if target.is_dir():
-        return ShardFolder.open(target, n_teachers)
+        return ShardFolder.open(target, n_teachers, belongs=belongs)
     threads = min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1)
     if by is not None and by not in table.columns:
         raise InvalidInput(f"The column of users {by!r} is not in {table.path}.")
@@ -117,7 +156,7 @@ def partition_table(
     spill = target.with_name(f"{target.name}.spill")
     _remove(aside, spill)
     rows = f"({table.select()})"
-    kept = [_written(name, table, labels) for name in (table.columns if columns is None else columns)]
+    kept = [_written(name, table, labels) for name in written]
     number = quoted(_free_name(table))
     try:
         for made in (aside, spill):
@@ -144,6 +183,7 @@ def partition_table(
             shard.rename(aside / f"{TEACHER}={shard.name.rpartition('=')[2]}")
         for file in aside.rglob("*.parquet"):
             _flush(file)
+        _list_shards(aside, n_teachers, belongs)
         sync_folder(aside)
         os.replace(aside, target)
         sync_folder(target.parent)
@@ -173,15 +213,22 @@ def _free_name(table: Table) -> str:
     return name
 
 
-def _rows(file: Path) -> int:
-    try:
-        return pq.read_metadata(file).num_rows
-    except (OSError, pa.ArrowException) as error:
-        raise _damaged(file.parent.parent) from error
+def _list_shards(folder: Path, n_teachers: int, belongs: dict[str, Any]) -> None:
+    """Write down what the finished shards are, file by file."""
+    files = checksums(folder)
+    sizes = [0] * n_teachers
+    for name in files:
+        teacher = int(name.partition("/")[0].partition("=")[2])
+        sizes[teacher] += pq.read_metadata(folder / name).num_rows
+    content = json.dumps({"sizes": sizes, "files": files}).encode()
+    write_checksummed(folder / _LIST, content, what=_LISTED, belongs=belongs)
 
 
 def _damaged(folder: Path) -> InvalidInput:
-    return InvalidInput(f"The shards in {folder} are damaged; remove that folder, and the same command makes it again.")
+    return InvalidInput(
+        f"The shards in {folder} are damaged, not as they were written; remove that folder, and the same command "
+        "makes it again."
+    )
 
 
 def _remove(*folders: Path) -> None:

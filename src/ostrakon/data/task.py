@@ -49,14 +49,16 @@ class TableTask:
         return self.private.rows() if self.by is None else self.private.different(self.by)
 
     def partition(
-        self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes, users: bool = False
+        self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes, users: bool = False, digest: str = ""
     ) -> ShardFolder:
         """Split the private table among teachers, out of core: of each row what is learned from, and its label.
 
-        users: and whose it is, where a column says so.
+        users: and whose it is, where a column says so. digest: a checksum of the table, so that shards of another are
+        refused.
         """
         kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
-        return partition_table(self.private, folder, n_teachers, key=key, by=self.by, columns=kept, labels=self.target)
+        how: dict[str, Any] = {"key": key, "by": self.by, "columns": kept, "labels": self.target, "digest": digest}
+        return partition_table(self.private, folder, n_teachers, **how)
 
     def public_rows(self) -> pd.DataFrame:
         """Features of the public table, typed."""

@@ -145,6 +145,10 @@ class Mechanism(ABC):
         rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
         """
 
+    def absence_cost(self, *, queries: int) -> RunCost:
+        """What all queries cost when a teacher abstains on all of them instead of voting otherwise; refused where unknown."""
+        raise InvalidInput(f"{self.name} has no price for a teacher that abstains everywhere.")
+
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
         """The histograms with noise, (queries, classes): publishable where `releases_counts`; refused otherwise."""
         raise InvalidInput(f"{self.name} releases answers alone, not counts.")

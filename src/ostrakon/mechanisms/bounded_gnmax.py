@@ -92,6 +92,13 @@ class BoundedGNMax(StatefulMechanism):
             mu=math.sqrt(2 * min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2
         )
 
+    def absence_cost(self, *, queries: int) -> RunCost:
+        """The cost of all queries when a teacher abstains on all of them instead: sqrt(r)/sigma2 Gaussian-DP.
+
+        Its at most r = `max_contributions` entries are gone and none comes: sqrt(r) in L2. The number of teachers stays.
+        """
+        return RunCost(mu=math.sqrt(min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2)
+
     def require_votes(self, votes: Votes) -> None:
         """Refuse votes whose teachers are not known to keep to `max_contributions`."""
         if not isinstance(votes, BoundedVotes) or votes.max_contributions > self.max_contributions:

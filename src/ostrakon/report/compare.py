@@ -31,6 +31,12 @@ NOTICE = (
     "already paid-for votes."
 )
 
+ADJACENCY = (
+    "Every epsilon here is for one teacher whose votes change in any way. What that protects depends on the run: one "
+    "record more or less where records are split between teachers by their content, one record replaced where every "
+    "record is a teacher (bounded-gnmax). Epsilons of such different neighbours must not be ranked."
+)
+
 _ORDERS = np.concatenate([np.arange(1.1, 2, 0.1), np.arange(2, 12, 0.5), np.geomspace(12, 400, 25)])
 
 
@@ -125,6 +131,7 @@ class Comparison:
                 for row in self.rows
             ],
             "advice": self.advice,
+            "adjacency": ADJACENCY,
             "notice": NOTICE,
         }
 

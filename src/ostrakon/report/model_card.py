@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.statement import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
@@ -52,6 +53,7 @@ def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
         "statement.json": "the privacy statement, for machines",
         "model_card.md": "this card",
         "report.html": "this card as a page, with a picture of where the budget went",
+        MANIFEST: "the names of all these files, with their SHA-256 checksums",
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import NOISY_COUNTS, model_card
 from ostrakon.report.page import page
 from ostrakon.report.plots import budget_shares, released_picture
@@ -27,12 +28,13 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
 
     publish_accuracy: put the accuracy on the test rows into the card, because they are public too.
 
-    Everything is written aside and renamed into place at once: `release/` never holds a student without its
-    statement. A release that is there stays as it is.
-    Errors: `InvalidInput` for a student that cannot be stored without pickle, or a full disk.
+    Everything is written aside, the manifest last, and renamed into place at once: `release/` never holds a student
+    without its statement. A release that is there is verified and stays as it is.
+    Errors: `InvalidInput` for a student that cannot be stored without pickle, a full disk, or a release that is not as
+    it was written.
     """
     with RunFolder(outcome.folder).opened() as home:
-        if home.release.exists():
+        if is_finished(home.release):
             return home.release
         aside = home.path / "release.partial"
         shutil.rmtree(aside, ignore_errors=True)
@@ -56,6 +58,9 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             told = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
             shown = page(card, picture=released_picture(outcome), told=told)
             write_atomically(aside / "report.html", shown, mode=_PUBLIC)
+            write_manifest(aside)
+            if home.release.is_dir():
+                home.release.rmdir()
             os.rename(aside, home.release)
             sync_folder(home.path)
         return home.release

@@ -63,7 +63,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     implementation = content["implementation"]
     return [
         ("What is one unit of privacy?", f"One {content['unit_of_privacy']}."),
-        ("When are two data sets neighbours?", content["adjacency"]),
+        ("When are two data sets neighbours?", _neighbours(content)),
         ("What are epsilon and delta, and of which kind?", parameters),
         ("Who is trusted?", f"{content['trust_model']}."),
         ("Which mechanism, with which parameters?", f"{content['teachers']} teachers vote. {asked}."),
@@ -77,6 +77,15 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
             "private/ or the machine while it ran.",
         ),
     ]
+
+
+def _neighbours(content: dict[str, Any]) -> str:
+    others = "".join(
+        f" Counted otherwise: {each['neighbours']} Then this same release costs epsilon {each['epsilon']:.10g}, delta "
+        f"{each['delta']!r}; compare it with no other epsilon than one that is counted so, too."
+        for each in content["epsilon_by_adjacency"][1:]
+    )
+    return content["adjacency"] + others
 
 
 def _user(column: str | None) -> str:

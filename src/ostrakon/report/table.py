@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from rich.table import Table
 
-from ostrakon.accounting.statement import round_up
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.statement import round_up, weak_remark
 from ostrakon.run.pipeline import Outcome
 
 
@@ -24,6 +26,11 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
         table.add_row(label, _mechanism(asked.mechanism))
     table.add_row(*_privacy(outcome))
     table.add_row("Unit of privacy", statement.unit)
+    if statement.adjacent:
+        table.add_row("Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent))
+    warning = None if statement.guarantee is None else weak_remark(statement.guarantee.epsilon)
+    if warning is not None:
+        table.add_row("[bold red]Warning[/]", warning.removeprefix("Warning: "))
     if outcome.accuracy is not None:
         table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
     if outcome.plan.gate is not None and not outcome.answers.passed:
@@ -31,6 +38,16 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
     table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
     table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)")
     return table
+
+
+def _counted(each: Adjacent, unit: str) -> str:
+    words = {
+        "add-remove": f"one {unit} more or less",
+        "replace": f"one {unit} replaced",
+        "take-out": f"one {unit} taken out, their number unchanged",
+    }
+    epsilon = f"epsilon {round_up(each.epsilon):.10g}" if math.isfinite(each.epsilon) else "no epsilon"
+    return f"{words[each.relation]}: {epsilon}"
 
 
 def _privacy(outcome: Outcome) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import tomllib
 from collections.abc import Iterator
@@ -11,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from filelock import FileLock, Timeout
 
+from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.files import cannot_write, private_folder, sweep, write_atomically
+from ostrakon.run.noise_log import Marks
 from ostrakon.validation import InvalidInput
 
-FORMAT = 1
+FORMAT = 2
 
 _HEADER = """\
 # A run of ostrakon. The same command goes on from wherever it was stopped.
@@ -28,8 +30,8 @@ _HEADER = """\
 class RunFolder:
     """The folder of one run.
 
-    path/run.toml: what was asked, what was settled, versions, fingerprints. path/private (0700): what must never leave.
-    path/release: what may leave.
+    path/run.toml: what was asked, what was settled, versions, fingerprints, which noise was drawn. path/private (0700):
+    what must never leave. path/release: what may leave.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -45,21 +47,21 @@ class RunFolder:
         Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.
         """
         self._make()
-        descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        # The system releases this lock when the process ends, however it ends.
+        lock = FileLock(self.path / ".lock", timeout=0, mode=0o600)
         try:
-            try:
-                # The system releases this lock when the process ends, however it ends.
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InvalidInput(
-                    f"{self.path} is in use by another ostrakon process; wait until it is done."
-                ) from None
+            lock.acquire()
+        except Timeout:
+            raise InvalidInput(f"{self.path} is in use by another ostrakon process; wait until it is done.") from None
+        except OSError as error:
+            raise cannot_write(self.path / ".lock", error) from error
+        try:
             sweep(self.path)
             private_folder(self.private)
             sweep(self.private)
             yield self
         finally:
-            os.close(descriptor)
+            lock.release()
 
     def read(self) -> dict[str, Any] | None:
         """The content of run.toml, None before it is first written. Refused where it is not one of ostrakon."""
@@ -69,14 +71,31 @@ class RunFolder:
             content = tomllib.loads(self.description.read_text())
         except (OSError, ValueError) as error:
             raise InvalidInput(f"{self.description} must be a TOML file written by ostrakon ({error}).") from None
-        if content.get("ostrakon", {}).get("format") != FORMAT:
+        own = content.pop("ostrakon", None)
+        if not isinstance(own, dict) or own.get("format") != FORMAT:
             raise InvalidInput(f"{self.description} must be written by this version of ostrakon, format {FORMAT}.")
+        if own.get("checksum") != digest_of_json(content):
+            raise InvalidInput(
+                f"{self.description} was changed after it was written: what it says of the run can no longer be "
+                "relied on; restore it or start a new run in a new folder."
+            )
         return content
 
     def write(self, content: dict[str, Any]) -> None:
-        """Write run.toml, whole or not at all."""
-        content = {"ostrakon": {"format": FORMAT}, **content}
-        write_atomically(self.description, _HEADER + tomli_w.dumps(content), mode=0o600)
+        """Write run.toml, whole or not at all, with a checksum of what it says."""
+        own = {"format": FORMAT, "checksum": digest_of_json(content)}
+        write_atomically(self.description, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o600)
+
+    @property
+    def identity(self) -> str:
+        """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""
+        held = self.read() or {}
+        return digest_of_json({key: held.get(key) for key in ("asked", "settled", "fingerprints")})
+
+    @property
+    def marks(self) -> Marks:
+        """What noise was drawn, as run.toml remembers it."""
+        return _Drawn(self)
 
     def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
         """Refuse to go on with a folder whose run was asked for something else, or had other data."""
@@ -110,6 +129,20 @@ class RunFolder:
         private = self.path / "private"
         if "run.toml" not in held and private.is_dir() and any(private.iterdir()):
             raise InvalidInput(f"{self.path} holds private/ but no run.toml: restore it or choose a new folder.")
+
+
+class _Drawn:
+    """Checksums of what was drawn, in the table [drawn] of run.toml, which a copy without private/ still has."""
+
+    def __init__(self, home: RunFolder) -> None:
+        self._home = home
+
+    def get(self, name: str) -> str | None:
+        return (self._home.read() or {}).get("drawn", {}).get(name)
+
+    def __setitem__(self, name: str, checksum: str) -> None:
+        held = self._home.read() or {}
+        self._home.write({**held, "drawn": {**held.get("drawn", {}), name: checksum}})
 
 
 def _shown(value: Any) -> str:

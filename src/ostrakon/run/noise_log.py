@@ -7,28 +7,29 @@ a log that is on the disk is ever read by the student, the labels or the stateme
   is ever seen has the law of a single draw, since a kill does not depend on the drawn values (the file's size, which
   decides whether a disk is full, is the same for all of them);
 - after the rename: the next start reads the log and draws nothing.
-A log that belongs to other votes, another mechanism or other parameters is refused, never replaced.
+A log that is damaged, or belongs to other votes, another mechanism or other parameters is refused, never replaced.
+And before an answer that is on the disk is looked at, a mark of it is written outside `private/` (into run.toml): a
+copy of the run whose log is gone, or is another one, is refused instead of drawing a second time.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ostrakon.data.files import private_folder, sweep, write_atomically
+from ostrakon.data.checksummed import Checksummed, Damaged, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.files import private_folder, sweep
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray
 from ostrakon.noise import is_private, require_rng
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Drawable(Protocol):
@@ -74,15 +75,27 @@ class MemoryLog:
         return make()
 
 
+class Marks(Protocol):
+    """The checksums of what was drawn, by name, where they outlive the noise log (a dict, for tests)."""
+
+    def get(self, name: str, /) -> str | None:
+        """The checksum, None where that was never drawn."""
+        ...
+
+    def __setitem__(self, name: str, checksum: str, /) -> None:
+        """Note it, on the disk when this returns."""
+        ...
+
+
 class NoiseLog:
     """Draws once per name and remembers on the disk, in `folder` (inside `private/`).
 
-    complete: a release rests on this log already, so whatever is asked for must be in it.
+    marks: where it is noted that something was drawn (see `ostrakon.run.folder.RunFolder.marks`).
     """
 
-    def __init__(self, folder: Path, *, complete: bool = False) -> None:
+    def __init__(self, folder: Path, *, marks: Marks | None = None) -> None:
         self.folder = private_folder(folder)
-        self._complete = complete
+        self._marks: Marks = {} if marks is None else marks
         sweep(folder)
 
     def draw(
@@ -90,43 +103,67 @@ class NoiseLog:
     ) -> tuple[IntArray, bool]:
         """The answers of that name: read where they were drawn before, else drawn, flushed to the disk, then returned.
 
-        Errors: `InvalidInput` where the log belongs to other votes, another mechanism or other parameters, and where
-        it is complete and does not have them.
+        Errors: `InvalidInput` where the log belongs to other votes, another mechanism or other parameters, where it is
+        damaged, and where it is gone though it was drawn.
         """
-        path = self._path(name)
         belongs = _belongs_to(votes, mechanism, max_answers)
-        if not path.exists():
-            self._refuse_complete(path)
+
+        def sample() -> tuple[IntArray, dict[str, Any]]:
             answers = sample_capped(votes, mechanism, rng, max_answers=max_answers)
-            header = {**belongs, "private": is_private(rng)}
-            write_atomically(path, _pack(header, answers), mode=0o400)
-        header, answers = _unpack(path)
-        different = [key for key in belongs if header.get(key) != belongs[key]]
+            # Of one width, so that the size on the disk does not depend on what was drawn.
+            return answers.astype(np.int64), {**belongs, "private": is_private(rng)}
+
+        held = self._once(name, sample)
+        answers = array_from(held.payload)
+        different = [key for key in belongs if held.belongs.get(key) != belongs[key]]
         if different or len(answers) != votes.queries:
             raise InvalidInput(
-                f"{path} holds answers drawn for another {' and '.join(different) or 'number of queries'}; "
+                f"{self._path(name)} holds answers drawn for another {' and '.join(different) or 'number of queries'}; "
                 "drawing again would cost privacy twice, so start a new run in a new folder."
             )
-        return answers, bool(header["private"])
+        return answers, bool(held.belongs["private"])
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """The public array of that name: read where it was made before, else made, flushed to the disk, returned."""
-        path = self.folder / f"{name}.npy"
-        if not path.exists():
-            self._refuse_complete(path)
-            array = make()
-            write_atomically(path, lambda file: np.save(file, array, allow_pickle=False), mode=0o400)
-        return np.load(path, allow_pickle=False)
+        """The public array of that name: read where it was made before, else made, flushed to the disk, returned.
 
-    def _refuse_complete(self, path: Path) -> None:
-        if self._complete:
+        Errors: `InvalidInput` where it is damaged, gone, or not the array that was made first.
+        """
+        return array_from(self._once(name, lambda: (make(), None)).payload)
+
+    def _once(self, name: str, make: Callable[[], tuple[NDArray[Any], Any]]) -> Checksummed:
+        """What is on the disk under that name, made where it never was; marked before anybody looks at it."""
+        path, mark = self._path(name), self._marks.get(name)
+        held = self._read(path, name)
+        if held is None:
+            if mark is not None:
+                raise InvalidInput(
+                    f"{path} is gone from the noise log, but it was drawn and may have been released: drawing again "
+                    "would cost privacy twice; restore the log, or start a new run in a new folder."
+                )
+            array, belongs = make()
+            write_checksummed(path, npy(array), what=name, belongs=belongs, mode=0o400)
+            held = self._read(path, name)
+            assert held is not None
+        if mark is None:
+            self._marks[name] = held.checksum
+        elif mark != held.checksum:
             raise InvalidInput(
-                f"{path} is gone from the noise log, but a release rests on it: drawing again would cost privacy "
-                "twice; restore the log or start a new run in a new folder."
+                f"{path} is not what was drawn first (run.toml notes another checksum): a second noisy answer is a "
+                "second privacy cost; restore it, or start a new run in a new folder."
             )
+        return held
+
+    def _read(self, path: Path, what: str) -> Checksummed | None:
+        try:
+            return read_checksummed(path, what=what)
+        except Damaged as error:
+            raise InvalidInput(
+                f"{str(error).removesuffix('.')}; drawing again would cost privacy twice, so restore it or start a new "
+                "run in a new folder."
+            ) from None
 
     def _path(self, name: str) -> Path:
-        return self.folder / f"{name}.npz"
+        return self.folder / f"{name}.npy"
 
 
 def sample_capped(
@@ -163,21 +200,3 @@ def _belongs_to(votes: Votes, mechanism: Drawable, max_answers: int | None) -> d
         "cap on answers": max_answers,
         "set of votes": fingerprint_of(votes),
     }
-
-
-def _pack(header: dict[str, Any], answers: IntArray) -> bytes:
-    # Stored uncompressed and fixed-width: the size on disk must not depend on what was drawn.
-    buffer = io.BytesIO()
-    np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), np.uint8), answers=answers.astype(np.int64))
-    return buffer.getvalue()
-
-
-def _unpack(path: Path) -> tuple[dict[str, Any], IntArray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return json.loads(file["header"].tobytes()), file["answers"]
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise InvalidInput(
-            f"{path} must be a noise log of ostrakon, but it cannot be read ({error}); drawing again would cost "
-            "privacy twice, so restore it or start a new run in a new folder."
-        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.statement import Statement
+from ostrakon.data.checksummed import Damaged, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.mechanisms.registry import is_per_record
@@ -38,8 +40,11 @@ from ostrakon.run.stages.student import answer_queries, fit_student, make_statem
 from ostrakon.run.stages.votes import collect, queries_of, refuse_teacher_options, votes_from
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
+
+VOTES = "votes.npy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +130,7 @@ def run(
         )
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
-        noise = NoiseLog(home.private / "noise", complete=home.release.exists())
+        noise = NoiseLog(home.private / "noise", marks=home.marks)
         counts = plan.mechanism.releases_counts
         chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
         unfitted = make_student(chosen, seed=recipe.seed)
@@ -220,19 +225,26 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
 def _view(home: RunFolder, task: Task, recipe: Recipe) -> View:
     # Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold.
     path = home.private / "representation.joblib"
-    if path.exists():
-        return joblib.load(path)
+    held = _whole(path, what="representation", belongs=home.identity)
+    if held is not None:
+        return joblib.load(io.BytesIO(held))
     view = view_of(task.X_public, recipe.representation, seed=recipe.seed)
     if view.fitted is not None:
-        write_atomically(path, lambda file: joblib.dump(view, file))
+        buffer = io.BytesIO()
+        joblib.dump(view, buffer)
+        write_checksummed(path, buffer.getbuffer(), what="representation", belongs=home.identity)
     return view
 
 
 def _votes(
     home: RunFolder, task: Task, recipe: Recipe, plan: Plan, view: View, queries: Any, *, progress: bool
 ) -> Votes:
-    path = home.private / "votes.npy"
-    if not path.exists():
+    path = home.private / VOTES
+    # Of these queries, seen this way: a row of other votes would be another question's answer.
+    belongs = {"run": home.identity, "queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+    held = _whole(path, what="votes", belongs=belongs)
+    if held is None:
+        # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
         votes, _ = collect(
             plan,
             task.private,
@@ -246,18 +258,22 @@ def _votes(
             store=None if plan.per_record else TeacherStore(private_folder(home.private / "teachers")),
             folder=home.private / "shards",
         )
-        counts = votes.counts
-        write_atomically(path, lambda file: np.save(file, counts, allow_pickle=False))
+        held = bytes(npy(votes.counts))
+        write_checksummed(path, held, what="votes", belongs=belongs)
+    return votes_from(plan, array_from(held))
+
+
+def _whole(path: Path, *, what: str, belongs: Any) -> bytes | None:
+    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again."""
     try:
-        return votes_from(plan, np.load(path, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        raise InvalidInput(f"{path} is damaged: restore it, or start a new run in a new folder.") from error
+        held = read_checksummed(path, what=what)
+    except Damaged:
+        return None
+    return held.payload if held is not None and held.belongs == belongs else None
 
 
 def _write_data_dependent_cost(path: Path, plan: Plan, answers: Answers, votes: Votes) -> None:
     """The data-dependent cost, for eyes on the trusted side. The cap on answers is not credited."""
-    if path.exists():
-        return
     content: dict[str, Any] = {"notice": "depends on the private votes: not a guarantee, never to be published"}
     if not isinstance(plan.mechanism, StatefulMechanism):
         start, total = 0, None
@@ -268,12 +284,19 @@ def _write_data_dependent_cost(path: Path, plan: Plan, answers: Answers, votes: 
         assert total is not None
         epsilon, order = total.epsilon(delta=plan.delta)
         content |= {"epsilon": epsilon if np.isfinite(epsilon) else "infinite", "order": order, "delta": plan.delta}
-    write_atomically(path, json.dumps(content, indent=2) + "\n")
+    _note(path, content)
 
 
 def _evaluate(path: Path, student: Any, X_test: Any, y_test: Any) -> float | None:
     if y_test is None:
         return None
     accuracy = float(np.mean(student.predict(X_test) == y_test))
-    write_atomically(path, json.dumps({"accuracy": accuracy, "test_rows": len(y_test)}, indent=2) + "\n")
+    _note(path, {"accuracy": accuracy, "test_rows": len(y_test)})
     return accuracy
+
+
+def _note(path: Path, content: dict[str, Any]) -> None:
+    """Leave a file for people to read; one that already says so stays, and one that was damaged does not."""
+    text = (json.dumps(content, indent=2) + "\n").encode()
+    if not path.is_file() or path.read_bytes() != text:
+        write_atomically(path, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.partition import number_of_each
-from ostrakon.data.sharding import ShardFolder, read_shard
+from ostrakon.data.sharding import ShardFile, ShardFolder, read_shard
 from ostrakon.data.task import TableTask
 from ostrakon.validation import InvalidInput, whole
 
@@ -99,7 +98,7 @@ class ArrayShards:
 class TablePart:
     """Rows that are still on the disk: the files of each teacher, and how they are read."""
 
-    files: list[tuple[Path, ...]]
+    files: list[tuple[ShardFile, ...]]
     columns: Columns
     target: str
     classes: tuple[str, ...]
@@ -119,7 +118,7 @@ class TablePart:
             for (rows, labels), end in zip(read, ends, strict=True)
         ]
 
-    def _read(self, files: tuple[Path, ...]) -> tuple[Any, NDArray[np.int64]]:
+    def _read(self, files: tuple[ShardFile, ...]) -> tuple[Any, NDArray[np.int64]]:
         """One teacher's typed columns and class indices; alone, so that no other's rows have a say in the types."""
         if not files:
             return np.empty((0, 1)), np.empty(0, np.int64)

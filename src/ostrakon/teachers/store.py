@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import os
@@ -12,10 +11,18 @@ from typing import Any
 import joblib
 import numpy as np
 
-from ostrakon.data.files import private_folder, sweep, write_atomically
+from ostrakon.data.checksummed import (
+    Checksummed,
+    Damaged,
+    array_from,
+    checksum_of,
+    digest_of_json,
+    npy,
+    read_checksummed,
+    write_checksummed,
+)
+from ostrakon.data.files import private_folder, sweep
 from ostrakon.validation import InvalidInput
-
-_MAGIC = b"ostrakon teacher 1\n"
 
 
 class TeacherStore:
@@ -23,13 +30,15 @@ class TeacherStore:
 
     path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600.
 
-    A file is a line of JSON (the fingerprint of what the teacher was trained on, the checksum of the rest) and
-    the pickled model. A file that is damaged counts as absent. Pickles run code when they are read: a store is
-    as private as the data it was trained on, and must be read only by those who own it.
+    A file (see `ostrakon.data.checksummed`) is a pickled model with the fingerprint of rows and settings that
+    it was trained on, or an array of predictions with the fingerprint of the queries and of the teacher. One that is
+    damaged, or another teacher's, counts as absent. Pickles run code when they are read: a store is as private as the
+    data it was trained on, and must be read only by those who own it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = private_folder(path)
+        self._specification = ""
         for folder in (self.path, *self.path.glob("predictions-*")):
             sweep(folder)
 
@@ -41,18 +50,18 @@ class TeacherStore:
 
         specification: what every teacher shares (estimator, parameters, seed, classes, number of teachers).
         """
-        text = json.dumps(specification, sort_keys=True, indent=1, default=repr)
+        asked = json.loads(json.dumps(specification, sort_keys=True, default=repr))
+        self._specification = digest_of_json(asked)
         file = self.path / "specification.json"
-        if not file.exists():
-            write_atomically(file, text)
+        held = _whole(file, "specification of the teachers")
+        if held is None:
+            # Every teacher carries its fingerprint: those of another one are refused without this file, too.
+            text = json.dumps(asked, sort_keys=True, indent=1).encode()
+            write_checksummed(file, text, what="specification of the teachers")
             return
-        asked = json.loads(text)
-        try:
-            held = json.loads(file.read_text())
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"The specification {file} cannot be read; choose another folder.") from error
-        if held != asked:
-            different = ", ".join(sorted(key for key in {*held, *asked} if held.get(key) != asked.get(key)))
+        before = json.loads(held.payload)
+        if before != asked:
+            different = ", ".join(sorted(key for key in {*before, *asked} if before.get(key) != asked.get(key)))
             raise InvalidInput(
                 f"{self.path} holds teachers of another run (different: {different}); "
                 "choose another folder or repeat that run's settings."
@@ -66,24 +75,26 @@ class TeacherStore:
         """Write a teacher, all of it or nothing. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
         joblib.dump(model, buffer)
-        _write(self.file(index), buffer.getbuffer(), fingerprint)
+        write_checksummed(
+            self.file(index), buffer.getbuffer(), what=f"teacher {index}", belongs=self._trained_on(fingerprint)
+        )
 
     def load(self, index: int) -> Any:
         """The model of teacher `index`. Raises `InvalidInput` where it is missing or damaged."""
-        held = _read(self.file(index))
+        held = _whole(self.file(index), f"teacher {index}")
         if held is None:
             raise InvalidInput(f"{self.file(index)} is missing or damaged; the same command trains it again.")
-        return joblib.load(io.BytesIO(held[1]))
+        return joblib.load(io.BytesIO(held.payload))
 
     def has(self, index: int, *, fingerprint: str) -> bool:
         """Whether teacher `index` is there and whole.
 
         Raises `InvalidInput` where it is, but was trained on something else than what `fingerprint` describes.
         """
-        held = _read(self.file(index))
-        if held is not None and held[0] != fingerprint:
+        held = _whole(self.file(index), f"teacher {index}")
+        if held is not None and held.belongs != self._trained_on(fingerprint):
             raise InvalidInput(
-                f"{self.file(index)} was trained on other rows than the ones given now; "
+                f"{self.file(index)} was trained on other rows or with other settings than the ones given now; "
                 "choose another folder or give the data of that run."
             )
         return held is not None
@@ -94,43 +105,28 @@ class TeacherStore:
 
     def load_predictions(self, index: int, queries: str) -> np.ndarray[Any, Any] | None:
         """The kept predictions, or None where there are none or they are damaged."""
-        held = _read(self.predictions_file(index, queries))
-        if held is None or held[0] != queries:
+        held = _whole(self.predictions_file(index, queries), f"predictions of teacher {index}")
+        if held is None or held.belongs["queries"] != queries:
             return None
-        return np.load(io.BytesIO(held[1]), allow_pickle=False)
+        # Where the teacher itself is gone, its predictions still are what it said.
+        if checksum_of(self.file(index)) not in (None, held.belongs["teacher"]):
+            return None
+        return array_from(held.payload)
 
     def save_predictions(self, index: int, queries: str, values: np.ndarray[Any, Any]) -> None:
         """Keep one teacher's predictions, so that a killed collection goes on where it was."""
         file = self.predictions_file(index, queries)
         private_folder(file.parent)
-        buffer = io.BytesIO()
-        np.save(buffer, values, allow_pickle=False)
-        _write(file, buffer.getbuffer(), queries)
+        belongs = {"queries": queries, "teacher": checksum_of(self.file(index))}
+        write_checksummed(file, npy(values), what=f"predictions of teacher {index}", belongs=belongs)
+
+    def _trained_on(self, fingerprint: str) -> dict[str, str]:
+        return {"rows": fingerprint, "specification": self._specification}
 
 
-def _write(path: Path, payload: memoryview, fingerprint: str) -> None:
-    header = {"fingerprint": fingerprint, "checksum": _checksum(payload)}
-
-    def write(file: Any) -> None:
-        file.write(_MAGIC + json.dumps(header).encode() + b"\n")
-        file.write(payload)
-
-    write_atomically(path, write)
-
-
-def _read(path: Path) -> tuple[str, bytes] | None:
-    """Fingerprint and payload of a whole file; None where it is absent, of another form, or damaged."""
+def _whole(path: Path, what: str) -> Checksummed | None:
+    """The content of a whole file; None where it is absent, damaged or another teacher's: it is made again."""
     try:
-        with open(path, "rb") as file:
-            if file.readline() != _MAGIC:
-                return None
-            header = json.loads(file.readline())
-            payload = file.read()
-        fingerprint, checksum = str(header["fingerprint"]), header["checksum"]
-    except (OSError, ValueError, KeyError, TypeError):
+        return read_checksummed(path, what=what)
+    except Damaged:
         return None
-    return (fingerprint, payload) if _checksum(payload) == checksum else None
-
-
-def _checksum(payload: bytes | memoryview) -> str:
-    return hashlib.blake2b(payload, digest_size=32).hexdigest()

@@ -18,6 +18,7 @@ from ostrakon.networks.stacked import can_group, can_map
 from ostrakon.teachers.ensemble import IntArray, Teachers
 from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
 from ostrakon.teachers.one_teacher import fingerprint_of, specification
+from ostrakon.teachers.parallel import workers
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import Shards
 from ostrakon.teachers.store import TeacherStore
@@ -207,16 +208,17 @@ def _ask(teachers: TorchTeachers, inputs: NDArray[np.float32], indices: range, k
 
 
 def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Iterator[Any]:
-    workers = 1 if plan.device != "cpu" else joblib.effective_n_jobs(n_jobs)
+    count = 1 if plan.device != "cpu" else joblib.effective_n_jobs(n_jobs)
     # Threads share the private rows without copying them, and PyTorch's layers work outside Python's lock. One small
     # network after another would spend its time inside that lock, and gets processes.
     how: dict[str, Any] = {"max_nbytes": None} if plan.mode == "one-by-one" else {"prefer": "threads"}
     threads = torch.get_num_threads()
-    if workers > 1:
+    if count > 1:
         # Workers fill the cores; PyTorch's own threads inside each would fight over them.
         torch.set_num_threads(1)
     try:
-        yield from joblib.Parallel(n_jobs=workers, return_as="generator_unordered", **how)(tasks)
+        with workers():
+            yield from joblib.Parallel(n_jobs=count, return_as="generator_unordered", **how)(tasks)
     finally:
         torch.set_num_threads(threads)
 

@@ -12,8 +12,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Unit
-from ostrakon.data.partition import adjacency, assign_teachers, key_from_seed, number_of_each, random_partition
+from ostrakon.data.partition import (
+    adjacency,
+    assign_teachers,
+    key_from_seed,
+    number_of_each,
+    other_adjacency,
+    random_partition,
+)
 from ostrakon.data.task import TableTask
 from ostrakon.students.labelled import row_count
 from ostrakon.teachers.per_record import Block
@@ -44,6 +52,10 @@ class PrivateData(Protocol):
 
     def adjacency(self, *, counted: bool = False) -> str:
         """The statement's sentence about neighbouring data sets. counted: the number of units is public."""
+        ...
+
+    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+        """(relation of `adjacency`, relation of the other notion of neighbours, the sentence about that one)."""
         ...
 
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
@@ -112,6 +124,10 @@ class Rows:
         """See `PrivateData`."""
         return adjacency(by=None if self.users is None else "user", fixed=self.fixed or counted)
 
+    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+        """See `PrivateData`."""
+        return _other(by=None if self.users is None else "user", fixed=self.fixed or counted)
+
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
         """The teacher of every row."""
         if self.fixed:
@@ -133,9 +149,13 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateTable:
-    """The private table of a task on disk: split there, and read one teacher's rows at a time."""
+    """The private table of a task on disk: split there, and read one teacher's rows at a time.
+
+    digest: a checksum of the table, so that shards of another one are refused.
+    """
 
     tables: TableTask
+    digest: str = ""
 
     @property
     def unit(self) -> Unit:
@@ -156,17 +176,26 @@ class PrivateTable:
         """See `PrivateData`."""
         return adjacency(by=self.tables.by, fixed=counted)
 
+    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+        """See `PrivateData`."""
+        return _other(by=self.tables.by, fixed=counted)
+
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
-        held = self.tables.partition(folder, teachers, key=key_from_seed(seed))
+        held = self.tables.partition(folder, teachers, key=key_from_seed(seed), digest=self.digest)
         _require_rows(held.sizes, self)
         return TableShards(held, self.tables, transform=transform)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
         """See `PrivateData`; the table is split into shards that fit memory, by record or by user."""
         pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
-        held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True)
+        held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True, digest=self.digest)
         yield from TableShards(held, self.tables, transform=transform).by_unit()
+
+
+def _other(*, by: str | None, fixed: bool) -> tuple[Relation, Relation, str]:
+    first, other = ("replace", "take-out") if fixed else ("add-remove", "replace")
+    return first, other, other_adjacency(by=by, fixed=fixed)
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

@@ -20,14 +20,15 @@ def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: 
     tables = open_task(private, public, test=test, **options)
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
     given = {"private": tables.private, "public": tables.public, "test": tables.test}
+    fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
     return Task(
-        private=PrivateTable(tables=tables),
+        private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
         X_public=tables.public_rows(),
         X_test=X_test,
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
-        fingerprints={name: _digest(table.path) for name, table in given.items() if table is not None},
+        fingerprints=fingerprints,
         rows=f"a data frame with the columns {', '.join(tables.features)}, as the public table has them",
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
 from ostrakon.accounting.calibration.gated import choose_guarantee
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -58,6 +59,7 @@ class Request:
     agreement: float = 0.85
 
 
+DEFAULT_PROPORTION = "a default in proportion to the number of teachers"
 SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
 
 
@@ -85,6 +87,24 @@ class Plan:
     def guarantee(self) -> WorstCase | Gated:
         """What a release by this plan may claim, where it may claim anything."""
         return self.bound if self.gate is None else self.gate.certificate()
+
+    def otherwise(self, relation: Relation) -> tuple[float, float]:
+        """(epsilon, delta) of the same release under another notion of neighbours (`ostrakon.accounting.adjacent`).
+
+        "replace" where records are teachers' by their content: two teachers change. "take-out": one teacher does, and
+        with per-record teachers, one abstains everywhere.
+        """
+        if relation == "replace":
+            return replaced_record(
+                self.guarantee,
+                self.mechanism,
+                queries=self.queries,
+                max_answers=self.max_answers,
+                **_shape(self.interactive, teachers=self.teachers, classes=self.classes),
+            )
+        if self.mechanism.per_record:
+            return taken_out(self.bound, self.mechanism, queries=self.queries)
+        return self.guarantee.epsilon, self.guarantee.delta
 
     @property
     def per_record(self) -> bool:
@@ -121,8 +141,9 @@ def make_plan(
 ) -> Plan:
     """Settle what `request` leaves open, from public sizes alone, and price it.
 
-    units: private records or users. pool: public rows. Where neither an epsilon nor any noise is given, the noise is
-    calibrated to an epsilon of 2. auto: what the mechanism "auto" stands for.
+    units: private records or users. pool: public rows. Where no epsilon is given and not all of the noise, the noise is
+    calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee. auto: what the mechanism
+    "auto" stands for.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
@@ -135,9 +156,7 @@ def make_plan(
     teachers = _teachers(request, units, unit, tuned)
     delta = _delta(request, units, unit, tuned)
     mechanism = build_with_defaults(_first_round(request.mechanism), teachers, request.parameters)
-    epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
-    if epsilon is None and not any(value is not None for value in request.parameters.values()):
-        epsilon = DEFAULT_EPSILON if mechanism.releasable and mechanism.noise_parameters() else None
+    epsilon = _epsilon(request, mechanism, tuned)
     max_answers = None if request.max_answers is None else whole("max_answers", request.max_answers, at_least=1)
     if request.queries is None:
         tuned["number of queries"] = "a default from the size of the public data and the epsilon"
@@ -163,8 +182,7 @@ def make_plan(
     elif epsilon is not None:
         mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
         _require_noise_below_votes(mechanism, teachers, epsilon=epsilon, queries=queries)
-    named = ", ".join(name for name, value in mechanism.parameters().items() if value is not None)
-    tuned[named] = _noise_told(request, epsilon)
+    tuned |= _parameters_told(request, mechanism, epsilon)
     return Plan(
         teachers=teachers,
         classes=classes,
@@ -190,13 +208,8 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
             )
     tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
     delta = _delta(request, units, unit, tuned)
-    epsilon = None if request.epsilon is None else positive("epsilon", request.epsilon)
-    noise_given = any(
-        request.parameters.get(key) is not None for key, one in find(name).declared().items() if one.noise
-    )
-    if epsilon is None and not noise_given:
-        epsilon = DEFAULT_EPSILON
     mechanism = build_with_defaults(name, units, request.parameters)
+    epsilon = _epsilon(request, mechanism, tuned)
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
     if request.queries is not None:
         queries = _queries(request, pool, tuned)
@@ -217,11 +230,7 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
             f"{votes_each} of {queries} queries, under noise of standard deviation "
             f"{noise:.4g}; ask fewer or allow a larger epsilon."
         )
-    tuned[", ".join(mechanism.parameters())] = (
-        "given by the operator"
-        if epsilon is None
-        else f"the least noise with a worst case of at most {epsilon:g}, from public numbers alone"
-    )
+    tuned |= _parameters_told(request, mechanism, epsilon)
     return Plan(
         teachers=units,
         classes=classes,
@@ -334,12 +343,33 @@ def _teachers(request: Request, units: int, unit: str, tuned: dict[str, str]) ->
     return teachers
 
 
-def _noise_told(request: Request, epsilon: float | None) -> str:
-    given = any(value is not None for value in request.parameters.values())
-    base = "given by the operator" if given else "defaults in proportion to the number of teachers"
-    if epsilon is None:
-        return base
-    return f"{base}; the noise scaled to a worst case of at most {epsilon:g}, from public numbers alone"
+def _epsilon(request: Request, mechanism: Mechanism, tuned: dict[str, str]) -> float | None:
+    """The epsilon to keep: the one asked for, else the default, unless the noise is all given or cannot be scaled."""
+    if request.epsilon is not None:
+        tuned["epsilon"] = "given by the operator"
+        return positive("epsilon", request.epsilon)
+    noise = mechanism.noise_parameters()
+    if not mechanism.releasable or all(request.parameters.get(name) is not None for name in noise):
+        return None
+    tuned["epsilon"] = f"the default, {DEFAULT_EPSILON:g}"
+    return DEFAULT_EPSILON
+
+
+def _parameters_told(request: Request, mechanism: Mechanism, epsilon: float | None) -> dict[str, str]:
+    """Names of parameters → where their values are from, equal sources together."""
+    by_source: dict[str, list[str]] = {}
+    for name, value in mechanism.parameters().items():
+        if value is None:
+            continue
+        given, scaled = request.parameters.get(name), epsilon is not None and name in mechanism.noise_parameters()
+        if given is None:
+            source = "a default" if mechanism.per_record else DEFAULT_PROPORTION
+        else:
+            source = f"given by the operator{f' as {given:g}' if scaled else ''}"
+        if scaled:
+            source += f"; all noise then scaled to the least that keeps epsilon {epsilon:g}, from public numbers alone"
+        by_source.setdefault(source, []).append(name)
+    return {", ".join(names): source for source, names in by_source.items()}
 
 
 def second_round(mechanism: Mechanism, scores: Any) -> Mechanism:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ostrakon.accounting.statement import Statement, round_up
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.statement import Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.task import Task
@@ -71,20 +72,36 @@ def make_statement(plan: Plan, answers: Answers, task: Task) -> Statement:
     """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
+    warning = weak_remark(plan.guarantee.epsilon) if claimed else None
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
-        remarks=(*remarks, *_gate_remarks(plan, answers)),
+        remarks=(*([] if warning is None else [warning]), *remarks, *_gate_remarks(plan, answers)),
+        adjacent=_adjacent(plan, task) if claimed else (),
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,
         classes=tuple(str(label) for label in task.classes),
         unit=task.private.unit,
         unit_column=task.private.unit_column,
-        adjacency=task.private.adjacency(counted=plan.per_record)
-        + (_SAME_SIZE if plan.sized and not plan.per_record else ""),
+        adjacency=_adjacency(plan, task),
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
         versions=versions(),
+    )
+
+
+def _adjacency(plan: Plan, task: Task) -> str:
+    return task.private.adjacency(counted=plan.per_record) + (_SAME_SIZE if plan.sized and not plan.per_record else "")
+
+
+def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
+    """The guarantee under its own adjacency, and under the other one."""
+    first, other, sentence = task.private.other_adjacency(counted=plan.per_record)
+    guarantee = plan.guarantee
+    epsilon, delta = plan.otherwise(other)
+    return (
+        Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta),
+        Adjacent(relation=other, neighbours=sentence, epsilon=epsilon, delta=delta),
     )
 
 

@@ -1,0 +1,86 @@
+"""One release under several notions of neighbouring data sets: an epsilon means nothing without its adjacency."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.epsilons import Gated, WorstCase
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.validation import whole
+
+Relation = Literal["add-remove", "replace", "take-out"]
+"""add-remove: one data set has one record (or user) more. replace: equally many, one differs. take-out: equally many
+places, one of them empty, so that their number stays what it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adjacent:
+    """What a release costs under one notion of neighbours: (epsilon, delta)-DP.
+
+    neighbours: when two data sets are neighbours, in one sentence.
+    """
+
+    relation: Relation
+    neighbours: str
+    epsilon: float
+    delta: float
+
+
+def replaced_record(
+    guarantee: WorstCase | Gated,
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+) -> tuple[float, float]:
+    """(epsilon, delta) when two teachers change where `guarantee` holds when one does.
+
+    That is the cost of replacing a record whose content decides its teacher: the old one leaves one teacher and the
+    new one joins another. The other arguments are those of `worst_case` that gave the guarantee.
+
+    Guarantee: the smaller of two theorems for a worst case, at its own delta: a mu-Gaussian-DP run is 2 mu-Gaussian-DP
+    for two teachers; an (e, d)-DP run is (2 e, (1 + exp e) d)-DP. For a gate the second alone, at its larger delta.
+    Inf where neither gives a delta below 1.
+    Source: group privacy of Gaussian DP (Dong, Roth and Su 2022); the definition of (e, d)-DP, applied twice.
+    """
+    if isinstance(guarantee, Gated):
+        delta = _twice(guarantee.epsilon, guarantee.delta)
+        return (2 * guarantee.epsilon, delta) if delta < 1 else (math.inf, guarantee.delta)
+    queries, delta = whole("queries", queries), guarantee.delta
+    epsilon, part = guarantee.epsilon, delta
+    best = math.inf
+    # The delta of one step falls until both steps together fit into the whole delta.
+    for _ in range(8):
+        if not math.isfinite(epsilon) or epsilon > 300:
+            break
+        if _twice(epsilon, part) <= delta:
+            best = 2 * epsilon
+            break
+        part = delta / (1 + math.exp(epsilon)) * (1 - 1e-3)
+        epsilon = worst_case(
+            mechanism, queries=queries, delta=part, max_answers=max_answers, teachers=teachers, classes=classes
+        ).epsilon
+    gaussian = mechanism.gaussian_dp()
+    if gaussian is not None:
+        check, answer = gaussian
+        answers = queries if max_answers is None else min(queries, max_answers)
+        mu = 2 * math.sqrt(queries * check**2 + answers * answer**2)
+        best = min(best, gaussian_dp_epsilon(mu, delta))
+    return best, delta
+
+
+def taken_out(guarantee: WorstCase, mechanism: BoundedGNMax, *, queries: int) -> tuple[float, float]:
+    """(epsilon, delta) when one teacher of a rationed run falls silent and their number stays what it is."""
+    return run_epsilon(mechanism.absence_cost(queries=queries), delta=guarantee.delta), guarantee.delta
+
+
+def _twice(epsilon: float, delta: float) -> float:
+    return (1 + math.exp(min(epsilon, 700.0))) * delta

@@ -1,0 +1,136 @@
+"""Files that say themselves whether they are whole, and lists of checksums for files that others must read as they are.
+
+A checksummed file is its payload (an .npy, a pickle, …, which ordinary readers still open), then what it is and what
+it belongs to, then the SHA-256 of all that. So a flipped bit, a cut end, a file under another's name and a file of
+another run are all seen when it is read. It guards against accidents, not against whoever may write into the folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.files import write_atomically
+from ostrakon.validation import InvalidInput
+
+_FOOTER = re.compile(rb"\nostrakon sha256 ([0-9a-f]{64}) ([0-9]{10})\n")
+_FOOTER_LENGTH = len(b"\nostrakon sha256 ") + 64 + 1 + 10 + 1
+
+
+class Damaged(InvalidInput):
+    """A file is not as it was written, or is not the file that its name promises."""
+
+
+@dataclass(frozen=True)
+class Checksummed:
+    """What a whole file holds. belongs: the JSON value that it was written with. checksum: of all of it."""
+
+    belongs: Any
+    payload: bytes
+    checksum: str
+
+
+def write_checksummed(
+    path: str | os.PathLike[str], payload: bytes | memoryview, *, what: str, belongs: Any = None, mode: int = 0o600
+) -> str:
+    """Write `payload`, whole or not at all; returns the checksum.
+
+    what: what the file is, such as "teacher 17"; a reader who expects something else refuses it. belongs: a JSON value
+    that says what it was made from. Raises `CannotWrite` on a full disk.
+    """
+    header = json.dumps({"what": what, "belongs": belongs}).encode()
+    checksum = _checksum(payload, header)
+    footer = b"\nostrakon sha256 %s %010d\n" % (checksum.encode(), len(header))
+
+    def write(file: Any) -> None:
+        for piece in (payload, header, footer):
+            file.write(piece)
+
+    write_atomically(path, write, mode=mode)
+    return checksum
+
+
+def read_checksummed(path: str | os.PathLike[str], *, what: str) -> Checksummed | None:
+    """The content of a file that `write_checksummed` wrote; None where there is none.
+
+    Raises `Damaged` where the file is not whole, is not `what`, or cannot be read.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read ({(error.strerror or str(error)).lower()}).") from error
+    footer = _FOOTER.fullmatch(content[-_FOOTER_LENGTH:])
+    if footer is not None:
+        checksum, length = footer[1].decode(), int(footer[2])
+        start, end = len(content) - _FOOTER_LENGTH - length, len(content) - _FOOTER_LENGTH
+        if start >= 0 and _checksum(memoryview(content)[:start], content[start:end]) == checksum:
+            header = json.loads(content[start:end])
+            if header["what"] == what:
+                return Checksummed(belongs=header["belongs"], payload=content[:start], checksum=checksum)
+            raise Damaged(f"{path} must hold {what}, but it holds {header['what']}: files were mixed up.")
+    raise Damaged(f"{path} is damaged: it is not as it was written.")
+
+
+def checksum_of(path: str | os.PathLike[str]) -> str | None:
+    """The checksum that a file carries, which is not verified; None where it carries none."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-_FOOTER_LENGTH, os.SEEK_END)
+            footer = _FOOTER.fullmatch(file.read())
+    except OSError:
+        return None
+    return None if footer is None else footer[1].decode()
+
+
+def npy(array: NDArray[Any]) -> memoryview:
+    """An array as the bytes of an .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getbuffer()
+
+
+def array_from(payload: bytes) -> NDArray[Any]:
+    """The array whose .npy bytes these are."""
+    return np.load(io.BytesIO(payload), allow_pickle=False)
+
+
+def checksums(folder: str | os.PathLike[str], *, leave_out: Iterable[str] = ()) -> dict[str, str]:
+    """SHA-256 of every file in a folder and below it, by its place there, in the order of the names."""
+    place, out = Path(folder), set(leave_out)
+    files = {file.relative_to(place).as_posix(): file for file in place.rglob("*") if not file.is_dir()}
+    return {name: _file_checksum(files[name]) for name in sorted(files.keys() - out)}
+
+
+def digest_of_json(value: Any) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def sha256(content: bytes | memoryview) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _file_checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _checksum(payload: bytes | memoryview, header: bytes) -> str:
+    digest = hashlib.sha256(payload)
+    digest.update(header)
+    # The length says where the payload ends, so it must not change unseen either.
+    digest.update(b"%010d" % len(header))
+    return digest.hexdigest()

@@ -1,0 +1,52 @@
+"""The manifest of a release: the files that may leave and their checksums, written last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ostrakon.data.checksummed import checksums
+from ostrakon.data.files import write_atomically
+from ostrakon.validation import InvalidInput
+
+MANIFEST = "manifest.json"
+SCHEMA = "ostrakon-manifest/1"
+
+
+def write_manifest(folder: Path) -> None:
+    """Write the name and the SHA-256 of every file in `folder`; a release is finished when its manifest is."""
+    content = {"schema": SCHEMA, "files": checksums(folder, leave_out=(MANIFEST,))}
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=2, ensure_ascii=False) + "\n", mode=0o644)
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether `folder` holds a release that is as it was written; False where it is missing or empty.
+
+    Errors: `InvalidInput` where files stand there without a manifest, or are not the files of the manifest: changed,
+    missing, or beside them.
+    """
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    again = f"remove {folder}, and the same command writes it again from the answers that were drawn."
+    try:
+        content = json.loads((folder / MANIFEST).read_bytes())
+        listed = dict(content["files"])
+        known = content["schema"] == SCHEMA
+    except FileNotFoundError:
+        raise InvalidInput(f"{folder} has no {MANIFEST}, so it is no finished release; {again}") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave; {again}") from None
+    if not known:
+        raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}; {again}")
+    found = checksums(folder, leave_out=(MANIFEST,))
+    foreign = sorted(found.keys() - listed.keys())
+    if foreign:
+        raise InvalidInput(
+            f"{folder} holds {foreign[0]}, which its manifest does not list and its statement does not cover; move it "
+            "elsewhere."
+        )
+    for name, checksum in listed.items():
+        if found.get(name) != checksum:
+            fault = "is gone from" if name not in found else "was changed after it was written to"
+            raise InvalidInput(f"{name} {fault} {folder}; restore it, or {again}")
+    return True
