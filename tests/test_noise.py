@@ -45,6 +45,8 @@ def test_it_cannot_be_copied():
 def test_only_secure_noise_is_private():
     assert is_private(secure_rng())
     assert not is_private(np.random.default_rng(0))
+    source = np.random.default_rng(0)
+    assert require_rng(source) is source
     for wrong in (None, 3, np.random.RandomState(0)):
         with pytest.raises(InvalidInput, match="rng must be"):
             require_rng(wrong)

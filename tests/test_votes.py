@@ -54,6 +54,8 @@ def test_counts_are_a_copy_that_nobody_can_write():
 def test_no_attribute_may_be_added():
     with pytest.raises(AttributeError):
         Votes(COUNTS).count = 3
+    with pytest.raises(AttributeError):
+        PublicVotes(COUNTS).count = 3
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64, np.float32, np.float64])
