@@ -139,3 +139,19 @@ def test_what_cannot_be_is_refused_in_a_sentence(options, sentence):
 def test_without_public_rows_it_says_so():
     with pytest.raises(InvalidInput, match=r"X_public must be given: .* private rows cannot stand in for them"):
         qr.PATEClassifier().fit(X, Y)
+
+
+def test_the_released_student_finds_columns_by_name():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(900, 3)) * [1, 50, 2000], columns=["dose", "weight", "income"])
+    y = (X["weight"] > 0).astype(int)
+    model = qr.PATEClassifier(n_teachers=10, epsilon=20, random_state=0).fit(X[:700], y[:700], X_public=X[700:])
+    expected = model.predict(X)
+    assert (expected == y).mean() > 0.9
+    other = X[["income", "weight", "dose"]]
+    assert (model.released_.predict(other) == expected).all()
+    assert (model.released_.predict(X.assign(more=1)) == expected).all()
+    # What an order of its own would do to a student that goes by place.
+    assert (model.released_.predict(other.to_numpy()) != expected).mean() > 0.2
+    with pytest.raises(InvalidInput, match="missing: weight"):
+        model.released_.predict(X.drop(columns="weight"))

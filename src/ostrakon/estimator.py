@@ -23,6 +23,7 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.released import ReleasedStudent
+from ostrakon.students.row_form import RowForm
 from ostrakon.validation import InvalidInput
 
 
@@ -167,8 +168,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.mechanism_ = plan.mechanism
         self.statement_ = make_statement(plan, answers, task)
         fit_student(student, X_student, answers, self.queries_)
-        transformer = None if raw else (view.representation if view.fitted is None else view.fitted)
-        self.released_ = ReleasedStudent(transformer, student, list(self.classes_))
+        form = RowForm.of(task.X_public, names=getattr(self, "feature_names_in_", None))
+        self.released_ = ReleasedStudent(form, None if raw else view.representation, student, list(self.classes_))
 
     def predict(self, X: Any) -> Any:
         """The student's label of every row."""

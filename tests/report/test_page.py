@@ -22,7 +22,7 @@ CARD = f"""# Model card
 | Labels | {HOSTILE} |
 
 ```python
-import skops.io
+from load_student import Student
 ```
 """
 
@@ -48,7 +48,12 @@ def read(card, picture=b"\x89PNG"):
 
 def test_the_page_says_what_the_card_says():
     text = " ".join(read(CARD).text)
-    for words in ("(1, 1e-05)-differentially private", "Who is trusted?", "The operator.", "import skops.io"):
+    for words in (
+        "(1, 1e-05)-differentially private",
+        "Who is trusted?",
+        "The operator.",
+        "from load_student import Student",
+    ):
         assert words in text
     assert read(CARD).tags.count("table") == 2
 

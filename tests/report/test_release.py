@@ -5,8 +5,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +22,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Recipe, run
 from ostrakon.run.settings.plan import Request
 from ostrakon.validation import InvalidInput
+from stranger import ask, site_of
 
 SECRET = 123456.789
 NOISE = {"threshold": 18.0, "sigma1": 15.0, "sigma2": 5.0}
@@ -59,8 +58,9 @@ def test_the_release_is_complete(finished):
         "report.html",
         "labels.csv",
         "student.json",
-        "student.skops",
         "manifest.json",
+        "student.onnx",
+        "load_student.py",
     }
 
 
@@ -130,7 +130,7 @@ def test_the_labels_are_the_answers(finished):
 
 def test_nothing_private_is_in_the_release(finished):
     outcome, release = finished
-    content = b"".join(path.read_bytes() for path in release.iterdir() if path.suffix != ".skops")
+    content = b"".join(path.read_bytes() for path in release.iterdir() if path.suffix != ".onnx")
     local = json.loads((outcome.folder / "private" / "data_dependent_cost.json").read_text())
     told = re.sub(r"data:image/png;base64,[^\"]*", "", content.decode())
     assert str(local["epsilon"])[:7] not in told
@@ -150,20 +150,24 @@ def test_the_card_answers_the_questions(finished):
         assert question in card
     for item in told["not_covered"]:
         assert item in card
-    assert "student.skops" in card
+    assert "student.onnx" in card
 
 
-def test_the_card_loads_the_student_in_a_fresh_process(finished):
+def test_the_lines_of_the_card_run_where_nothing_of_ours_is(finished, tmp_path):
     outcome, release = finished
-    code = re.search(r"```python\n(.*?)```", (release / "model_card.md").read_text(), re.S)[1]
-    rows = outcome.student  # what the run itself would say
-    X = pd.DataFrame({"age": [0.0, 6.0, 0.0], "weight": [0.0, 0.0, 6.0]})
-    script = (
-        "import pandas as pd\nX = pd.DataFrame({'age': [0.0, 6.0, 0.0], 'weight': [0.0, 0.0, 6.0]})\n"
-        f"{code}\nprint(*labels)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=release, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == rows.predict(X).tolist() == ["left", "right", "top"]
+    lines = re.search(r"```python\n(.*?)```", (release / "model_card.md").read_text(), re.S)[1].splitlines()
+    rows = [
+        {"age": 0.0, "weight": "0"},
+        {"weight": 0.0, "age": "6"},
+        {"age": 0, "extra": 1, "weight": 6},
+        {"age": "?", "weight": 6},
+    ]
+    folder = shutil.copytree(release, tmp_path / "elsewhere")
+    said = ask(site_of(tmp_path / "site"), {folder: (lines, rows)})[folder]
+    assert said["labels"] == outcome.student.predict(rows).tolist()
+    assert said["labels"][:3] == ["left", "right", "top"]
+    assert len(said["shown"]) == 1
+    assert said["shown"][0] in outcome.classes
 
 
 def test_a_release_is_written_once(finished):
@@ -177,9 +181,9 @@ def test_an_interrupted_release_is_written_anew(tmp_path):
     request = Request(teachers=30, parameters=dict(NOISE), queries=40)
     outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
     (tmp_path / "run" / "release.partial").mkdir()
-    (tmp_path / "run" / "release.partial" / "student.skops").write_text("half")
+    (tmp_path / "run" / "release.partial" / "student.onnx").write_text("half")
     release = publish(outcome, publish_accuracy=True)
-    assert (release / "student.skops").stat().st_size > 1000
+    assert (release / "student.onnx").stat().st_size > 1000
     assert not (tmp_path / "run" / "release.partial").exists()
     assert f"{outcome.accuracy:.2%}" in (release / "model_card.md").read_text()
 

@@ -177,11 +177,14 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):
     from ostrakon.students.export import export_student, load_student
+    from ostrakon.students.released import ReleasedStudent
+    from ostrakon.students.row_form import RowForm
 
     X, labels, _, X_new, _ = moons()
     for student in students(X):
         fitted = student.fit(X, labels)
-        export_student(fitted, tmp_path / type(student).__name__)
+        leaving = ReleasedStudent(RowForm.of(X), None, fitted, [0, 1])
+        export_student(leaving, tmp_path / type(student).__name__)
         assert np.array_equal(load_student(tmp_path / type(student).__name__).predict(X_new), fitted.predict(X_new))
         assert not hasattr(fitted, "exported_network")
 

@@ -28,7 +28,7 @@ class TorchClassifier(ClassifierMixin, BaseEstimator):
     device: None picks an accelerator where there is one. verbose: 1 shows progress.
 
     Inputs are standardized by the mean and deviation of the training rows (columns of tables, channels of images).
-    Fitted state is plain arrays (`weights_`), so a fitted model can be cloned, pickled and stored by skops.
+    Fitted state is plain arrays (`weights_`), so a fitted model can be cloned and pickled.
     Deterministic under `random_state` for a given device and number of threads.
 
     >>> X, y = np.eye(4, dtype=np.float32).repeat(8, axis=0), np.arange(4).repeat(8)

@@ -107,6 +107,14 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
                 parts.append(F.normalize(body(x), dim=1).cpu())
         return torch.cat(parts).numpy()
 
+    def exported_network(self) -> Any:
+        """The encoder as one module from images as given (channels first) to features, on the CPU."""
+        check_is_fitted(self, "weights_")
+        scale = nn.BatchNorm2d(self.shape_[0], affine=False, eps=0.0)
+        scale.running_mean = torch.from_numpy(self.mean_.copy())
+        scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
+        return nn.Sequential(scale, *self._body().cpu(), _UnitLength()).eval()
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
@@ -146,6 +154,14 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         if min(inputs.shape[2:]) < 8:
             raise InvalidInput(f"X must hold images of at least 8x8 pixels, got {inputs.shape[2:]}.")
         return inputs
+
+
+class _UnitLength(nn.Module):
+    """Rows of length 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` divided by its length, (rows, features)."""
+        return F.normalize(x, dim=1)
 
 
 def encoder(shape: tuple[int, ...], width: int) -> Any:

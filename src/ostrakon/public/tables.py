@@ -59,7 +59,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         missing = [str(name) for name in self.columns_ if name not in table.columns]
         if missing:
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(missing)}.")
-        made = np.asarray(self.transformer_.transform(self._typed(table[self.columns_])), np.float32)
+        with np.errstate(over="ignore"):  # what single numbers cannot hold is clipped below
+            made = np.asarray(self.transformer_.transform(self._typed(table[self.columns_])), np.float32)
         wide = len(self.numbers_)
         if wide:
             # Outliers beyond anything public would otherwise rule every distance.

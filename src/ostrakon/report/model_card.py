@@ -36,7 +36,9 @@ def model_card(
     lines += [f"| Labels | {_cell(', '.join(content['classes'][:30]))} |"]
     if accuracy is not None:
         lines += [f"| Accuracy on a test file that was declared public | {accuracy:.2%} |"]
-    lines += ["", "## How to load it", "", "```python", *manifest["how_to_load"], "```", ""]
+    needs = " and ".join(manifest["needs"])
+    lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
+    lines += ["```python", *manifest["how_to_load"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
     lines += [f"| `{name}` | {what} |" for name, what in _files(manifest, counts=counts).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
@@ -47,7 +49,8 @@ def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
     return {
         manifest["file"]: "the student",
-        "student.json": "its format, its labels and how to load it",
+        "student.json": "what a row is, column by column, the labels and the format",
+        manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
         "labels.csv": "the public rows that were asked about (counted from 0), and the label where one was given",
         **noisy,
         "statement.json": "the privacy statement, for machines",

@@ -7,7 +7,6 @@ import io
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.mechanisms import NO_ANSWER
@@ -18,7 +17,7 @@ from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.statement import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
-from ostrakon.students.export import NamedNetwork, export_student
+from ostrakon.students.export import export_student
 
 _PUBLIC = 0o644
 
@@ -44,7 +43,7 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
             if outcome.answers.counts is not None:
                 write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
-            manifest = export_student(_leaving(outcome.student), aside, rows=outcome.rows)
+            manifest = export_student(outcome.student, aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
             facts = {"Student": outcome.student_name, "Representation": outcome.representation, "Input": outcome.rows}
             card = model_card(
@@ -94,10 +93,3 @@ def counts_csv(outcome: Outcome) -> str:
     for row, heard in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
         writer.writerow([int(row), *heard])
     return text.getvalue()
-
-
-def _leaving(student: Any) -> Any:
-    # A network that reads raw rows brings its own format; with features before it, it needs them.
-    inner = getattr(student, "student", None)
-    alone = getattr(student, "transformer", None) is None and callable(getattr(inner, "exported_network", None))
-    return NamedNetwork(inner, student.classes_) if alone else student

@@ -38,7 +38,9 @@ from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement, versions
 from ostrakon.run.stages.votes import collect, queries_of, refuse_teacher_options, votes_from
+from ostrakon.students.export import require_exportable
 from ostrakon.students.released import ReleasedStudent
+from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput, whole
@@ -122,6 +124,10 @@ def run(
         plan = _settled(home, task, recipe, asked)
         say("Learning features from the public data")
         view = _view(home, task, recipe)
+        counts = plan.mechanism.releases_counts
+        chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
+        unfitted = make_student(chosen, seed=recipe.seed)
+        require_exportable(unfitted)
         queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
         say(
             f"Collecting the votes of {plan.teachers} per-record teachers"
@@ -131,9 +137,6 @@ def run(
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
         noise = NoiseLog(home.private / "noise", marks=home.marks)
-        counts = plan.mechanism.releases_counts
-        chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
-        unfitted = make_student(chosen, seed=recipe.seed)
         raw = takes_rows(unfitted, task.X_public)
         X_student = task.X_public if raw else view.public
         answers = answer_queries(
@@ -150,8 +153,10 @@ def run(
         say("Training the student")
         student = fit_student(unfitted, X_student, answers, queries)
         labels = [str(label) for label in task.classes]
-        released = ReleasedStudent(None if raw else view.fitted, student, labels)
-        X_test = task.X_test if raw or task.X_test is None else view.transform(task.X_test)
+        form = RowForm.of(task.X_public, kinds=task.kinds)
+        released = ReleasedStudent(form, None if raw else view.representation, student, labels)
+        # In doubles, as the released student computes.
+        X_test = task.X_test if raw or task.X_test is None else np.asarray(view.transform(task.X_test), np.float64)
         accuracy = _evaluate(home.private / "evaluation.json", student, X_test, task.y_test)
         return Outcome(
             folder=home.path,

@@ -1,107 +1,200 @@
-"""The student as files that anyone can load: skops, safetensors or ONNX, never pickle.
+"""The student as files that load anywhere: ONNX or safetensors, a description, and a loader that needs none of this.
 
-`student.json` beside the file names the format, the class labels and the three lines that load it and predict.
+`student.onnx` computes in doubles what the student in memory computes, so that both say the same; networks of plain
+layers leave as `student.safetensors`. `student.json` says what a row is; `load_student.py`, the same file for every
+release, reads rows and predicts with NumPy and onnxruntime (or torch).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import zipfile
-from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ostrakon.networks.inputs import as_inputs
+from ostrakon.students import load_student as loader
+from ostrakon.students import onnx_features, onnx_models
+from ostrakon.students.onnx_features import ImageRows, TableRows, represented
+from ostrakon.students.onnx_graph import Graph
+from ostrakon.students.onnx_models import classified
+from ostrakon.students.released import ReleasedStudent
+from ostrakon.students.row_form import RowForm
 from ostrakon.validation import InvalidInput
 
-FORMATS = ("skops", "safetensors", "onnx")
 MANIFEST = "student.json"
-# Families whose objects only hold parameters: a skops file may name their classes without running foreign code.
-_OWN = ("ostrakon.", "sklearn.")
+LOADER = "load_student.py"
+FORMAT = 1
 
 
-def export_student(
-    student: Any, folder: str | os.PathLike[str], *, format: str | None = None, rows: str | None = None
-) -> dict[str, Any]:
+def require_exportable(student: Any) -> None:
+    """Refuse a student (fitted or not) that could not leave, before noise is spent on its labels."""
+    if not _is_network(student) and not onnx_models.has_writer(student):
+        raise InvalidInput(
+            f"The student must be one that can be released ({', '.join(onnx_models.names())}), got "
+            f"{type(getattr(student, 'estimator', None) or student).__name__}."
+        )
+
+
+def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | None = None) -> dict[str, Any]:
     """Write a fitted student to `folder`; returns what `student.json` there holds.
 
-    format: "safetensors" (networks made of plain `torch.nn` layers, with architecture.json beside the weights),
-    "onnx" (any network; scikit-learn models on numeric columns), "skops" (anything scikit-learn-like), or None:
-    the first of these that fits, where skops comes before onnx for what is not a network. rows: what a row of its
-    input is, in words.
-    Returns: {"format", "file", "how_to_load": [three lines of Python, run inside `folder`], "classes", "input"}.
-    Nothing but the student is written; that it was made from public data and released labels is the caller's claim.
-    Errors: `InvalidInput` for a student that is not fitted or a format that cannot hold it.
+    student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
+    row of its input is, in words.
+    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "classes", "input"} and,
+    of networks, "layers";
+    how_to_load: lines of Python that load it and predict a made-up row, to run inside `folder`.
+    Nothing but the student is written, the same bytes for the same student; that it was made from public data and
+    released labels is the caller's claim.
+    Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
     """
-    classes = getattr(student, "classes_", None)
-    if classes is None or not callable(getattr(student, "predict", None)):
-        raise InvalidInput(f"student must be a fitted classifier with classes_ and predict, got {student!r}.")
-    if format is not None and format not in FORMATS:
-        raise InvalidInput(f"format must be one of {', '.join(FORMATS)}, got {format!r}.")
-    is_network = callable(getattr(student, "exported_network", None))
-    if format == "safetensors" and not is_network:
-        raise InvalidInput(
-            f"format 'safetensors' holds networks only, and {type(student).__name__} is none: use skops."
-        )
+    form, representation, model, classes = _parts(student)
+    if representation is not None and not onnx_features.has_writer(representation):
+        # A user's own function stays with the user.
+        rows = f"{representation.features} features that the representation gives, which is not part of this release"
+        form = RowForm.of(np.array([[0.0] * representation.features, [1.0] * representation.features]))
+        representation = None
+    given = _described(form)
+    if rows is not None:
+        given["rows"] = rows
+    plain = None
+    if representation is None and form.columns is None and _is_network(model):
+        from ostrakon.networks.export import packed
+
+        given["dtype"] = "float32"
+        plain = packed(model.exported_network())
+    if plain is None:
+        file, data, needs = "student.onnx", _as_graph(form, representation, model, classes), ["numpy", "onnxruntime"]
+    else:
+        file, data, needs = "student.safetensors", plain[0], ["numpy", "torch"]
+    manifest = {
+        "version": FORMAT,
+        "format": file.removeprefix("student."),
+        "file": file,
+        "loader": LOADER,
+        "needs": needs,
+        "how_to_load": _lines(form),
+        "classes": classes.tolist(),
+        "input": given,
+        **({} if plain is None else {"layers": plain[1]}),
+    }
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    if format == "skops" or (format is None and not is_network):
-        written = _write_skops(student, target)
-    elif is_network:
-        from ostrakon.networks.export import write_network
-
-        written = write_network(student, target, format)
-    else:
-        written = _write_sklearn_onnx(student, target)
-    if rows is not None:
-        written["input"] = {**written["input"], "rows": rows}
-    manifest = {**written, "classes": np.asarray(classes).tolist()}
-    _replace(target / MANIFEST, (json.dumps(manifest, indent=2, allow_nan=False) + "\n").encode())
+    _replace(target / file, data)
+    _replace(target / LOADER, Path(loader.__file__).read_bytes())
+    _replace(target / MANIFEST, (json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
     return manifest
 
 
-def load_student(folder: str | os.PathLike[str], *, trusted: Iterable[str] = ()) -> Any:
+def load_student(folder: str | os.PathLike[str]) -> Any:
     """The student that `export_student` wrote to `folder`: an object with `predict`, `predict_proba` and `classes_`.
 
-    trusted: class names outside ostrakon and scikit-learn that a skops file may load.
-    Errors: `InvalidInput` where the folder holds no student, or one that names classes that are not trusted.
+    Read by our own copy of the loader: nothing in the folder is run.
+    Errors: `InvalidInput` where the folder holds no student, or one that cannot be read.
     """
     source = Path(folder)
     try:
-        manifest = json.loads((source / MANIFEST).read_text())
-        format, file = manifest["format"], manifest["file"]
-        classes = np.asarray(manifest["classes"])
+        manifest = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
+        file, format = manifest["file"], manifest["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InvalidInput(f"folder must hold an exported student with {MANIFEST}, got {str(folder)!r}.") from error
-    if Path(file).name != file or format not in FORMATS:
-        raise InvalidInput(f"{MANIFEST} must name a file beside it in one of {', '.join(FORMATS)}, got {file!r}.")
-    if format == "skops":
-        return _read_skops(source / file, trusted)
-    if format == "onnx":
-        return OnnxStudent(source / file, manifest, classes)
-    from ostrakon.networks.export import NetworkStudent
+    if Path(file).name != file or format not in ("onnx", "safetensors"):
+        raise InvalidInput(f"{MANIFEST} must name a file beside it, in onnx or safetensors, got {file!r}.")
+    try:
+        return loader.Student(source)
+    except ImportError as error:
+        raise InvalidInput(f"{file} needs {' and '.join(manifest['needs'])}: {error}.") from error
+    except Exception as error:
+        raise InvalidInput(f"{file} must be an exported student, and it cannot be read: {error}") from error
 
-    return NetworkStudent(source, manifest, classes)
+
+def _parts(student: Any) -> tuple[RowForm, Any, Any, NDArray[Any]]:
+    """(what a row is, representation or None, model, labels of the model's classes)."""
+    classes = getattr(student, "classes_", None)
+    if classes is None or not callable(getattr(student, "predict", None)):
+        raise InvalidInput(f"student must be a fitted classifier with classes_ and predict, got {student!r}.")
+    if isinstance(student, ReleasedStudent):
+        form, representation, model = student.form, student.representation, student.student
+    else:
+        form, representation, model = _form_of(student), None, student
+    inner = getattr(model, "shape_", None)
+    if form.columns is None and _is_network(model) and inner is not None and len(form.shape or ()) < len(inner) - 1:
+        # A network that takes flat rows for images shows what it sees.
+        channels, *size = inner
+        form = replace(form, shape=tuple(size) if channels == 1 else (*size, channels))
+    return form, representation, model, np.asarray(classes)
 
 
-class NamedNetwork:
-    """A network student under the labels that its class numbers stand for, to be exported.
+def _form_of(model: Any) -> RowForm:
+    names = getattr(model, "feature_names_in_", None)
+    features = getattr(model, "n_features_in_", None)
+    shape = getattr(model, "shape_", None if features is None else (features,))
+    if shape is None:
+        raise InvalidInput(f"student must say what it reads by n_features_in_, got {type(model).__name__}.")
+    if len(shape) == 3:
+        shape = shape[1:] if shape[0] == 1 else (*shape[1:], shape[0])
+    return RowForm.of(np.stack([np.zeros(shape), np.ones(shape)]), names=names)
 
-    labels: the label of each column of its probabilities, (classes,).
-    """
 
-    def __init__(self, network: Any, labels: Any) -> None:
-        self._network = network
-        self.classes_ = np.asarray(labels)
-        self.shape_ = network.shape_
-        self.exported_network = network.exported_network
+def _is_network(student: Any) -> bool:
+    return callable(getattr(student, "exported_network", None))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The likeliest label of every row."""
-        return self.classes_[self._network.predict_proba(X).argmax(axis=1)]
+
+def _described(form: RowForm) -> dict[str, Any]:
+    if form.columns is not None:
+        return {"columns": [dict(column) for column in form.columns], "missing_allowed": form.frame}
+    channels = form.channels
+    dtype = "float64" if channels is None else "float32"
+    return {"shape": ["rows", *(form.shape or ())], "dtype": dtype, "channels": channels}
+
+
+def _as_graph(form: RowForm, representation: Any, model: Any, classes: NDArray[Any]) -> bytes:
+    """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities"."""
+    graph = Graph()
+    rows = _inputs(graph, form)
+    if representation is not None:
+        rows = represented(graph, representation, rows)
+    place, likely = classified(graph, model, rows)
+    graph.output("place", place, "int64", ())
+    kind = {"i": "int64", "u": "int64", "b": "int64", "f": "double"}.get(classes.dtype.kind, "string")
+    labels = graph.constant(classes.astype(str) if kind == "string" else classes)
+    graph.output("label", graph.add("Gather", labels, place), kind, ())
+    graph.output("probabilities", likely, "double", (len(classes),))
+    return graph.serialized()
+
+
+def _inputs(graph: Graph, form: RowForm) -> Any:
+    if form.columns is not None:
+        words = tuple(column["name"] for column in form.columns if column["kind"] == "category")
+        numbers = tuple(column["name"] for column in form.columns if column["kind"] != "category")
+        made = TableRows(
+            numbers=graph.input("numbers", "double", (len(numbers),)) if numbers else None,
+            number_names=numbers,
+            words=graph.input("words", "string", (len(words),)) if words else None,
+            word_names=words,
+        )
+        return made if form.frame else made.as_numbers()
+    if form.channels is None:
+        return graph.input("rows", "double", form.shape or ())
+    shape = form.shape or ()
+    channels = {"none": 1, "first": shape[0], "last": shape[-1]}[form.channels]
+    size = shape[1:] if form.channels == "first" else shape[:2]
+    value = graph.input("rows", "float", (channels, *size))
+    return ImageRows(value=value, channels=channels, last=form.channels == "last")
+
+
+def _lines(form: RowForm) -> list[str]:
+    """Lines of Python that load the student and predict rows of the right form and scale."""
+    if form.columns is not None:
+        shown = f"X = [{form.example!r}]  # or a data frame, or rows of csv.DictReader"
+        return ["from load_student import Student", shown, "labels = Student().predict(X)"]
+    least, most = form.example
+    shape = ", ".join(map(str, (3, *(form.shape or ()))))
+    shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
+    return ["import numpy as np", "from load_student import Student", shown, "labels = Student().predict(X)"]
 
 
 def _replace(path: Path, data: bytes) -> None:
@@ -109,103 +202,3 @@ def _replace(path: Path, data: bytes) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(data)
     os.replace(partial, path)
-
-
-def _write_skops(student: Any, target: Path) -> dict[str, Any]:
-    import skops.io
-
-    path = target / "student.skops"
-    partial = path.with_name(path.name + ".partial")
-    try:
-        skops.io.dump(student, partial, compression=zipfile.ZIP_DEFLATED)
-        named = skops.io.get_untrusted_types(file=partial)
-        skops.io.load(partial, trusted=named)
-    except Exception as error:
-        partial.unlink(missing_ok=True)
-        raise InvalidInput(
-            f"student must be one that skops can store, got {type(student).__name__}: {error}"
-        ) from error
-    os.replace(partial, path)
-    how = [
-        "import skops.io",
-        f'student = skops.io.load("{path.name}", trusted={named!r})',
-        "labels = student.predict(X)  # X: rows or images as the student was trained on",
-    ]
-    return {"format": "skops", "file": path.name, "how_to_load": how, "input": _input_of(student)}
-
-
-def _read_skops(path: Path, trusted: Iterable[str]) -> Any:
-    import skops.io
-
-    try:
-        named = skops.io.get_untrusted_types(file=path)
-    except Exception as error:
-        raise InvalidInput(f"{path.name} must be a skops file, and it cannot be read: {error}") from error
-    allowed = set(trusted)
-    foreign = [name for name in named if name not in allowed and not name.startswith(_OWN)]
-    if foreign:
-        raise InvalidInput(f"{path.name} must name trusted classes only; pass trusted={foreign!r} if you trust them.")
-    return skops.io.load(path, trusted=named)
-
-
-def _write_sklearn_onnx(student: Any, target: Path) -> dict[str, Any]:
-    try:
-        from skl2onnx import to_onnx
-    except ImportError as error:
-        raise InvalidInput("format 'onnx' needs skl2onnx: pip install ostrakon[onnx].") from error
-    features = getattr(student, "n_features_in_", None)
-    if features is None:
-        raise InvalidInput(
-            f"format 'onnx' needs a student of numeric columns, got {type(student).__name__}: use skops."
-        )
-    try:
-        model = to_onnx(student, np.zeros((1, features), np.float32), options={"zipmap": False})
-    except Exception as error:
-        raise InvalidInput(f"format 'onnx' cannot hold {type(student).__name__}: {error}; use skops.") from error
-    path = target / "student.onnx"
-    _replace(path, model.SerializeToString())
-    how = [
-        "import numpy as np, onnxruntime",
-        f'session = onnxruntime.InferenceSession("{path.name}")',
-        "labels, probabilities = session.run(None, {session.get_inputs()[0].name: np.asarray(X, np.float32)})[:2]",
-    ]
-    return {
-        "format": "onnx",
-        "file": path.name,
-        "how_to_load": how,
-        "input": {"shape": ["rows", features], "dtype": "float32"},
-    }
-
-
-def _input_of(student: Any) -> dict[str, Any]:
-    names = getattr(student, "feature_names_in_", None)
-    if names is not None:
-        return {"columns": [str(name) for name in names]}
-    features = getattr(student, "n_features_in_", None)
-    return {} if features is None else {"shape": ["rows", int(features)]}
-
-
-class OnnxStudent:
-    """A student read from ONNX: `predict`, `predict_proba`, `classes_`, run by onnxruntime."""
-
-    def __init__(self, path: Path, manifest: dict[str, Any], classes: np.ndarray) -> None:
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise InvalidInput("an ONNX student needs onnxruntime: pip install ostrakon[onnx].") from error
-        try:
-            self._session = onnxruntime.InferenceSession(str(path))
-        except Exception as error:
-            raise InvalidInput(f"{path.name} must be an ONNX model, and it cannot be read: {error}") from error
-        self._input = self._session.get_inputs()[0].name
-        self.classes_ = classes
-        self._images = len(manifest["input"]["shape"]) == 4
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities, (rows, classes)."""
-        outputs = self._session.run(None, {self._input: as_inputs(X, images=self._images)})
-        return np.asarray(outputs[-1])
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The likeliest class of every row."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]

@@ -171,7 +171,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Softmax of the decision values, (rows, len(classes_)): an order of sureness, not calibrated."""
         check_is_fitted(self, "machine_")
-        values = self.machine_.decision_function(self.representation_.transform(X))
+        values = self.machine_.decision_function(np.asarray(self.representation_.transform(X), np.float64))
         if values.ndim == 1:
             values = np.column_stack([-values, values])
         odds = np.exp(values - values.max(axis=1, keepdims=True))

@@ -7,13 +7,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.public.graph import build_graph
 from ostrakon.public.representation import learn_representation
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, row_count
 from ostrakon.validation import InvalidInput, fraction, positive, whole
+
+_AT_ONCE = 512
 
 
 class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
@@ -86,18 +87,34 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
             if alone
             else graph.spread(known, classes=len(self.classes_), strength=self.strength)
         )
-        self.near_ = NearestNeighbors(n_neighbors=min(neighbours, len(features))).fit(features)
+        self.pool_ = features
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones louder."""
+        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones louder.
+
+        All pool rows as near as the last of the nearest are heard, so that ties hang on no order.
+        """
         check_is_fitted(self, "beliefs_")
-        distances, places = self.near_.kneighbors(self.representation_.transform(X))
-        scale = np.maximum(distances[:, -1:], 1e-12)
-        weight = np.maximum(np.exp(-((distances / scale) ** 2)), 1e-6)
-        heard = (weight[:, :, None] * self.beliefs_[places]).sum(axis=1)
-        return heard / heard.sum(axis=1, keepdims=True)
+        features = np.asarray(self.representation_.transform(X), np.float64)
+        pool, beliefs = np.asarray(self.pool_, np.float64), np.asarray(self.beliefs_, np.float64)
+        near = min(self.neighbours, len(pool))
+        said = np.empty((len(features), beliefs.shape[1]))
+        for at in range(0, len(features), _AT_ONCE):
+            distances = squared_distances(features[at : at + _AT_ONCE], pool)
+            last = np.partition(distances, near - 1, axis=1)[:, near - 1 : near]
+            weight = np.maximum(np.exp(-distances / np.maximum(last, 1e-24)), 1e-6)
+            heard = np.where(distances <= last * (1 + 1e-9), weight, 0.0) @ beliefs
+            said[at : at + _AT_ONCE] = heard / heard.sum(axis=1, keepdims=True)
+        return said
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def squared_distances(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(rows, points); what is nothing but rounding is 0, so that equal rows have distance 0."""
+    size = np.square(rows).sum(axis=1)[:, None] + np.square(points).sum(axis=1)[None]
+    made = size - 2 * (rows @ points.T)
+    return np.where(made <= 1e-12 * size, 0.0, made)

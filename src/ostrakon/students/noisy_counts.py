@@ -71,14 +71,18 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.full(row_count(X), self.classes_[0])
-        return self.estimator_.predict(self.representation_.transform(X))
+        return self.estimator_.predict(self._features(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Class probabilities, (rows, len(classes_))."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.ones((row_count(X), 1))
-        return self.estimator_.predict_proba(self.representation_.transform(X))
+        return self.estimator_.predict_proba(self._features(X))
+
+    def _features(self, X: Any) -> NDArray[np.float64]:
+        # In doubles, as the released student computes.
+        return np.asarray(self.representation_.transform(X), np.float64)
 
 
 def cluster_means(features: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float64]:

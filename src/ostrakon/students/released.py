@@ -7,16 +7,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from ostrakon.students.row_form import RowForm
+
 
 class ReleasedStudent(ClassifierMixin, BaseEstimator):
-    """A fitted transformer and a fitted student, with the labels that class numbers stand for. Already fitted.
+    """A student behind all that raw rows go through, with the labels that class numbers stand for. Already fitted.
 
-    transformer: learned from public rows, or None for a student that takes rows as they are. student: predicts class
-    numbers. labels: the label of each class number, in order. `classes_`: the labels that the student knows.
+    form: how raw rows are read: columns by name, in any order. representation: learned from public rows, or None for a
+    student that makes its own features. student: predicts class numbers. labels: the label of each class number, in
+    order. `classes_`: the labels that the student knows.
+
+    Features are single numbers (as the learners saw them) handed over as doubles: what is exported computes the same.
     """
 
-    def __init__(self, transformer: Any, student: Any, labels: Any) -> None:
-        self.transformer = transformer
+    def __init__(self, form: RowForm, representation: Any, student: Any, labels: Any) -> None:
+        self.form = form
+        self.representation = representation
         self.student = student
         self.labels = labels
 
@@ -34,7 +40,8 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
         return self.student.predict_proba(self._features(X))
 
     def _features(self, X: Any) -> Any:
-        return X if self.transformer is None else self.transformer.transform(X)
+        rows = self.form.read(X)
+        return rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

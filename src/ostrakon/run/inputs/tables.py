@@ -29,7 +29,8 @@ def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: 
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
         fingerprints=fingerprints,
-        rows=f"a data frame with the columns {', '.join(tables.features)}, as the public table has them",
+        rows=f"columns {', '.join(tables.columns.kept)}, by name, as the public table has them",
+        kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
     )
 
 

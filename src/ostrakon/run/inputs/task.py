@@ -24,7 +24,7 @@ class Task:
     private: rows with the numbers of their classes, indices into `classes`. classes: labels, public knowledge.
     X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
     fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
-    student.
+    student. kinds: what the raw columns behind `X_public` are where its types no longer tell (see `RowForm`), or None.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
@@ -37,6 +37,7 @@ class Task:
     classes_from: str = "given by the caller"
     fingerprints: dict[str, str] = field(default_factory=dict[str, str])
     rows: str = "rows as the public ones"
+    kinds: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:

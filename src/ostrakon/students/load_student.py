@@ -1,0 +1,288 @@
+"""Load the student beside this file, and predict. Needs NumPy and, as student.json says, onnxruntime or torch.
+
+    from load_student import Student
+    student = Student()
+    labels = student.predict(rows)
+
+Rows of a table: a data frame, a list of dictionaries (csv.DictReader gives them), or a dictionary of columns. Columns
+go by name, in any order; further ones are not looked at. A cell that cannot be read counts as missing; a word that the
+public data did not have counts as one never seen. Images and plain numbers: an array.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
+_ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
+_DAY = datetime.timedelta(days=1)
+_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
+_AT_ONCE = 1024
+
+
+class Student:
+    """The student of a folder: `predict`, `predict_proba`, `classes_`.
+
+    folder: where student.json lies; by default beside this file.
+    """
+
+    def __init__(self, folder: Any = None) -> None:
+        self.folder = Path(__file__).parent if folder is None else Path(folder)
+        self.description = json.loads((self.folder / "student.json").read_text(encoding="utf-8"))
+        self.classes_ = np.asarray(self.description["classes"])
+        path = self.folder / Path(self.description["file"]).name
+        kind = {"onnx": _Onnx, "safetensors": _Torch}[self.description["format"]]
+        self._model = kind(path, self.description)
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """Class probabilities, (rows, classes), columns as in `classes_`."""
+        return self._answers(rows)[1]
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """The likeliest class of every row."""
+        return self.classes_[self._answers(rows)[0]]
+
+    def _answers(self, rows: Any) -> Any:
+        inputs = self._inputs(rows)
+        count = len(next(iter(inputs.values())))
+        parts = []
+        for at in range(0, count, _AT_ONCE):
+            parts.append(self._model.run({name: value[at : at + _AT_ONCE] for name, value in inputs.items()}))
+        if not parts:
+            return np.zeros(0, np.int64), np.zeros((0, len(self.classes_)))
+        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+    def _inputs(self, rows: Any) -> dict:
+        given = self.description["input"]
+        if "columns" not in given:
+            return {"rows": arranged(rows, given["shape"], given["dtype"], given.get("channels"))}
+        read = read_table(rows, given["columns"])
+        if not given["missing_allowed"]:
+            for name, values in read.items():
+                if np.isnan(values).any():
+                    at = int(np.isnan(values).argmax())
+                    raise ValueError(f"The column {name!r} must hold a number in every row, row {at} has none.")
+        columns = {"numbers": [], "words": []}
+        for column in given["columns"]:
+            columns["words" if column["kind"] == "category" else "numbers"].append(read[column["name"]])
+        return {name: np.column_stack(values) for name, values in columns.items() if values}
+
+
+def read_table(rows: Any, columns: list) -> dict:
+    """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
+
+    columns: "name" and "kind" of each; kinds: number, date (days since 2000), duration (days), category ("" is
+    missing), which has the "values" that the public data knew.
+    An array goes by position. Errors: ValueError for a column that is not there.
+    """
+    names = [column["name"] for column in columns]
+    if hasattr(rows, "keys"):
+        given = {str(name): rows[name] for name in rows}
+    elif isinstance(rows, np.ndarray):
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
+        given = dict(zip(names, rows.T, strict=True))
+    else:
+        rows = list(rows)
+        known = {str(name) for row in rows for name in row}
+        given = {name: [row.get(name) for row in rows] for name in (names if rows else []) if name in known}
+        given = given if rows else {name: [] for name in names}
+    absent = [name for name in names if name not in given]
+    if absent:
+        raise ValueError(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
+    return {column["name"]: _read_column(given[column["name"]], column) for column in columns}
+
+
+def _read_column(cells: Any, column: dict) -> np.ndarray:
+    kind = column["kind"]
+    if kind == "number" and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
+        numbers = np.asarray(cells, dtype=np.float64)
+        return np.where(np.isfinite(numbers), numbers, np.nan)
+    if kind == "category":
+        known = set(column["values"])
+        found = [read_word(cell, known) for cell in cells]
+        return np.array(found, dtype=object)
+    read = _READERS[kind]
+    found = [read(cell) for cell in (cells.tolist() if _is_plain(cells) else cells)]
+    return np.array(found, dtype=np.float64)
+
+
+def _is_plain(cells: Any) -> bool:
+    # Moments and durations of NumPy would come out as counts of nanoseconds.
+    return isinstance(cells, np.ndarray) and cells.dtype.kind not in "mMO"
+
+
+def read_number(cell: Any) -> float:
+    """A cell as a number; NaN for what is none, and for infinities."""
+    if isinstance(cell, str):
+        text = cell.strip()
+        number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    else:
+        if isinstance(cell, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64, bytes)):
+            return math.nan
+        try:
+            number = float(cell)
+        except (TypeError, ValueError, OverflowError):
+            return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def read_date(cell: Any) -> float:
+    """A moment, or its ISO text, as days since 2000 (UTC where no zone is named); NaN for what is none."""
+    if isinstance(cell, np.datetime64):
+        cell = cell.astype("datetime64[us]").item()
+    if isinstance(cell, str):
+        match = _DATE.fullmatch(cell.strip())
+        if match is None:
+            return math.nan
+        day, time, zone = match.groups()
+        time = re.sub(r"(\.\d{6})\d+", r"\1", time or "00:00")
+        whole, _, part = time.partition(".")
+        text = f"{day}T{whole if whole.count(':') == 2 else whole + ':00'}"
+        try:
+            cell = datetime.datetime.strptime(text + (zone or "Z").replace("Z", "+0000").replace(":", ""), _FORM)
+        except ValueError:
+            return math.nan
+        cell = cell.replace(microsecond=int((part or "0").ljust(6, "0")))
+    elif isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime):
+        cell = datetime.datetime(cell.year, cell.month, cell.day)
+    if not isinstance(cell, datetime.datetime) or cell != cell:
+        return math.nan
+    if hasattr(cell, "to_pydatetime"):
+        cell = cell.floor("us").to_pydatetime()
+    if cell.tzinfo is None:
+        cell = cell.replace(tzinfo=datetime.UTC)
+    return (cell - _ORIGIN) / _DAY
+
+
+_FORM = "%Y-%m-%dT%H:%M:%S%z"
+
+
+def read_duration(cell: Any) -> float:
+    """A duration as days; NaN for what is none."""
+    if isinstance(cell, np.timedelta64):
+        return math.nan if np.isnat(cell) else float(cell / np.timedelta64(1, "D"))
+    if not isinstance(cell, datetime.timedelta) or cell != cell:
+        return math.nan
+    return cell / _DAY
+
+
+def read_word(cell: Any, known: Any) -> str:
+    """A cell as a category: its text, "" where it is missing. Whole numbers have no decimal point: 7.0 is "7".
+
+    known: the categories of the public data. Text that is none of them loses outer spaces, and is missing where it is
+    one of the usual signs for that.
+    """
+    if cell is None or type(cell).__name__ in ("NaTType", "NAType"):
+        return ""
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, float):
+        if math.isnan(cell):
+            return ""
+        return str(int(cell)) if cell.is_integer() else str(cell)
+    text = str(cell)
+    if text in known:
+        return text
+    text = text.strip()
+    if text not in known and text in _MISSING:
+        return ""
+    if known <= {"True", "False", ""} and text.lower() in ("true", "false"):
+        return text.capitalize()
+    return text
+
+
+_READERS = {"number": read_number, "date": read_date, "duration": read_duration}
+
+
+def arranged(rows: Any, shape: list, dtype: str, channels: Any) -> np.ndarray:
+    """Numbers in the shape that the student reads: (rows, columns), or images as (rows, channels, height, width).
+
+    shape: ["rows", ...] as the public rows are. channels: where images have them, "first", "last" or "none"; else None.
+    Images may have them elsewhere or come flat. Errors: ValueError for another shape and for what is no finite number.
+    """
+    array = np.asarray(rows, dtype=dtype)
+    wanted = tuple(shape[1:])
+    if array.ndim and channels is not None and array.shape[1:] != wanted:
+        array = _as_wanted(array, wanted, channels)
+    if not array.ndim or array.shape[1:] != wanted:
+        raise ValueError(f"X must have the shape {tuple(shape)}, got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError("X must hold finite numbers, got a NaN or an infinity.")
+    if channels == "none":
+        return array[:, None]
+    return np.ascontiguousarray(np.moveaxis(array, -1, 1)) if channels == "last" else array
+
+
+def _as_wanted(array: np.ndarray, wanted: tuple, channels: str) -> np.ndarray:
+    here = array.shape[1:]
+    if len(here) == 1 and here[0] == math.prod(wanted):
+        return array.reshape(-1, *wanted)
+    if channels == "none" and here in ((1, *wanted), (*wanted, 1)):
+        return array.reshape(-1, *wanted)
+    if channels == "first" and here == (*wanted[1:], wanted[0]):
+        return np.moveaxis(array, -1, 1)
+    if channels == "last" and here == (wanted[-1], *wanted[:-1]):
+        return np.moveaxis(array, 1, -1)
+    return array
+
+
+class _Onnx:
+    """A graph, run by onnxruntime."""
+
+    def __init__(self, path: Path, description: dict) -> None:
+        import onnxruntime
+
+        self._session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+
+    def run(self, inputs: dict) -> Any:
+        known = {each.name for each in self._session.get_inputs()}
+        held = {name: value for name, value in inputs.items() if name in known}
+        return self._session.run(["place", "probabilities"], held)
+
+
+class _Torch:
+    """A network of plain layers, run by torch."""
+
+    def __init__(self, path: Path, description: dict) -> None:
+        import torch
+
+        self._torch = torch
+        layers = [self._layer(each) for each in description["layers"]]
+        self._network = torch.nn.Sequential(*layers)
+        weights = {name: torch.from_numpy(value) for name, value in read_safetensors(path).items()}
+        self._network.load_state_dict(weights)
+        self._network.eval()
+
+    def _layer(self, entry: dict) -> Any:
+        kind = getattr(self._torch.nn, entry["layer"], None)
+        if not isinstance(kind, type) or not issubclass(kind, self._torch.nn.Module):
+            raise ValueError(f"student.json must name layers of torch.nn, got {entry['layer']!r}.")
+        return kind(**entry["options"])
+
+    def run(self, inputs: dict) -> Any:
+        with self._torch.no_grad():
+            likely = self._network(self._torch.from_numpy(inputs["rows"])).numpy()
+        return likely.argmax(axis=1), likely
+
+
+def read_safetensors(path: Path) -> dict:
+    """The arrays of a safetensors file: a header of JSON, then their bytes."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    kinds = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
+    arrays = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name != "__metadata__":
+            first, end = entry["data_offsets"]
+            array = np.frombuffer(data[start + first : start + end], kinds[entry["dtype"]])
+            arrays[name] = array.reshape(entry["shape"]).copy()
+    return arrays

@@ -1,0 +1,108 @@
+"""An ONNX graph, written node by node: standard operators only, doubles unless a value says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import ArrayLike, NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 18
+"""Of the standard operators; trees are those of `ai.onnx.ml` 5."""
+
+_ML = "ai.onnx.ml"
+_TYPES = {"double": TensorProto.DOUBLE, "float": TensorProto.FLOAT, "int64": TensorProto.INT64}
+_TYPES["string"] = TensorProto.STRING
+
+
+class Graph:
+    """Nodes in the order they are added. Values are named by number: equal calls give equal bytes."""
+
+    def __init__(self) -> None:
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._inputs: list[Any] = []
+        self._outputs: list[Any] = []
+        self._names = 0
+
+    def input(self, name: str, kind: str, shape: tuple[int, ...]) -> str:
+        """An input of rows, each of `shape`. kind: double, float, int64 or string."""
+        self._inputs.append(helper.make_tensor_value_info(name, _TYPES[kind], ["rows", *shape]))
+        return name
+
+    def output(self, name: str, value: str, kind: str, shape: tuple[int, ...]) -> None:
+        """Give `value` out under a name of its own."""
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, _TYPES[kind], ["rows", *shape]))
+
+    def constant(self, values: ArrayLike) -> str:
+        """A constant of the type of `values`; whole numbers as int64."""
+        array = np.asarray(values)
+        if array.dtype.kind in "iub":
+            array = array.astype(np.int64)
+        name = self._fresh()
+        held = array.astype(object) if array.dtype.kind in "US" else np.ascontiguousarray(array)
+        self._constants.append(numpy_helper.from_array(held.reshape(array.shape), name))
+        return name
+
+    def add(self, kind: str, *inputs: str | ArrayLike, outputs: int = 1, **attributes: Any) -> str:
+        """The first output of a new node. Inputs that are no names become constants."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        made = [self._fresh() for _ in range(outputs)]
+        domain = _ML if kind in ("LabelEncoder", "TreeEnsemble") else ""
+        self._nodes.append(helper.make_node(kind, names, made, domain=domain, **attributes))
+        return made[0]
+
+    def cast(self, value: str, kind: str) -> str:
+        """`value` as double, float, int64 or string."""
+        return self.add("Cast", value, to=_TYPES[kind])
+
+    def rounded(self, value: str) -> str:
+        """`value` rounded to single precision, as a double: what a representation gives, and learners read."""
+        return self.cast(self.cast(value, "float"), "double")
+
+    def column(self, value: str, number: int) -> str:
+        """A column of a table, (rows,)."""
+        return self.add("Gather", value, np.int64(number), axis=1)
+
+    def inline(self, model: Any, value: str) -> str:
+        """The one output of another model of one input, put in here."""
+        inner = model.graph
+        renamed = {inner.input[0].name: value, "": ""}
+        for constant in inner.initializer:
+            renamed[constant.name] = self._fresh()
+            copy = onnx.TensorProto()
+            copy.CopyFrom(constant)
+            copy.name = renamed[constant.name]
+            self._constants.append(copy)
+        for node in inner.node:
+            for name in node.output:
+                renamed[name] = self._fresh()
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            del copy.input[:], copy.output[:]
+            copy.input.extend(renamed[name] for name in node.input)
+            copy.output.extend(renamed[name] for name in node.output)
+            copy.ClearField("name")
+            copy.ClearField("doc_string")
+            self._nodes.append(copy)
+        return renamed[inner.output[0].name]
+
+    def serialized(self) -> bytes:
+        """The checked model. Nothing in it tells when, where or by whom it was made."""
+        graph = helper.make_graph(self._nodes, "student", self._inputs, self._outputs, self._constants)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(_ML, 5)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10, producer_name="")
+        onnx.checker.check_model(model)
+        return model.SerializeToString(deterministic=True)
+
+    def _fresh(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
+
+
+def as_doubles(array: Any) -> NDArray[np.float64]:
+    """An array of fitted numbers as doubles; exact for single ones."""
+    return np.asarray(array, np.float64)
