@@ -118,6 +118,7 @@ def test_json_is_plain(votes):
     import json
 
     text = json.dumps(compare(votes[:5], epsilon=1.0, delta=1e-5).as_json(), allow_nan=False)
+    assert "Epsilons of such different neighbours must not be ranked" in text
     assert '"advice"' in text
     assert "must not be published" in text
     assert not math.isnan(len(text))

@@ -1,0 +1,73 @@
+"""What is not the user's input and still ends in one sentence: too little memory."""
+
+import errno
+import importlib
+
+import numpy as np
+import pytest
+
+from ostrakon.validation import InvalidInput
+
+# The package has a name for the application inside that hides its module.
+root = importlib.import_module("ostrakon.cli.app")
+
+
+def chained() -> Exception:
+    try:
+        try:
+            raise MemoryError
+        except MemoryError as first:
+            raise ValueError("the model could not be read") from first
+    except ValueError as error:
+        return error
+
+
+def too_large() -> Exception:
+    with pytest.raises(MemoryError) as caught:
+        np.empty(2**50)
+    return caught.value
+
+
+LACKS = [
+    MemoryError(),
+    OSError(errno.ENOMEM, "Cannot allocate memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+    RuntimeError("can't start new thread"),
+    ImportError("libblas.so: failed to map segment from shared object"),
+    chained(),
+    too_large(),
+]
+
+
+@pytest.mark.parametrize("error", LACKS, ids=lambda error: type(error).__name__)
+def test_lack_of_memory_is_one_sentence(error, monkeypatch, capsys):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(root, "app", fail)
+    with pytest.raises(SystemExit) as stopped:
+        root.main()
+    assert stopped.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("Error: Memory ran out; what was finished is kept, and the same command goes on from there")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [ValueError("memory"), KeyError("x"), RuntimeError("a bug"), OSError(errno.EIO, "x")])
+def test_a_bug_is_not_called_lack_of_memory(error, monkeypatch):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(root, "app", fail)
+    with pytest.raises(type(error)):
+        root.main()
+
+
+def test_brackets_in_a_sentence_are_shown(monkeypatch, capsys):
+    def fail():
+        raise InvalidInput("The column '[red]' is missing, got ['a', 'b'].")
+
+    monkeypatch.setattr(root, "app", fail)
+    with pytest.raises(SystemExit):
+        root.main()
+    assert capsys.readouterr().err == "Error: The column '[red]' is missing, got ['a', 'b'].\n"
