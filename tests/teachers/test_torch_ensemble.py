@@ -105,7 +105,7 @@ def test_stacked_networks_compute_what_each_computes_alone(factory):
             torch.testing.assert_close(forward(weights, inputs[0], True), same, atol=2e-6, rtol=1e-5)
             scale = torch.rand(3, 2) + 0.5
             folded = dict(weights)
-            assert fold_scale(networks[0], folded, torch.zeros(3, 2), scale)
+            assert fold_scale(networks[0], folded, None, scale)
             scaled = inputs[0] / scale[:, None, :, None, None]
             torch.testing.assert_close(
                 forward(folded, inputs[0], True), forward(weights, scaled, False), atol=5e-6, rtol=1e-4

@@ -146,7 +146,7 @@ class Mechanism(ABC):
         """
 
     def absence_cost(self, *, queries: int) -> RunCost:
-        """What all queries cost when a teacher abstains on all of them instead of voting otherwise; refused where unknown."""
+        """What all queries cost when a teacher abstains on all of them instead; refused where unknown."""
         raise InvalidInput(f"{self.name} has no price for a teacher that abstains everywhere.")
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:

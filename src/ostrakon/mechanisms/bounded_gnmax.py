@@ -95,7 +95,8 @@ class BoundedGNMax(StatefulMechanism):
     def absence_cost(self, *, queries: int) -> RunCost:
         """The cost of all queries when a teacher abstains on all of them instead: sqrt(r)/sigma2 Gaussian-DP.
 
-        Its at most r = `max_contributions` entries are gone and none comes: sqrt(r) in L2. The number of teachers stays.
+        Its at most r = `max_contributions` entries are gone and none comes: sqrt(r) in L2. The number of teachers
+        stays.
         """
         return RunCost(mu=math.sqrt(min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2)
 

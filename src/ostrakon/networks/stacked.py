@@ -71,31 +71,28 @@ def mapped(network: nn.Module, *, training: bool = False) -> Forward:
     return forward
 
 
-def fold_scale(network: nn.Module, weights: dict[str, Tensor], mean: Tensor, scale: Tensor) -> bool:
+def fold_scale(network: nn.Module, weights: dict[str, Tensor], mean: Tensor | None, scale: Tensor) -> bool:
     """Move each network's scaling of its inputs, (x - mean) / scale, into its first layer's weights.
 
-    mean, scale: (networks, columns or channels). Afterwards all networks read the same raw inputs. Returns False, and
-    changes nothing, where the first layer that acts is no plain product: a convolution with a mean that is not 0
-    (the zeros at its borders are not shifted), or another kind of layer.
+    mean, scale: (networks, columns or channels); mean None: 0 for all. Afterwards all networks read the same raw
+    inputs. Returns False, and changes nothing, where the first layer that acts is no plain product: a convolution with
+    a mean (the zeros at its borders are not shifted), a linear layer with one but no bias, or another kind of layer.
+    That follows from the network alone, never from the values: one network's have no say in how others are asked.
     """
     first = _first_product(network, "")
     if first is None:
         return False
     name, layer = first
-    centred = not bool(mean.any())
+    if mean is not None and (isinstance(layer, nn.Conv2d) or layer.bias is None):
+        return False
     if isinstance(layer, nn.Conv2d):
-        if not centred:
-            return False
         weights[f"{name}weight"] = weights[f"{name}weight"] / scale[:, None, :, None, None]
         return True
-    if scale.shape[1] != layer.in_features:
-        repeats = layer.in_features // scale.shape[1]
-        scale, mean = scale.repeat_interleave(repeats, dim=1), mean.repeat_interleave(repeats, dim=1)
-    if not centred and layer.bias is None:
-        return False
-    weights[f"{name}weight"] = weights[f"{name}weight"] / scale[:, None, :]
-    if not centred:
-        weights[f"{name}bias"] = weights[f"{name}bias"] - torch.einsum("gof,gf->go", weights[f"{name}weight"], mean)
+    repeats = layer.in_features // scale.shape[1]
+    weights[f"{name}weight"] = weights[f"{name}weight"] / scale.repeat_interleave(repeats, dim=1)[:, None, :]
+    if mean is not None:
+        shift = torch.einsum("gof,gf->go", weights[f"{name}weight"], mean.repeat_interleave(repeats, dim=1))
+        weights[f"{name}bias"] = weights[f"{name}bias"] - shift
     return True
 
 

@@ -11,30 +11,30 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from ostrakon.public.images import DeskewHOG
+from ostrakon.public.rowwise import in_blocks, len_of, own_rows, take
 from ostrakon.public.tables import TableFeatures
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
-
-# A multiple of the widths in which linear algebra takes rows, so that none of them is at an edge.
-_BLOCK = 768
 
 
 class Representation:
     """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
 
     It has no `fit`: whoever holds it can transform private rows but cannot teach it with them. A row's features
-    depend on that row and on public data alone (checked on public rows when it is made), so one record still
-    reaches one teacher only.
+    depend on that row and on public data alone, to the last bit (checked on public rows when it is made), so one
+    record still reaches one teacher only.
     """
 
-    __slots__ = ("_features", "_transformer")
+    __slots__ = ("_features", "_rows", "_transformer")
 
-    def __init__(self, transformer: Any, *, features: int) -> None:
+    def __init__(self, transformer: Any, *, features: int, rows: int = 1) -> None:
         self._transformer = transformer
         self._features = features
+        self._rows = rows
 
     @property
     def features(self) -> int:
@@ -44,24 +44,24 @@ class Representation:
     def transform(self, X: Any) -> FloatArray:
         """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many.
 
-        Rows go through in blocks of one size, the last one filled up: linear algebra rounds by the shape of a block,
-        and a record more must not change the last digits of another one's features.
+        Rows go through in blocks of one size, or one by one where a row's place in a block has a say in its features.
         """
-        rows = len_of(X)
-        blocks = [
-            _as_features(self._transformer.transform(take(X, np.resize(here, _BLOCK))), rows=_BLOCK)[: len(here)]
-            for here in (np.arange(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK))
-        ]
+        # How many threads share a product has a say in its rounding, and workers have fewer of them.
+        with threadpool_limits(1, user_api="blas"):
+            blocks = in_blocks(self._block, X, rows=self._rows)
         made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
         if made.shape[1] != self._features:
             raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
         return made
 
+    def _block(self, X: Any) -> FloatArray:
+        return _as_features(self._transformer.transform(X), rows=self._rows)
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"transformer": self._transformer, "features": self._features}
+        return {"transformer": self._transformer, "features": self._features, "rows": self._rows}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._transformer, self._features = state["transformer"], state["features"]
+        self._transformer, self._features, self._rows = state["transformer"], state["features"], state["rows"]
 
     def __repr__(self) -> str:
         return f"Representation(features={self._features})"
@@ -104,7 +104,9 @@ def learn_representation(
             "The representation must treat every row on its own, but the features of a public row change with the rows "
             "beside it: private rows would leak into each other's features."
         )
-    return Representation(learned, features=together.shape[1])
+    with threadpool_limits(1, user_api="blas"):
+        at_once = own_rows(learned.transform, X_public)
+    return Representation(learned, features=together.shape[1], rows=at_once)
 
 
 def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
@@ -250,13 +252,3 @@ def _as_features(made: Any, *, rows: int) -> FloatArray:
     if not np.isfinite(array).all():
         raise InvalidInput("The representation must give finite features, got a NaN or an infinity.")
     return array
-
-
-def len_of(X: Any) -> int:
-    """Number of rows of an array, a sparse matrix, a frame or a list."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def take(X: Any, rows: NDArray[Any]) -> Any:
-    """The chosen rows of an array, a sparse matrix or a frame."""
-    return X.iloc[rows] if hasattr(X, "iloc") else (X[rows] if hasattr(X, "shape") else [X[i] for i in rows])

@@ -100,17 +100,24 @@ def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.in
 
 def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray[np.int64]:
     """Class indices of every model for all inputs, shape (models, inputs); -1 for those that abstain."""
-    out = np.full((len(models), len(inputs)), ABSTAIN, np.int64)
-    asked = [place for place, model in enumerate(models) if not isinstance(model, Abstainer)]
-    if not asked:
-        return out
-    chosen = [models[place] for place in asked]
+    silent = [isinstance(model, Abstainer) for model in models]
+    if all(silent):
+        return np.full((len(models), len(inputs)), ABSTAIN, np.int64)
     device = torch.device(plan.device)
+    # Nobody moves up into the place of one who abstains: arithmetic may round by the place.
+    chosen = [_untrained(plan) if quiet else model for model, quiet in zip(models, silent, strict=True)]
     if plan.mode == "one-by-one":
-        out[asked] = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
+        out = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
     else:
-        out[asked] = _ask_together(plan, chosen, inputs, device)
+        out = _ask_together(plan, chosen, inputs, device)
+    out[silent] = ABSTAIN
     return out
+
+
+def _untrained(plan: Chunk) -> NetworkTeacher:
+    state = {name: value.numpy().copy() for name, value in plan.build(0).state_dict().items()}
+    each = np.zeros(plan.shape[0], np.float32)
+    return NetworkTeacher(plan=plan, mean=each, deviation=each + 1, weights=state)
 
 
 def _scale(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -240,7 +247,7 @@ def _ask_together(plan: Chunk, models: list[NetworkTeacher], inputs: FloatArray,
     mean = torch.from_numpy(np.stack([model.mean for model in models])).to(device)
     scale = torch.from_numpy(np.stack([model.deviation for model in models])).to(device)
     network = plan.build(0)
-    shared = fold_scale(network, weights, mean, scale)
+    shared = fold_scale(network, weights, None if len(plan.shape) == 3 else mean, scale)
     forward = _forward(plan, network, training=False)
     batch = 64 if device.type == "cpu" else 512
     between = (len(models), 1, -1, *(1,) * len(plan.shape[1:]))

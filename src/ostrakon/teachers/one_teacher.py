@@ -131,7 +131,12 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
 
 
 def seeded(estimator: Any, *, seed: int, index: int) -> Any:
-    """Give every `random_state` of the estimator and its parts a seed of its own."""
+    """Give every `random_state` of the estimator and its parts a seed of its own, and every `n_jobs` one worker.
+
+    Threads that race add up a forest's trees in the order in which they finish.
+    """
+    workers = [name for name in estimator.get_params(deep=True) if name == "n_jobs" or name.endswith("__n_jobs")]
+    estimator.set_params(**dict.fromkeys(workers, 1))
     names = sorted(
         name for name in estimator.get_params(deep=True) if name == "random_state" or name.endswith("__random_state")
     )

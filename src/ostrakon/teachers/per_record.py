@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ostrakon.public.rowwise import in_blocks, own_rows
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes
 
+FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Block = tuple[Any, Any, Any]
 """(whose each row is, features of the rows, class numbers), with all rows of everyone whom it names."""
-
-_ROWS = 768
 
 
 def collect_per_record(
@@ -92,18 +92,21 @@ def contributions(
 def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
     """The position of the nearest query of every row, (rows,); a tie goes to the earlier one.
 
-    In double numbers and blocks of one size, the last one filled up, so that where a row stands, and beside which
-    others, has no say in how its distances are rounded; those that agree to nine digits are a tie.
+    In double numbers and in blocks (see `ostrakon.public.rowwise`), so that where a row stands, and beside which others,
+    has no say in how its distances are rounded; those that agree to nine digits are a tie.
     """
     given, asked = np.asarray(rows, np.float64), np.asarray(queries, np.float64)
     squares = np.square(asked).sum(axis=1)
     scale = max(float(squares.max(initial=0)), 1e-300)
-    found = np.empty(len(given), np.int64)
-    for start in range(0, len(given), _ROWS):
-        here = np.arange(start, min(start + _ROWS, len(given)))
-        distance = squares - 2 * given[np.resize(here, _ROWS)] @ asked.T
-        found[here] = np.round(distance / scale, 9).argmin(axis=1)[: len(here)]
-    return found
+
+    def product(some: FloatArray) -> FloatArray:
+        return some @ asked.T
+
+    def place(some: FloatArray) -> IntArray:
+        return np.round((squares - 2 * product(some)) / scale, 9).argmin(axis=1)
+
+    found = in_blocks(place, given, rows=own_rows(product, asked))
+    return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
 def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:

@@ -109,12 +109,13 @@ class TablePart:
         read = [self._read(files) for files in self.files]
         if not any(self.files):
             return read
-        # Together, because transforming a few rows takes as long as transforming thousands.
+        # Together, because transforming a few rows takes as long as transforming thousands; then each teacher's in an
+        # array of its own: where others' rows would begin and end has no say in where it lies in memory.
         X = pd.concat([rows for rows, labels in read if len(labels)])
         X = X if self.transform is None else self.transform(X)
         ends = np.cumsum([len(labels) for _, labels in read])
         return [
-            (_safe_indexing(X, slice(end - len(labels), end)) if len(labels) else rows, labels)
+            (_safe_indexing(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
             for (rows, labels), end in zip(read, ends, strict=True)
         ]
 
@@ -130,7 +131,7 @@ class TableShards:
     """Shards of a partitioned table (see `TableTask.partition`), each read by the worker that trains on it.
 
     transform: from typed columns to what the teachers learn from, such as `Representation.transform`; one that was
-    learned from public data and treats each row on its own.
+    learned from public data and treats each row on its own, to the last bit.
     """
 
     def __init__(self, folder: ShardFolder, task: TableTask, *, transform: Callable[[Any], Any] | None = None) -> None:
