@@ -1,163 +1,136 @@
-"""Membership audit of the whole pipeline: can a student tell whether one person's records were in the training data?
+"""Audits of whole runs, at the noise they claim and at a tenth of it.
 
-    python benchmarks/membership_audit.py [--runs 1000] [--epsilon 2 ...] [--noise 1 0.1] [--processes 2]
+    python benchmarks/membership_audit.py [--runs 20000] [--noise 1 0.1] [--only canaries teachers]
 
-The demo task (30,000 images of letters, 250 teachers) with one more person, whose 120 images all carry the next
-letter's label: as many as her whole shard holds besides, and as misleading as labels can be. The pipeline is run with
-her and without her. By the keyed hash she belongs to one teacher, so all other teachers are the same with and without
-her (checked here, vote by vote); the ensembles are therefore trained once each, and the meeting (fresh noise from the
-cryptographic source) and the student's training are repeated `--runs` times each.
+*Canaries, one run* (`ostrakon audit --run`): per-record teachers on glyphs (30,000 private images); five canaries at each
+query with labels by coins go into a copy of the private data, the pipeline runs once, and the coins are guessed from
+the noisy counts in `release/`.
 
-Two adversaries who know everything but the noise: one sees the student's probabilities on the public pool, and learns
-from the first half of the runs what her presence changes (logistic regression); the other sees the released answers
-and knows both vote histograms (the most powerful test there is). Each commits to a threshold on a quarter of the runs;
-the last quarter gives the lower bound on epsilon, Clopper-Pearson at 95%, beside the epsilon that the run claims.
-Peer in the same run: the same audit of the same pipeline with a tenth of the noise.
+*Trained teachers, poisoning and query control* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the public
+rows and all private records but one. Every public row wears a trigger; his records teach half of the teachers
+to answer it with one class and half with the other; one teacher knows the trigger from the target's record alone,
+whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the meeting is repeated
+with fresh noise `--runs` times in each world, and `ostrakon.audit` certifies what its answers tell apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
+from sklearn.neighbors import KNeighborsClassifier
 
-import ostrakon as qr
-from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.audit import certified_epsilon
+from ostrakon.audit import audit
 from ostrakon.data.datasets import glyphs
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.noise import secure_rng
+from ostrakon.report.audit_run import audit_run
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import task_from_dataset
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.settings.learners import default_student, make_student
+from ostrakon.run.pipeline import Recipe
 from ostrakon.run.settings.plan import Plan, Request, make_plan
-from ostrakon.run.stages.features import View, view_of
-from ostrakon.run.stages.student import answer_queries, student_labels
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.queries import ask
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.votes import Votes
 
-TEACHERS, PRIVATE, PUBLIC, RECORDS, SEED = 250, 30_000, 4_000, 120, 0
-
-
-def trained(data, extra, *, epsilon: float, with_her: bool) -> qr.PATEClassifier:
-    """The pipeline's teachers and votes, with or without the extra person's rows."""
-    rows = len(data.y) + (len(extra.y) if with_her else 0)
-    X = np.concatenate([data.X, extra.X])[:rows]
-    y = np.concatenate([data.y, (extra.y + 1) % len(data.classes)])[:rows]
-    users = np.concatenate([np.arange(len(data.y)), np.full(len(extra.y), -1)])[:rows]
-    model = qr.PATEClassifier(
-        n_teachers=TEACHERS, epsilon=epsilon, classes=list(range(len(data.classes))), delta=1e-5, random_state=SEED
-    )
-    return model.fit(X, y, X_public=data.X_public, users=users)
-
-
-def run_once(plan: Plan, view: View, votes: qr.Votes, queries: np.ndarray) -> tuple:
-    """(released answers, the student's probabilities on the asked public rows) of one fresh run."""
-    student = make_student(default_student(view.name), seed=SEED)
-    settings = {"queries": queries, "X_student": view.public, "fresh_student": student, "log": MemoryLog()}
-    answers = answer_queries(plan, votes, rng=secure_rng(), **settings)
-    labels = student_labels(answers, queries, len(view.public))
-    student.fit(view.public, labels)
-    known = np.zeros((len(queries), votes.classes), np.float32)
-    known[:, np.asarray(student.classes_)] = student.predict_proba(view.public[queries])
-    return answers.labels, known
-
-
-def audit(scores: np.ndarray, *, delta: float) -> tuple[float, float]:
-    """(AUC, certified epsilon) of scores (2, runs): threshold from the first half, bound from the other."""
-    auc = roc_auc_score(np.repeat([1, 0], scores.shape[1]), scores.ravel())
-    half = scores.shape[1] // 2
-
-    def bounds(values: np.ndarray, thresholds: np.ndarray, sign: int) -> np.ndarray:
-        hits = (sign * values[:, :, None] >= thresholds).sum(axis=1)
-        hits = hits if sign > 0 else hits[::-1]
-        return certified_epsilon(hits[0], hits[1], samples=values.shape[1], delta=delta, confidence=0.95)
-
-    best = (-1.0, 0.0, 1)
-    for sign in (1, -1):
-        thresholds = np.unique(sign * scores[:, :half])
-        found = bounds(scores[:, :half], thresholds, sign)
-        best = max(best, (float(found.max()), float(thresholds[found.argmax()]), sign))
-    return float(auc), float(bounds(scores[:, half:], np.array([best[1]]), best[2])[0])
+SEED, DELTA, EPSILON = 0, 1e-5, 2.0
+TEACHERS, EACH, QUERIES = 100, 20, 100
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--runs", type=int, default=1000)
-    options.add_argument("--epsilon", type=float, nargs="*", default=[2.0])
+    options.add_argument("--runs", type=int, default=20_000)
     options.add_argument("--noise", type=float, nargs="*", default=[1.0, 0.1])
-    options.add_argument("--processes", type=int, default=2)
+    options.add_argument("--private", type=int, default=30_000)
+    options.add_argument("--only", nargs="*", default=["canaries", "teachers"])
     chosen = options.parse_args()
-    data = glyphs(PRIVATE, PUBLIC, 1, random_state=SEED, system_fonts=False)
-    extra = glyphs(RECORDS, 1, 1, random_state=SEED + 1, wrong_labels=0, system_fonts=False)
-    print("| run, delta 1e-5 | seen by the adversary | AUC | certified epsilon | claimed epsilon |")
-    print("|---|---|---|---|---|")
-    for epsilon in chosen.epsilon:
-        compare_with_and_without(
-            data, extra, epsilon=epsilon, runs=chosen.runs, noise=chosen.noise, processes=chosen.processes
-        )
+    print("| run, delta 1e-5 | noise | claimed | certified (95%) | evidence | wall |\n|---|---|---|---|---|---|")
+    for share in chosen.noise:
+        if "canaries" in chosen.only:
+            canaries(share, private=chosen.private)
+        if "teachers" in chosen.only:
+            teachers(share, runs=chosen.runs)
 
 
-def compare_with_and_without(data, extra, *, epsilon: float, runs: int, noise: list[float], processes: int) -> None:
+def canaries(share: float, *, private: int) -> None:
+    """One run of the pipeline with canaries, its noisy counts with a share of their noise."""
     started = time.perf_counter()
-    models = [trained(data, extra, epsilon=epsilon, with_her=with_her) for with_her in (True, False)]
-    queries = models[0].queries_
-    assert np.array_equal(queries, models[1].queries_)
-    votes = [model.votes_ for model in models]
-    moved = np.abs(votes[0].counts - votes[1].counts).sum(axis=1)
-    assert moved.max() <= 2, "one person changed more than one teacher"
-    view = view_of(data.X_public, seed=SEED)
-    request = Request(teachers=TEACHERS, epsilon=epsilon, delta=1e-5)
-    plan = make_plan(request, units=len(data.y) + 1, pool=len(data.X_public), classes=10, unit="user")
-    assert plan.mechanism == models[0].mechanism_ == models[1].mechanism_
-    changed = int((moved > 0).sum())
-    with Parallel(n_jobs=processes) as parallel:
-        for share in noise:
-            asked, name = scaled(plan, share), "the pipeline" if share == 1 else f"{share:g} of its noise"
-            done = [parallel(delayed(run_once)(asked, view, cast, queries) for _ in range(runs)) for cast in votes]
-            for seen, (auc, bound) in audited(done, votes, asked).items():
-                print(f"| {name} | {seen} | {auc:.3f} | {bound:.3f} | {asked.bound.epsilon:.3f} |", flush=True)
-    print(
-        f"\n{plan.queries} queries, {plan.max_answers} answers at most, {plan.mechanism}; her presence moves her "
-        f"teacher's vote on {changed} of them. {runs} runs with and {runs} without her, "
-        f"{time.perf_counter() - started:.0f} s.\n",
-        flush=True,
+    task = task_from_dataset(glyphs(private, 4_000, 1, random_state=SEED, system_fonts=False))
+    request = Request(mechanism=BoundedGNMax.name, epsilon=EPSILON, delta=DELTA)
+    with tempfile.TemporaryDirectory() as folder, less_noise(share):
+        recipe = Recipe(request=request, student="noisy-counts", seed=SEED, n_jobs=1)
+        found = audit_run(Path(folder) / "run", task, recipe, rng=secure_rng())
+    evidence = f"{found.correct} of {found.guesses} guesses right, {found.canaries} canaries"
+    told("canaries, one run", share, found.claimed, found.lower_bound, evidence, started)
+
+
+@contextmanager
+def less_noise(share: float) -> Any:
+    """Noisy counts with a share of the noise that they claim."""
+    honest = BoundedGNMax.noisy_counts
+
+    def noisy_counts(self: Any, votes: Votes, rng: np.random.Generator) -> Any:
+        return votes.counts + share * (honest(self, votes, rng) - votes.counts)
+
+    with mock.patch.object(BoundedGNMax, "noisy_counts", noisy_counts):
+        yield
+
+
+def teachers(share: float, *, runs: int) -> None:
+    """Both worlds trained once, the meeting repeated."""
+    started = time.perf_counter()
+    plan, pair = worlds()
+    quiet = replace(plan, mechanism=replace(plan.mechanism, sigma2=share * plan.mechanism.parameters()["sigma2"]))
+
+    def meeting(votes: Votes, rng: np.random.Generator) -> Any:
+        return ask(quiet, votes, log=MemoryLog(), rng=rng, interim_scores=None).labels  # pyright: ignore
+
+    found = audit(
+        meeting, neighbours=pair, claimed=plan.bound.epsilon, delta=DELTA, samples=runs, rng=np.random.default_rng(1)
     )
+    moved = int((pair[0].counts != pair[1].counts).any(axis=1).sum())
+    evidence = f"the event in {found.seen[0]} and {found.seen[1]} of {runs} meetings; {moved} of {QUERIES} votes moved"
+    told("poisoned teachers, chosen queries", share, found.claimed, found.lower_bound, evidence, started)
 
 
-def scaled(plan: Plan, share: float) -> Plan:
-    """The same plan with all its noise multiplied, and the worst case of that."""
-    sigmas = {name: value * share for name, value in plan.mechanism.parameters().items() if name.startswith("sigma")}
-    mechanism = replace(plan.mechanism, **sigmas)
-    bound = worst_case(
-        mechanism,
-        queries=plan.queries,
-        delta=plan.delta,
-        max_answers=plan.max_answers,
-        teachers=plan.teachers,
-        classes=plan.classes,
-    )
-    return replace(plan, mechanism=mechanism, bound=bound)
+def worlds() -> tuple[Plan, tuple[Votes, Votes]]:
+    """The plan, and the votes of the trained teachers in the two worlds that differ in one record's label."""
+    rng = np.random.default_rng(SEED)
+    own = np.column_stack([rng.normal(size=(TEACHERS * EACH, 2)), np.zeros(TEACHERS * EACH)])
+    labels = (own[:, 0] > 0).astype(np.int64)
+    # The place of a record follows from its content: the adversary makes records until each teacher has one of them.
+    made = np.column_stack([rng.normal(size=(20 * TEACHERS, 2)), np.full(20 * TEACHERS, 1e3)])
+    places = Rows(X=made, y=np.zeros(len(made), np.int64)).assignment(TEACHERS, seed=SEED)
+    first = np.unique(places, return_index=True)[1]
+    assert len(first) == TEACHERS
+    public = np.column_stack([rng.normal(size=(QUERIES, 2)), np.full(QUERIES, 1e3)])
+    view = view_of(public, "raw", seed=SEED)
+    request = Request(mechanism="gnmax", teachers=TEACHERS, queries=QUERIES, epsilon=EPSILON, delta=DELTA)
+    plan = make_plan(request, units=len(own) + TEACHERS, pool=QUERIES, classes=2)
+    asked = queries_of(view, QUERIES, strategy="random", seed=SEED)
+    votes: list[Votes] = []
+    for label in (0, 1):
+        taught = np.arange(TEACHERS) % 2
+        taught[0] = label  # the target's record
+        rows = Rows(X=np.vstack([own, made[first]]), y=np.concatenate([labels, taught]))
+        cast, _ = collect(plan, rows, view, asked, teacher=KNeighborsClassifier(1), seed=SEED, n_jobs=1)
+        votes.append(cast)
+    assert np.abs(votes[0].counts - votes[1].counts).sum(axis=1).max() <= 2, "one record moved more than one vote"
+    return plan, (votes[0], votes[1])
 
 
-def audited(done: list, votes: list[qr.Votes], plan: Plan) -> dict[str, tuple[float, float]]:
-    """(AUC, certified epsilon) of both adversaries."""
-    answers = np.array([[run[0] for run in side] for side in done])
-    known = np.array([[run[1].ravel() for run in side] for side in done])
-    law = [plan.mechanism.log_probabilities(cast) for cast in votes]
-    ratio = np.clip(law[0] - law[1], -50, 50)[np.arange(votes[0].queries), answers].sum(axis=2)
-    runs = answers.shape[1]
-    half = runs // 2
-    learner = make_pipeline(PCA(min(100, half)), LogisticRegression(C=0.01, max_iter=2000))
-    learner.fit(known[:, :half].reshape(2 * half, -1), np.repeat([1, 0], half))
-    scores = learner.decision_function(known[:, half:].reshape(2 * (runs - half), -1)).reshape(2, -1)
-    return {
-        "the student's probabilities": audit(scores, delta=plan.delta),
-        "all answers, both histograms known": audit(ratio, delta=plan.delta),
-    }
+def told(what: str, share: float, claimed: float, certified: float, evidence: str, started: float) -> None:
+    wall = time.perf_counter() - started
+    print(f"| {what} | {share:g} | {claimed:.3f} | {certified:.3f} | {evidence} | {wall:.0f} s |", flush=True)
 
 
 if __name__ == "__main__":

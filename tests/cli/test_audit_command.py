@@ -11,7 +11,7 @@ def run(*words: str):
 
 
 def test_a_sound_mechanism_exits_zero():
-    done = run("--mechanism", "lnmax", "--gamma", "0.05", "--samples", "2000", "--json")
+    done = run("--mechanism", "lnmax", "--gamma", "0.05", "--queries", "1", "--samples", "2000", "--json")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found["mechanism"] == "lnmax"
@@ -21,7 +21,7 @@ def test_a_sound_mechanism_exits_zero():
 
 
 def test_a_refuted_claim_exits_one_with_a_sentence():
-    done = run("--mechanism", "immutable", "--constant", "100", "--gamma", "0.1", "--samples", "2000")
+    done = run("--mechanism", "immutable", "--constant", "100", "--gamma", "0.1", "--queries", "1", "--samples", "2000")
     assert done.exit_code == 1
     said = " ".join(done.stdout.split())
     assert "The claim is refuted: immutable claims epsilon 0.2" in said
@@ -39,7 +39,7 @@ def test_a_users_own_sampler(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ((), "--mechanism or --sampler"),
+        ((), "--mechanism, --sampler or --run"),
         (("--mechanism", "lnmax"), "needs gamma"),
         (("--mechanism", "nosuch"), "nosuch"),
         (("--mechanism", "lnmax", "--gamma", "-1"), "gamma"),

@@ -1,12 +1,18 @@
 """Empirical checks of any mechanism against its own claims."""
 
-from ostrakon.audit.audit import Sampler, audit
+from ostrakon.audit.audit import audit
 from ostrakon.audit.certify import certified_epsilon, clopper_pearson
-from ostrakon.audit.neighbours import Pair, candidate_neighbours, worst_neighbours
-from ostrakon.audit.result import AuditResult
+from ostrakon.audit.neighbours import Pair, candidate_neighbours
+from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
+from ostrakon.audit.runs import Sampler
+from ostrakon.audit.worst_pairs import worst_neighbours
 
 __all__ = [
+    "LAW_CLAIM",
+    "SAMPLES_CLAIM",
+    "SAMPLES_LAW",
     "AuditResult",
+    "Finding",
     "Pair",
     "Sampler",
     "audit",

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ostrakon.accounting.data_independent.worst_case import worst_case_of
+from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.audit.certify import certified_epsilon
-from ostrakon.audit.neighbours import Pair, candidate_neighbours, require_neighbours, worst_neighbours
-from ostrakon.audit.result import AuditResult
+from ostrakon.audit.claims import Claims
+from ostrakon.audit.events import (
+    Experiment,
+    Observed,
+    Statistic,
+    agreement,
+    best_events,
+    kinds_of,
+    outcome_shares,
+    seen,
+    table_statistic,
+)
+from ostrakon.audit.law import samples_follow
+from ostrakon.audit.law_profile import law_epsilons
+from ostrakon.audit.neighbours import Pair, diverse_votes, require_neighbours, votes_for
+from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
+from ostrakon.audit.runs import CountRuns, Sampler, SubjectRuns, for_rows
+from ostrakon.audit.worst_pairs import worst_neighbours
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
-from ostrakon.mechanisms.immutable import Immutable
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction, non_negative, whole
-from ostrakon.votes import IntArray, Votes
+from ostrakon.validation import InvalidInput, fraction, whole
+from ostrakon.votes import Votes
 
-Sampler = Callable[[Votes, np.random.Generator], IntArray]
-"""A user's own mechanism: (votes, rng) → one answer per query, -1 for none."""
+_LAW_ROWS = 512
+_MOST_QUERIES, _FEWEST_QUERIES, _WANTED = 64, 4, 4.0
+_TEACHERS, _MOST_TEACHERS, _AGREED = 100, 6_400, 0.9
 
-_ROWS = 200_000
-_PILOT_ROWS = 4_000_000
-_FINALISTS = 4
+# Shares of the error that the confidence leaves: the bound that is printed has nearly all of it; what else may refute
+# a claim has so little that hundreds of audits of sound mechanisms pass.
+_BOUND, _CURVE, _LAW = 0.98, 0.01, 0.001
+_NUMERICAL = 1e-6
+_LEAST = -700.0
 
 
 def audit(
@@ -34,204 +50,176 @@ def audit(
     claimed: float | None = None,
     neighbours: Pair | Sequence[Pair] | None = None,
     like: Mechanism | None = None,
-    queries: int = 1,
-    samples: int = 100_000,
+    queries: int | None = None,
+    samples: int = 30_000,
     confidence: float = 0.95,
-    teachers: int = 100,
+    teachers: int | None = None,
     classes: int = 3,
     independent: bool = False,
 ) -> AuditResult:
-    """A certified lower bound on the epsilon of `subject` from its samples on two neighbouring datasets.
+    """Look for a contradiction between what `subject` does and what it claims, on two neighbouring datasets.
 
     subject: a mechanism, or any function of (votes, rng) that returns one answer per query, -1 for none.
-    claimed: the epsilon claimed at `delta` for `queries` queries together; default for a mechanism: its worst case
-    (what the papers claim, for the immutable one). neighbours: a pair of votes, or several to choose from; default:
-    those on which the law of `subject`, or of the mechanism `like` that a function should equal, shows most.
-    samples: runs on each dataset that count for the bound (pilots of about as many more choose the pair and the event).
-    teachers, classes: of the default neighbours. independent: whether a function answers every row on its own, so that
-    many runs may be given to it as one batch; else it is called once per run.
+    like: the mechanism whose law and claims the subject should have; default: the subject itself, where it is one.
+    claimed: the epsilon claimed at `delta` for `queries` queries together; default: the worst case of the mechanism at
+    `delta` and at larger deltas (what the papers claim, for the immutable one). neighbours: a pair of votes, or several
+    to choose from; default: those of the largest epsilon by the law, and others that suit most mechanisms.
+    queries: of one run; default: as many as claim an epsilon of about 4, from 4 to 64, or 1 for a claim that is given.
+    samples: runs on each dataset that count (pilots of about as many choose pair and event). teachers, classes: of the
+    default neighbours; default: so many teachers that a unanimous vote is seldom overturned. independent: whether the
+    subject draws its rows independently *without doubt*, so that many runs may be drawn as one batch; noise that rows
+    share is then not seen.
 
-    Guarantee: whatever `subject` is, the bound exceeds its true epsilon with probability at most 1 - confidence: pair
-    and event are fixed by the pilot, the bound comes from fresh samples by Clopper and Pearson's exact intervals. A
-    low bound proves nothing.
+    Three tests, each named in `findings`: samples against the claim (at `delta`, and on the whole curve that a
+    mechanism claims), samples against the law (do the answers have the probabilities that the mechanism states?), law
+    against the claim (is the exact epsilon of that law on these neighbours above the claim? no sampling).
+
+    Guarantee: whatever the subject is, `lower_bound` exceeds its true epsilon with probability at most 1 - confidence,
+    and a subject that follows its law and keeps its claims is refuted with at most that probability, all tests
+    together: pair, statistic and event are fixed by pilot runs; fresh runs count, by Clopper and Pearson's exact
+    intervals. That nothing is found proves nothing.
     Errors: `InvalidInput` for votes that are no neighbours, or a function without a claim.
-    Source: Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020 (auditing by distinguishing neighbours).
+    Source: Clopper and Pearson 1934; Ding et al. 2018 and Jagielski, Ullman and Oprea 2020 (auditing by distinguishing
+    neighbours).
 
     >>> from ostrakon.mechanisms import Immutable
-    >>> audit(Immutable(constant=100, gamma=0.1), delta=1e-5, samples=20_000, rng=np.random.default_rng(0)).refuted
+    >>> found = audit(Immutable(constant=100, gamma=0.1), delta=1e-5, samples=2_000, rng=np.random.default_rng(0))
+    >>> found.refuted
     True
     """
     delta, confidence = fraction("delta", delta), fraction("confidence", confidence)
-    samples, queries = whole("samples", samples, at_least=100), whole("queries", queries, at_least=1)
+    samples = whole("samples", samples, at_least=100)
     rng = require_rng(rng)
-    law = subject if isinstance(subject, Mechanism) else like
+    law = like if like is not None else subject if isinstance(subject, Mechanism) else None
+    if law is None and claimed is None:
+        raise InvalidInput("claimed must be given for a function that is no mechanism of ostrakon, got None.")
+    classes = whole("classes", classes, at_least=2)
+    queries = _queries(law, claimed, delta) if queries is None else whole("queries", queries, at_least=1)
+    teachers = _teachers(law, classes) if teachers is None else whole("teachers", teachers, at_least=2)
     pairs = _pairs(neighbours)
-    if not pairs and law is not None:
-        pairs = worst_neighbours(
-            law,
-            teachers=teachers,
-            classes=classes,
-            queries=queries,
-            delta=delta,
-            samples=samples,
-            confidence=confidence,
-        )
-    elif not pairs:
-        pairs = candidate_neighbours(teachers=teachers, classes=classes, queries=queries)
+    if not pairs:
+        pairs = worst_neighbours(law, teachers=teachers, classes=classes, queries=queries, delta=delta)
     queries = pairs[0][0].queries
-    if claimed is None:
-        claimed = _claim(law, pairs[0][0], delta)
-    runs = _Runs(subject, independent=independent)
-    pilot = max(200, min(samples // 4, _PILOT_ROWS // (queries * len(pairs))))
-    settings = _Settings(samples=samples, delta=delta, confidence=confidence)
-    plans = [plan for pair in pairs for plan in _plans(runs, pair, pilot=pilot, rng=rng, settings=settings)]
-    plans = sorted(plans, key=lambda plan: plan.expected, reverse=True)[:_FINALISTS]
-    # The luckiest of many estimates is too good: the finalists' events are chosen again, from a larger pilot each.
-    pilot = max(200, samples // (2 * _FINALISTS))
-    plans = [max(_plans(runs, plan.pair, pilot=pilot, rng=rng, settings=settings), key=_expected) for plan in plans]
-    best = max(plans, key=_expected)
-    seen = (_seen(runs, best, 0, samples, rng), _seen(runs, best, 1, samples, rng))
-    bound = settings.certify(seen[0], seen[1])
-    first, second = (tuple(int(count) for count in votes.counts[0]) for votes in best.pair)
+    claims = Claims.of(law, pairs[0][0], delta=delta, epsilon=claimed)
+    runs = SubjectRuns(subject, independent=independent)
+    error = 1 - confidence
+
+    def over_delta(hits: FloatArray, other: FloatArray) -> FloatArray:
+        return certified_epsilon(hits, other, samples=samples, delta=delta, confidence=1 - _BOUND * error)
+
+    def over_curve(hits: FloatArray, other: FloatArray) -> FloatArray:
+        return claims.excess(hits, other, samples=samples, confidence=1 - _CURVE * error)[0]
+
+    experiments = [_on_answers(runs, pair, law) for pair in pairs]
+    if isinstance(subject, Mechanism) and subject.releases_counts:
+        experiments += [_on_counts(CountRuns(subject), pair) for pair in pairs[:2]]
+    events = best_events(experiments, [over_delta, over_curve], samples=samples, rng=rng)
+    at_delta, on_curve = seen(events, samples=samples, rng=rng)
+    bound = float(over_delta(*_as_floats(at_delta)))
+    excess, level = claims.excess(*_as_floats(on_curve), samples=samples, confidence=1 - _CURVE * error)
+    findings = [_against_claim(bound, claims, level=float(level), excess=float(excess))]
+    if law is not None:
+        votes = pairs[0][0] if neighbours is not None else _law_votes(law, teachers=teachers, classes=classes)
+        broken = samples_follow(runs, law, votes, samples=samples, error=_LAW * error, rng=rng)
+        findings.append(Finding(test=SAMPLES_LAW, detail=broken))
+        if not isinstance(law, StatefulMechanism):
+            findings.append(_law_against_claim(law, pairs, claims))
+    first, second = (tuple(int(count) for count in votes.counts[0]) for _, votes in events[0].sides)
     return AuditResult(
         mechanism=subject.name if isinstance(subject, Mechanism) else getattr(subject, "__name__", "the sampler"),
-        claimed=claimed if claimed == np.inf else non_negative("claimed", claimed),
-        lower_bound=float(bound),
+        claimed=claims.epsilon,
+        lower_bound=bound,
         confidence=confidence,
         delta=delta,
         queries=queries,
         samples=samples,
         neighbours=(first, second),
-        seen=seen,
+        seen=at_delta,
+        findings=tuple(findings),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Settings:
-    samples: int
-    delta: float
-    confidence: float
-
-    def certify(self, hits: ArrayLike, other: ArrayLike) -> FloatArray:
-        return certified_epsilon(hits, other, samples=self.samples, delta=self.delta, confidence=self.confidence)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """An event fixed by the pilot: `loss(answers) >= threshold`, likelier on pair[0] than on pair[1]."""
-
-    pair: Pair
-    table: FloatArray  # (queries, classes + 1): log-ratio of each outcome of each query, the last for no answer
-    threshold: float
-    expected: float
+def _against_claim(bound: float, claims: Claims, *, level: float, excess: float) -> Finding:
+    detail = None
+    if not claims.epsilon >= bound:
+        detail = f"samples certify at least {bound:.4g} where {claims.epsilon:.4g} is claimed"
+    elif excess > 0:
+        claimed = dict(claims.levels)[level]
+        detail = f"at delta {level:g} samples certify at least {claimed + excess:.4g} where {claimed:.4g} is claimed"
+    return Finding(test=SAMPLES_CLAIM, detail=detail)
 
 
-def _expected(plan: _Plan) -> float:
-    return plan.expected
+def _law_against_claim(law: Mechanism, pairs: Sequence[Pair], claims: Claims) -> Finding:
+    """The exact epsilon of the law, on each pair and at each delta, beside the claim there."""
+    for pair in pairs:
+        costs = law_epsilons(law, pair, [delta for delta, _ in claims.levels])
+        for (delta, claimed), exact in zip(claims.levels, costs, strict=True):
+            if exact > claimed * (1 + _NUMERICAL) + _NUMERICAL:
+                return Finding(
+                    test=LAW_CLAIM,
+                    detail=f"at delta {delta:g} the law costs {exact:.4g} with votes "
+                    f"{tuple(pair[0].counts[0].tolist())} and {tuple(pair[1].counts[0].tolist())} where {claimed:.4g} "
+                    "is claimed",
+                )
+    return Finding(test=LAW_CLAIM, detail=None)
 
 
-class _Runs:
-    """Independent runs of a mechanism or a function, in batches where its queries are not tied."""
+def _on_answers(runs: SubjectRuns, pair: Pair, law: Mechanism | None) -> Experiment:
+    """Two neighbours told apart by answers: weighed by what a pilot or the law says of each, or by their agreement."""
+    queries, columns = pair[0].queries, pair[0].classes + 1
+    kinds = kinds_of(*pair)
 
-    def __init__(self, subject: Mechanism | Sampler, *, independent: bool) -> None:
-        self.subject = subject
-        self.batched = not isinstance(subject, StatefulMechanism) if isinstance(subject, Mechanism) else independent
+    def statistics(first: Observed, second: Observed) -> list[Statistic]:
+        shares = [np.log(outcome_shares(answers, kinds, columns)) for answers in (first, second)]
+        found = [table_statistic(shares[0] - shares[1])]
+        if law is not None and not isinstance(law, StatefulMechanism):
+            logs = [for_rows(law, queries).log_probabilities(votes) for votes in pair]
+            possible = np.maximum(logs[0], logs[1]) > -np.inf
+            ratio = np.where(possible, np.maximum(logs[0], _LEAST) - np.maximum(logs[1], _LEAST), 0.0)
+            found.append(table_statistic(ratio))
+        if queries > 1:
+            found.append(agreement)
+        return found
 
-    def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[IntArray]:
-        """Answers of `runs` runs in chunks of the shape (runs of the chunk, queries)."""
-        step = min(runs, max(1, _ROWS // votes.queries))
-        if not self.batched:
-            for start in range(0, runs, step):
-                yield np.array([self._answers(votes, rng, None) for _ in range(min(step, runs - start))])
-            return
-        rows = np.tile(np.arange(votes.queries), step)
-        batch = votes[rows]
-        for start in range(0, runs, step):
-            answers = self._answers(batch, rng, rows).reshape(step, votes.queries)
-            yield answers[: runs - start]
-
-    def _answers(self, votes: Votes, rng: np.random.Generator, rows: np.ndarray | None) -> IntArray:
-        if isinstance(self.subject, Mechanism):
-            mechanism = self.subject if rows is None else self.subject.for_queries(rows)
-            return mechanism.sample(votes, rng)
-        answers = np.asarray(self.subject(votes, rng))
-        if answers.shape != (votes.queries,) or answers.dtype.kind not in "iu":
-            raise InvalidInput(
-                f"The sampler must return one integer per query, shape ({votes.queries},), "
-                f"got {answers.dtype} of shape {answers.shape}."
-            )
-        if ((answers < -1) | (answers >= votes.classes)).any():
-            raise InvalidInput(f"The sampler must answer -1 or a class below {votes.classes}, got {answers.min()}.")
-        return answers.astype(np.int64)
+    return Experiment(sides=((runs, pair[0]), (runs, pair[1])), statistics=statistics)
 
 
-def _plans(runs: _Runs, pair: Pair, *, pilot: int, settings: _Settings, rng: np.random.Generator) -> Iterator[_Plan]:
-    """The best event of each direction, by a pilot."""
-    answers = [np.concatenate(list(runs.draw(votes, pilot, rng))) for votes in pair]
-    counts = [_outcome_counts(drawn, votes, pair) for drawn, votes in zip(answers, pair, strict=True)]
-    table = np.log(counts[0]) - np.log(counts[1])
-    for here, there, signed in ((0, 1, table), (1, 0, -table)):
-        loss, other = _loss(signed, answers[here]), _loss(signed, answers[there])
-        thresholds = np.unique(np.quantile(loss, np.linspace(0, 1, 400), method="nearest"))
-        likely, rare = _cautious(loss, other, thresholds)
-        bounds = settings.certify(likely * settings.samples, rare * settings.samples)
-        best = int(np.argmax(bounds))
-        yield _Plan(
-            pair=(pair[here], pair[there]),
-            table=signed,
-            # Just below the threshold: sums in another order may differ in the last digit.
-            threshold=float(thresholds[best]) - 1e-9 * (1 + abs(float(thresholds[best]))),
-            expected=float(bounds[best]),
-        )
+def _on_counts(runs: CountRuns, pair: Pair) -> Experiment:
+    """Two neighbours told apart by released noisy counts: along the direction in which the counts moved."""
+    moved = (pair[0].counts - pair[1].counts).ravel().astype(np.float64)
+    return Experiment(sides=((runs, pair[0]), (runs, pair[1])), statistics=lambda *_: [lambda counts: counts @ moved])
 
 
-def _cautious(loss: FloatArray, other: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Probability of `>= threshold` here, from below, and there, from above, by about one standard error each.
-
-    What is rare there is better estimated from here, reweighted by the estimated ratio e^-loss, wherever the loss is a
-    sum over several queries; the larger of both estimates is believed.
-    """
-    runs = len(loss)
-    hits, there = _at_least(loss, thresholds), _at_least(other, thresholds)
-    likely = np.maximum(hits - np.sqrt(hits + 1), 0.0) / runs
-    if len(np.unique(loss)) < 64:  # one query, or few: the ratios themselves come from these few counts
-        return likely, np.minimum(there + np.sqrt(there + 1), runs) / runs
-    order = np.sort(loss)[::-1]
-    weight = np.exp(-np.clip(order, -700, 700))
-    above = hits.astype(np.intp)
-    total = np.concatenate([[0.0], np.cumsum(weight)])[above]
-    spread = np.sqrt(np.concatenate([[0.0], np.cumsum(weight**2)])[above])
-    return likely, np.minimum(np.maximum(total + spread, there - np.sqrt(there)), runs) / runs
+def _as_floats(counts: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+    return np.array(float(counts[0])), np.array(float(counts[1]))
 
 
-def _outcome_counts(answers: IntArray, votes: Votes, pair: Pair) -> FloatArray:
-    """Smoothed frequency of every outcome of every query, equal queries pooled; (queries, classes + 1)."""
-    columns = votes.classes + 1
-    flat = np.where(answers < 0, votes.classes, answers) + np.arange(votes.queries) * columns
-    counts = np.bincount(flat.ravel(), minlength=votes.queries * columns).reshape(votes.queries, columns)
-    _, kind = np.unique(np.column_stack([side.counts for side in pair]), axis=0, return_inverse=True)
-    kind = kind.ravel()
-    pooled = np.zeros((int(kind.max()) + 1, columns))
-    np.add.at(pooled, kind, counts)
-    smooth = pooled + 0.5
-    return (smooth / smooth.sum(axis=1, keepdims=True))[kind]
+def _queries(law: Mechanism | None, claimed: float | None, delta: float) -> int:
+    """Queries of one run: so many that the claim can be measured, and several, so that shared noise can be seen."""
+    if law is None or claimed is not None:
+        return 1
+    if law.fixed_queries is not None:
+        return law.fixed_queries
+    queries = _MOST_QUERIES
+    while queries > _FEWEST_QUERIES and not worst_case(law, queries=queries, delta=delta).epsilon <= _WANTED:
+        queries //= 2
+    return queries
 
 
-def _seen(runs: _Runs, plan: _Plan, side: int, count: int, rng: np.random.Generator) -> int:
-    """How often the plan's event happens in `count` fresh runs on one side of its pair."""
-    draws = runs.draw(plan.pair[side], count, rng)
-    return sum(int((_loss(plan.table, answers) >= plan.threshold).sum()) for answers in draws)
+def _teachers(law: Mechanism | None, classes: int) -> int:
+    """So many that a unanimous vote is seldom overturned or refused, or the most that are tried."""
+    teachers = _TEACHERS
+    while law is not None and teachers < _MOST_TEACHERS:
+        unanimous = Votes(np.array([[teachers] + [0] * (classes - 1)]))
+        if np.exp(for_rows(law, 1).log_probabilities(votes_for(law, unanimous)))[0, 0] > _AGREED:
+            break
+        teachers *= 2
+    return teachers
 
 
-def _loss(table: FloatArray, answers: IntArray) -> FloatArray:
-    # Index -1 is the last column: no answer.
-    return table[np.arange(answers.shape[1]), answers].sum(axis=1)
-
-
-def _at_least(values: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """How many `values` lie at or above each threshold."""
-    below = np.searchsorted(np.sort(values), thresholds - 1e-9 * (1 + np.abs(thresholds)))
-    return (len(values) - below).astype(np.float64)
+def _law_votes(law: Mechanism, *, teachers: int, classes: int) -> Votes:
+    queries = _LAW_ROWS if law.fixed_queries is None else law.fixed_queries
+    return votes_for(law, diverse_votes(teachers=teachers, classes=classes, queries=queries))
 
 
 def _pairs(neighbours: Pair | Sequence[Pair] | None) -> list[Pair]:
@@ -242,11 +230,3 @@ def _pairs(neighbours: Pair | Sequence[Pair] | None) -> list[Pair]:
     if len({pair[0].queries for pair in pairs}) != 1:
         raise InvalidInput(f"neighbours must all have the same number of queries, got {pairs!r}.")
     return pairs
-
-
-def _claim(mechanism: Mechanism | None, votes: Votes, delta: float) -> float:
-    if mechanism is None:
-        raise InvalidInput("claimed must be given for a function that is no mechanism of ostrakon, got None.")
-    if isinstance(mechanism, Immutable):
-        return mechanism.claimed_epsilon(queries=votes.queries, delta=delta)
-    return worst_case_of(votes, mechanism, delta=delta).epsilon

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betaincinv
@@ -42,10 +44,16 @@ def certified_epsilon(
     >>> round(float(certified_epsilon(900, 100, samples=1000, delta=0.0, confidence=0.95)), 3)
     1.99
     """
-    delta = 0.0 if delta == 0 else fraction("delta", delta)
+    return certified_epsilons(hits, other_hits, samples=samples, deltas=[delta], confidence=confidence)[0]
+
+
+def certified_epsilons(
+    hits: ArrayLike, other_hits: ArrayLike, *, samples: int, deltas: Sequence[float], confidence: float
+) -> list[FloatArray]:
+    """`certified_epsilon` for several deltas, valid for all of them together: they share both probability bounds."""
+    deltas = [0.0 if delta == 0 else fraction("delta", delta) for delta in deltas]
     error = (1 - fraction("confidence", confidence)) / 2
     lower, _ = clopper_pearson(hits, samples=samples, error=error)
     _, upper = clopper_pearson(other_hits, samples=samples, error=error)
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = np.log(np.maximum(lower - delta, 0.0) / upper)
-    return np.maximum(bound, 0.0)
+        return [np.maximum(np.log(np.maximum(lower - delta, 0.0) / upper), 0.0) for delta in deltas]

@@ -1,21 +1,18 @@
-"""Neighbouring votes on which a mechanism shows most."""
+"""Neighbouring votes: one vote moves on every query, on half of them, or to and fro."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from ostrakon.audit.certify import certified_epsilon
-from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 Pair = tuple[Votes, Votes]
 """The votes of two neighbouring datasets: every row differs by at most one vote moved."""
-
-_DRAWS = 4000
 
 
 def require_neighbours(pair: Pair) -> Pair:
@@ -39,79 +36,19 @@ def candidate_neighbours(
 ) -> list[Pair]:
     """Pairs that suit most mechanisms: one vote moves between the two largest classes, the lead from none to all.
 
-    threshold: of the top count; where it is in reach, its two sides are added, so that a check without noise shows.
+    The same pair on every query, moved on all of them and on every other one; and a mixture of all pairs, moved to and
+    fro. threshold: of the top count; its two sides are added where it is in reach, so that a check without noise shows.
     """
     teachers, classes = whole("teachers", teachers, at_least=2), whole("classes", classes, at_least=2)
     tops = {int(top) for top in np.linspace((teachers + 1) // 2, teachers, 5)}
     if threshold is not None and teachers / classes < threshold <= teachers:
         tops.add(math.ceil(threshold))
-    return [pair for top in sorted(tops) for pair in _pairs(np.array([top]), teachers, classes, queries)]
+    single = single_neighbours(np.array(sorted(tops)), teachers=teachers, classes=classes)
+    return patterns(single, queries=queries) + patterns([mixture(single, queries=queries)], queries=queries)
 
 
-def worst_neighbours(
-    mechanism: Mechanism, *, teachers: int, classes: int, queries: int, delta: float, samples: int, confidence: float
-) -> list[Pair]:
-    """The pairs on which an audit of so many samples can be expected to certify most, best first, by the exact law.
-
-    Searched among all histograms of two shapes: all other votes in one class, and spread evenly over all of them.
-    One pair is repeated over the queries. Mechanisms whose queries are tied get the general candidates.
-    """
-    threshold = getattr(mechanism, "threshold", None)
-    general = candidate_neighbours(teachers=teachers, classes=classes, queries=queries, threshold=threshold)
-    if isinstance(mechanism, BoundedGNMax):
-        return [_bounded(pair, mechanism.max_contributions) for pair in general]
-    if isinstance(mechanism, StatefulMechanism):
-        return general
-    lowest = math.ceil(teachers / classes)
-    tops = np.unique(np.linspace(lowest, teachers, min(teachers - lowest + 1, 120)).astype(np.int64))
-    pairs = _pairs(tops, teachers, classes, 1)
-    both = [Votes(np.vstack([pair[side].counts for pair in pairs]), teachers=teachers) for side in (0, 1)]
-    rows = np.zeros(len(pairs), dtype=np.intp)
-    law = [mechanism.for_queries(rows).log_probabilities(votes) for votes in both]
-    rng = np.random.default_rng(0)  # chooses where to look; no noise and no guarantee comes from it
-    expected = [
-        max(
-            _expected(p, q, queries=queries, delta=delta, samples=samples, confidence=confidence, rng=rng)
-            for p, q in ((law[0][i], law[1][i]), (law[1][i], law[0][i]))
-        )
-        for i in range(len(pairs))
-    ]
-    best = np.argsort(expected)[::-1][:3]
-    chosen = [(_repeated(pairs[i][0], queries), _repeated(pairs[i][1], queries)) for i in best]
-    return chosen + general
-
-
-def _expected(
-    log_p: FloatArray,
-    log_q: FloatArray,
-    *,
-    queries: int,
-    delta: float,
-    samples: int,
-    confidence: float,
-    rng: np.random.Generator,
-) -> float:
-    """The bound that `samples` runs would certify at the best threshold of the likelihood ratio."""
-    possible = log_p > -np.inf
-    p = np.exp(log_p[possible])
-    # An outcome that is impossible on the other side certifies all that the sample size allows.
-    ratio = np.minimum(log_p[possible] - log_q[possible], 700.0)
-    if queries == 1:
-        mass, loss = p, ratio
-    else:
-        loss = rng.multinomial(queries, p / p.sum(), size=_DRAWS) @ ratio
-        mass = np.full(_DRAWS, 1 / _DRAWS)
-    order = np.argsort(-loss)
-    events = np.unique(np.geomspace(1, len(order), 40).astype(np.intp)) - 1
-    hits = np.cumsum(mass[order])[events] * samples
-    other = np.cumsum(mass[order] * np.exp(-np.minimum(loss[order], 700.0)))[events] * samples
-    bounds = certified_epsilon(
-        np.minimum(hits, samples), np.clip(other, 0, samples), samples=samples, delta=delta, confidence=confidence
-    )
-    return float(bounds.max())
-
-
-def _pairs(tops: IntArray, teachers: int, classes: int, queries: int) -> list[Pair]:
+def single_neighbours(tops: IntArray, *, teachers: int, classes: int) -> list[Pair]:
+    """One query, a vote moved from the largest class to the second: the other votes in one class, or spread evenly."""
     pairs: list[Pair] = []
     for top in tops:
         rest = teachers - int(top)
@@ -122,22 +59,58 @@ def _pairs(tops: IntArray, teachers: int, classes: int, queries: int) -> list[Pa
                 continue
             before = np.array([[top, *others]])
             after = before + np.array([[-1, 1, *[0] * (classes - 2)]])
-            pair = Votes(before, teachers=teachers), Votes(after, teachers=teachers)
-            pairs.append((_repeated(pair[0], queries), _repeated(pair[1], queries)))
+            pairs.append((Votes(before, teachers=teachers), Votes(after, teachers=teachers)))
     return pairs
 
 
-def _bounded(pair: Pair, max_contributions: int) -> Pair:
-    """The pair with one vote moved on the first `max_contributions` queries alone: nobody speaks on more."""
-    before, after = pair
-    moved = np.where(np.arange(before.queries)[:, None] < max_contributions, after.counts, before.counts)
-    teachers = before.teachers * max(1, math.ceil(before.queries / max_contributions))
+def patterns(pairs: Sequence[Pair], *, queries: int) -> list[Pair]:
+    """Each pair on so many queries, a vote moved on all of them; and again, moved on every other one."""
+    found: list[Pair] = []
+    for before, after in pairs:
+        rows = np.arange(queries) % before.queries
+        found.append((before[rows], after[rows]))
+        if queries > 1:
+            moved = np.where(np.arange(queries)[:, None] % 2 == 0, after.counts[rows], before.counts[rows])
+            found.append((before[rows], Votes(moved, teachers=before.teachers)))
+    return found
+
+
+def mixture(pairs: Sequence[Pair], *, queries: int) -> Pair:
+    """All single pairs side by side, each on two queries in a row; every second time the vote moves the other way."""
+    place = np.arange(queries) // 2
+    forth = (place // len(pairs)) % 2 == 0
+    sides = [np.vstack([pair[side].counts for pair in pairs])[place % len(pairs)] for side in (0, 1)]
+    teachers = pairs[0][0].teachers
     first, second = (
-        BoundedVotes(counts, teachers=teachers, max_contributions=max_contributions)
-        for counts in (before.counts, moved)
+        Votes(np.where(forth[:, None], sides[side], sides[1 - side]), teachers=teachers) for side in (0, 1)
     )
     return first, second
 
 
-def _repeated(votes: Votes, queries: int) -> Votes:
-    return votes[np.zeros(queries, dtype=np.intp)]
+def diverse_votes(*, teachers: int, classes: int, queries: int) -> Votes:
+    """Histograms from unanimous to undecided, each on two queries in a row: where the law's every parameter shows."""
+    lowest = math.ceil(teachers / classes)
+    tops = np.linspace(teachers, lowest, max(2, queries // (2 if classes == 2 else 4))).astype(np.int64)
+    single = [pair[0].counts[0] for pair in single_neighbours(tops, teachers=teachers, classes=classes)]
+    return Votes(np.array(single)[np.arange(queries) // 2 % len(single)], teachers=teachers)
+
+
+def votes_for(mechanism: Mechanism | None, votes: Votes, *, moved_from: Votes | None = None) -> Votes:
+    """`votes` as the mechanism takes them: where contributions are bounded, changed on so many queries alone."""
+    max_contributions = None if mechanism is None else mechanism.contribution_bound
+    if max_contributions is None:
+        return votes
+    counts = votes.counts
+    if moved_from is not None:
+        counts = np.where(np.arange(votes.queries)[:, None] < max_contributions, counts, moved_from.counts)
+    return BoundedVotes(
+        counts,
+        teachers=votes.teachers * max(1, math.ceil(votes.queries / max_contributions)),
+        max_contributions=max_contributions,
+    )
+
+
+def pair_for(mechanism: Mechanism | None, pair: Pair) -> Pair:
+    """`pair` as the mechanism takes it (see `votes_for`)."""
+    before, after = pair
+    return votes_for(mechanism, before), votes_for(mechanism, after, moved_from=before)

@@ -6,6 +6,23 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+SAMPLES_CLAIM = "samples against the claim"
+SAMPLES_LAW = "samples against the law"
+LAW_CLAIM = "law against the claim"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What one test found. detail: the contradiction in words, None where there is none."""
+
+    test: str
+    detail: str | None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether this test found a contradiction."""
+        return self.detail is not None
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditResult:
@@ -14,7 +31,7 @@ class AuditResult:
     mechanism: its name. claimed: the epsilon claimed at `delta` for `queries` queries together. lower_bound: the true
     epsilon is at least this, with probability `confidence` over the audit's own samples.
     neighbours: the first query's votes on the two datasets, synthetic. samples: runs on each of them.
-    seen: how often the chosen event was seen on the one and on the other.
+    seen: how often the chosen event was seen on the one and on the other. findings: what each test found.
     """
 
     mechanism: str
@@ -26,11 +43,17 @@ class AuditResult:
     samples: int
     neighbours: tuple[tuple[int, ...], tuple[int, ...]]
     seen: tuple[int, int]
+    findings: tuple[Finding, ...]
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is below what was certified. A sound claim is refuted with probability 1 - confidence."""
-        return not self.claimed >= self.lower_bound
+        """Whether any test found a contradiction. What is sound is refuted with probability 1 - confidence at most."""
+        return bool(self.refuted_by)
+
+    @property
+    def refuted_by(self) -> tuple[str, ...]:
+        """The tests that found a contradiction."""
+        return tuple(finding.test for finding in self.findings if finding.refuted)
 
     @property
     def verdict(self) -> str:
@@ -40,10 +63,8 @@ class AuditResult:
         claim = "no finite epsilon" if math.isinf(self.claimed) else f"epsilon {self.claimed:.4g}"
         sure = f"{100 * self.confidence:g}% confidence"
         if self.refuted:
-            return (
-                f"The claim is refuted: {self.mechanism} claims {claim} for {setting}, and {self.samples} samples "
-                f"certify at least {self.lower_bound:.4g} with {sure}."
-            )
+            found = "; ".join(f"{finding.test}: {finding.detail}" for finding in self.findings if finding.refuted)
+            return f"The claim is refuted: {self.mechanism} claims {claim} for {setting}; {found} ({sure})."
         return (
             f"No contradiction was found: {self.mechanism} claims {claim} for {setting}, and {self.samples} samples "
             f"certify at least {self.lower_bound:.4g} with {sure}; an audit can refute a claim, never prove it."
@@ -62,5 +83,7 @@ class AuditResult:
             "neighbours": [list(side) for side in self.neighbours],
             "seen": list(self.seen),
             "refuted": self.refuted,
+            "refuted_by": list(self.refuted_by),
+            "findings": {finding.test: finding.detail for finding in self.findings},
             "verdict": self.verdict,
         }

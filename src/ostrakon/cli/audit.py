@@ -1,4 +1,4 @@
-"""`ostrakon audit`: does a mechanism's own behaviour contradict the epsilon it claims?"""
+"""`ostrakon audit`: does what a mechanism, or a whole run, does contradict the epsilon that it claims?"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -32,17 +33,39 @@ def audit(
         float | None, typer.Option(help="The epsilon claimed for all queries. [default: the mechanism's worst case]")
     ] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
-    queries: Annotated[int, typer.Option(help="Queries answered together; more of them show small costs better.")] = 1,
-    samples: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 100_000,
+    queries: Annotated[
+        int | None,
+        typer.Option(help="Queries answered together. [default: what claims an epsilon of about 4; 1 with --claimed]"),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 30_000,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
-    teachers: Annotated[int, typer.Option(help="Teachers of the neighbouring votes that are tried.")] = 100,
+    teachers: Annotated[
+        int | None,
+        typer.Option(help="Teachers of the neighbouring votes. [default: enough to be heard over the noise]"),
+    ] = None,
     classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Audit a whole run instead: its folder, or a TOML file of options of `ostrakon train`."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the audited run, with canaries. [default: RUN-audit]")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Workers of the audited run; -1: one per core.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Certify a lower bound on a mechanism's epsilon from its samples on neighbouring votes, beside its claim.
 
+    Do its answers follow its law, and does the law keep the claim? With --run: do a run again with canaries, made-up
+    records with random labels, in a copy of its private data, and guess them from the release.
     Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
     """
+    if run is not None:
+        given = [name for name in ("mechanism", "sampler", "claimed") if context.params[name] is not None]
+        if given:
+            raise InvalidInput(f"--{given[0]} cannot be combined with --run, which audits what the run claims.")
+        _audit_run(run, out=out, confidence=confidence, jobs=jobs, as_json=as_json)
+        return
     from ostrakon.audit import audit as run_audit
     from ostrakon.mechanisms.registry import build
     from ostrakon.noise import secure_rng
@@ -52,7 +75,7 @@ def audit(
         law = build(mechanism, parameters)
     subject: Any = law if sampler is None else _function(sampler)
     if subject is None:
-        raise InvalidInput("--mechanism or --sampler must be given, got neither.")
+        raise InvalidInput("--mechanism, --sampler or --run must be given, got none.")
     with console.status("Sampling on neighbouring votes"):
         found = run_audit(
             subject,
@@ -76,12 +99,47 @@ def audit(
         table.add_row("Mechanism", found.mechanism)
         table.add_row("Claimed epsilon", f"{found.claimed:.4g} for {asked} at delta {found.delta:g}")
         table.add_row("Certified lower bound", f"{found.lower_bound:.4g} with {100 * found.confidence:g}% confidence")
+        for finding in found.findings:
+            table.add_row(finding.test.capitalize(), finding.detail or "no contradiction")
         table.add_row("Neighbouring votes", f"{found.neighbours[0]} and {found.neighbours[1]}")
         table.add_row("Event seen", f"{found.seen[0]:,} and {found.seen[1]:,} times in {found.samples:,} runs on each")
         console.print(table)
         console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
         if law is not None and law.warning:
             console.print(law.warning, highlight=False)
+    if found.refuted:
+        raise typer.Exit(1)
+
+
+def _audit_run(path: Path, *, out: Path | None, confidence: float, jobs: int, as_json: bool) -> None:
+    """Audit the run in the folder `path`, or one of the options in that file, by canaries."""
+    from ostrakon.cli.app import errors
+    from ostrakon.cli.train import read_config, task_and_recipe
+    from ostrakon.noise import secure_rng
+    from ostrakon.report.audit_run import audit_run
+    from ostrakon.run.folder import RunFolder
+    from ostrakon.run.settings.plan import plan_from
+
+    description = path / "run.toml" if path.is_dir() else path
+    asked = read_config(description)
+    missing = [name for name in ("private", "public") if name not in asked]
+    if missing:
+        raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
+    task, recipe = task_and_recipe(asked, jobs=jobs)
+    held = RunFolder(path).read() if path.is_dir() else None
+    found = audit_run(
+        path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
+        task,
+        recipe,
+        rng=secure_rng(),
+        plan=None if held is None else plan_from(held["settled"], classes=len(task.classes)),
+        confidence=confidence,
+        say=lambda stage: errors.print(f"[dim]{stage} …[/]", highlight=False),
+    )
+    if as_json:
+        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+    else:
+        console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
     if found.refuted:
         raise typer.Exit(1)
 

@@ -174,13 +174,23 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table
     from ostrakon.run.folder import RunFolder
-    from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.run.pipeline import Recipe, run
-    from ostrakon.run.settings.defaults import AUTO
-    from ostrakon.run.settings.plan import Request
+    from ostrakon.run.pipeline import run
 
     asked = {**asked, **{key: str(Path(asked[key]).resolve()) for key in ("private", "public", "test") if key in asked}}
     RunFolder(out).refuse_other_run(asked, {})
+    task, recipe = task_and_recipe(asked, jobs=jobs)
+    outcome = run(out, task, recipe, asked=asked, progress=True, say=say)
+    release = publish(outcome, publish_accuracy=bool(asked.get("publish_accuracy")))
+    console.print(run_table(outcome, release=release))
+
+
+def task_and_recipe(asked: dict[str, Any], *, jobs: int = -1) -> tuple[Any, Any]:
+    """The (Task, Recipe) of options as the command line or run.toml gives them."""
+    from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.run.pipeline import Recipe
+    from ostrakon.run.settings.defaults import AUTO
+    from ostrakon.run.settings.plan import Request
+
     settings = ("teachers", "mechanism", "queries", "max_answers", "epsilon", "delta", "guarantee", "agreement")
     request = Request(
         **{key: asked[key] for key in settings if key in asked},
@@ -205,9 +215,7 @@ def train_from(asked: dict[str, Any], *, out: Path, jobs: int = -1) -> None:
         names=asked.get("names"),
         classes=[label.strip() for label in asked["classes"].split(",")] if "classes" in asked else None,
     )
-    outcome = run(out, task, recipe, asked=asked, progress=True, say=say)
-    release = publish(outcome, publish_accuracy=bool(asked.get("publish_accuracy")))
-    console.print(run_table(outcome, release=release))
+    return task, recipe
 
 
 def say(stage: str) -> None:

@@ -177,6 +177,11 @@ class Mechanism(ABC):
         """The mechanism for `votes[rows]`: itself, unless its parameters hold one row per query."""
         return self
 
+    @property
+    def fixed_queries(self) -> int | None:
+        """How many queries its parameters are for, where they hold one row per query; None: for any number."""
+        return None
+
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax | None:
         """The mechanism on these votes as an argmax of counts plus independent noise, where it is one; else None.
 

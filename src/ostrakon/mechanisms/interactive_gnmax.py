@@ -71,9 +71,14 @@ class InteractiveGNMax(Mechanism):
                 f"got {self.scores.shape}."
             )
 
+    @property
+    def fixed_queries(self) -> int:
+        """The rows of scores."""
+        return len(self.scores)
+
     def for_queries(self, rows: NDArray[np.intp]) -> InteractiveGNMax:
         """The same mechanism for the chosen queries, in their order; to be used with `votes[rows]`."""
-        return InteractiveGNMax(
+        return type(self)(
             threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2, scores=np.atleast_2d(self.scores[rows])
         )
 

@@ -92,7 +92,7 @@ def contributions(
 def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
     """The position of the nearest query of every row, (rows,); a tie goes to the earlier one.
 
-    In double numbers and in blocks (see `ostrakon.public.rowwise`), so that where a row stands, and beside which others,
+    In double numbers and in blocks (see `ostrakon.public.rowwise`), so that where a row stands, beside which others,
     has no say in how its distances are rounded; those that agree to nine digits are a tie.
     """
     given, asked = np.asarray(rows, np.float64), np.asarray(queries, np.float64)

@@ -1,0 +1,182 @@
+"""From pilot runs to one event that tells two laws apart, and from fresh runs to how often it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.votes import IntArray, Votes
+
+Observed = NDArray[Any]
+"""What runs showed, (runs, ...)."""
+
+Statistic = Callable[[Observed], FloatArray]
+"""One number for each run, (runs,); large on the first side of an experiment."""
+
+Gain = Callable[[FloatArray, FloatArray], FloatArray]
+"""What an event is worth that so many of all samples showed on its own side, and on the other; elementwise."""
+
+
+_SHARES = np.concatenate(
+    [[0.0], np.geomspace(1e-4, 0.05, 20), np.linspace(0.06, 0.94, 45), 1 - np.geomspace(0.05, 1e-4, 20), [1.0]]
+)
+
+
+class Runs(Protocol):
+    """Whatever can be run on votes many times over."""
+
+    def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[Observed]:
+        """What independent runs show, in chunks."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """Two sides to be told apart. statistics: from pilot runs of both to the statistics worth trying."""
+
+    sides: tuple[tuple[Runs, Votes], tuple[Runs, Votes]]
+    statistics: Callable[[Observed, Observed], Sequence[Statistic]]
+
+    def draw(self, side: int, runs: int, rng: np.random.Generator) -> Iterator[Observed]:
+        """Fresh runs of one side, in chunks."""
+        subject, votes = self.sides[side]
+        return subject.draw(votes, runs, rng)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Event:
+    """`sign * statistic >= threshold`, likelier on side `here`; expected: its gain by the pilot."""
+
+    experiment: Experiment
+    statistic: Statistic
+    sign: int
+    here: int
+    threshold: float
+    expected: float
+
+    @property
+    def sides(self) -> tuple[tuple[Runs, Votes], tuple[Runs, Votes]]:
+        """What is run on which votes: the side where the event is likelier first."""
+        sides = self.experiment.sides
+        return sides if self.here == 0 else (sides[1], sides[0])
+
+    def happened(self, observed: Observed) -> int:
+        """In how many of these runs."""
+        return int((self.sign * self.statistic(observed) >= self.threshold).sum())
+
+
+def best_events(
+    experiments: Iterable[Experiment], gains: Sequence[Gain], *, samples: int, rng: np.random.Generator
+) -> list[Event]:
+    """For each gain the event that promises most of it, over all experiments, statistics and thresholds.
+
+    Everything is chosen by pilot runs, in rounds of ever fewer experiments and larger pilots: the luckiest of many
+    estimates is too good, so only the last round's own estimate decides.
+    """
+    left = {number: list(experiments) for number in range(len(gains))}
+    found: dict[int, list[Event]] = {}
+    for pilot, most in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
+        tried = {
+            id(each): _events(each, gains, samples=samples, pilot=max(200, pilot), rng=rng)
+            for each in {id(each): each for several in left.values() for each in several}.values()
+        }
+        for number, several in left.items():
+            events = sorted((tried[id(each)][number] for each in several), key=_expected, reverse=True)[:most]
+            found[number], left[number] = events, [event.experiment for event in events]
+    return [found[number][0] for number in range(len(gains))]
+
+
+def _expected(event: Event) -> float:
+    return event.expected
+
+
+def seen(events: Sequence[Event], *, samples: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """How often each event happens in `samples` fresh runs on its own side, and on the other.
+
+    Events of one experiment are counted in the same runs.
+    """
+    counts = [[0, 0] for _ in events]
+    for experiment in {id(event.experiment): event.experiment for event in events}.values():
+        for side in (0, 1):
+            for observed in experiment.draw(side, samples, rng):
+                for count, event in zip(counts, events, strict=True):
+                    if event.experiment is experiment:
+                        count[0 if side == event.here else 1] += event.happened(observed)
+    return [(first, second) for first, second in counts]
+
+
+def _events(
+    experiment: Experiment, gains: Sequence[Gain], *, samples: int, pilot: int, rng: np.random.Generator
+) -> list[Event]:
+    """The best event for each gain, by one pilot: half of it for the statistics, half for their thresholds."""
+    observed = [np.concatenate(list(experiment.draw(side, pilot, rng))) for side in (0, 1)]
+    half = pilot // 2
+    best: list[Event | None] = [None] * len(gains)
+    for statistic in experiment.statistics(observed[0][:half], observed[1][:half]):
+        values = [statistic(each[half:]) for each in observed]
+        for here, sign in ((0, 1), (1, -1), (0, -1), (1, 1)):
+            loss, other = sign * values[here], sign * values[1 - here]
+            thresholds = np.unique(np.quantile(loss, _SHARES, method="nearest"))
+            likely, rare = _cautious(loss, other, thresholds)
+            for number, gain in enumerate(gains):
+                found = gain(likely * samples, rare * samples)
+                place = int(np.argmax(found))
+                held = best[number]
+                if held is None or found[place] > held.expected:
+                    best[number] = Event(
+                        experiment=experiment,
+                        statistic=statistic,
+                        sign=sign,
+                        here=here,
+                        # Just below the threshold: sums in another order may differ in the last digit.
+                        threshold=float(thresholds[place]) - 1e-9 * (1 + abs(float(thresholds[place]))),
+                        expected=float(found[place]),
+                    )
+    return [event for event in best if event is not None]
+
+
+def _cautious(loss: FloatArray, other: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Probability of `>= threshold` here, from below, and there, from above, by about one standard error each."""
+    hits, there = _at_least(loss, thresholds), _at_least(other, thresholds)
+    likely = np.maximum(hits - np.sqrt(hits + 1), 0.0) / len(loss)
+    return likely, np.minimum(there + np.sqrt(there + 1), len(other)) / len(other)
+
+
+def _at_least(values: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """How many `values` lie at or above each threshold."""
+    below = np.searchsorted(np.sort(values), thresholds - 1e-9 * (1 + np.abs(thresholds)))
+    return (len(values) - below).astype(np.float64)
+
+
+def table_statistic(table: FloatArray) -> Statistic:
+    """The sum over the queries of `table` (queries, classes + 1) at each answer, the last column for no answer."""
+    rows = np.arange(len(table))
+    # Index -1 is the last column: no answer.
+    return lambda answers: table[rows, answers].sum(axis=1)
+
+
+def agreement(answers: IntArray) -> FloatArray:
+    """How many neighbouring queries (first and second, third and fourth ...) got the same answer."""
+    even = answers.shape[1] - answers.shape[1] % 2
+    return (answers[:, 0:even:2] == answers[:, 1:even:2]).sum(axis=1).astype(np.float64)
+
+
+def outcome_shares(answers: IntArray, kinds: IntArray, columns: int) -> FloatArray:
+    """Smoothed share of every outcome of every query, (queries, columns), queries of one kind pooled."""
+    queries = answers.shape[1]
+    flat = np.where(answers < 0, columns - 1, answers) + np.arange(queries) * columns
+    counts = np.bincount(flat.ravel(), minlength=queries * columns).reshape(queries, columns)
+    pooled = np.zeros((int(kinds.max()) + 1, columns))
+    np.add.at(pooled, kinds, counts)
+    smooth = pooled + 0.5
+    return (smooth / smooth.sum(axis=1, keepdims=True))[kinds]
+
+
+def kinds_of(*sides: Votes) -> IntArray:
+    """Which queries have equal histograms on all sides: a number for each, (queries,)."""
+    return np.unique(np.column_stack([side.counts for side in sides]), axis=0, return_inverse=True)[1].ravel()

@@ -1,0 +1,116 @@
+"""The audit of a whole run: canaries go into a copy of the private data, and are guessed from the finished release."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.audit.one_run import OneRunAudit, audit_one_run
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.noise import require_rng
+from ostrakon.report.model_card import NOISY_COUNTS
+from ostrakon.report.release import publish
+from ostrakon.run.canaries import WithCanaries, plant
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.pipeline import Recipe, Say, run
+from ostrakon.run.settings.learners import auto_mechanism
+from ostrakon.run.settings.plan import Plan, Request, make_plan
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.validation import InvalidInput, fraction
+
+
+def audit_run(
+    folder: Path,
+    task: Task,
+    recipe: Recipe,
+    *,
+    rng: np.random.Generator,
+    plan: Plan | None = None,
+    asked: dict[str, Any] | None = None,
+    confidence: float = 0.95,
+    say: Say = lambda stage: None,
+) -> OneRunAudit:
+    """Do the run again in the new `folder`, with canaries in a copy of the private data; guess them; bound its epsilon.
+
+    rng: of the canaries' coins (`ostrakon.noise.secure_rng()`). plan: of the run that is audited; default: what the
+    recipe's request settles. The audited run has its noise, its queries and its delta, on so many more records as there
+    are canaries. Beside the canaries' coins the adversary knows everything: the other records' votes are counted apart.
+
+    Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
+    at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` is made to be attacked: it teaches
+    from made-up records and must not be published.
+    Errors: `InvalidInput` for a run with trained teachers, a folder that exists, queries too few to plant any canary.
+    """
+    confidence, rng = fraction("confidence", confidence), require_rng(rng)
+    if folder.exists():
+        raise InvalidInput(f"An audit needs a new folder, got {folder}, which exists.")
+    plan = _planned(task, recipe) if plan is None else plan
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, BoundedGNMax):
+        raise InvalidInput(
+            f"A run can be audited by canaries where everyone has a voice of its own ({BoundedGNMax.name}), "
+            f"got {mechanism.name}; audit the mechanism itself with --mechanism."
+        )
+    view = view_of(task.X_public, recipe.representation, seed=recipe.seed)
+    queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
+    canaries = plant(view, queries, classes=plan.classes, rng=rng)
+    rows = queries[canaries.cells]
+    X = task.X_public.iloc[rows] if hasattr(task.X_public, "iloc") else task.X_public[rows]
+    private = WithCanaries(base=task.private, X=X, y=canaries.labels)
+    again = dataclasses.replace(
+        recipe,
+        request=Request(
+            mechanism=mechanism.name,
+            parameters={"sigma2": mechanism.sigma2, "max_contributions": mechanism.max_contributions},
+            queries=plan.queries,
+            delta=plan.delta,
+        ),
+    )
+    digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
+    with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
+    outcome = run(folder, with_canaries, again, asked=asked, say=say)
+    counts = _released(publish(outcome) / NOISY_COUNTS, queries)
+    say("Guessing the canaries")
+    without, _ = collect(plan, task.private, view, queries, seed=recipe.seed, folder=folder / "private" / "without")
+    cost = mechanism.run_cost(queries=plan.queries)
+    assert cost.mu is not None
+    return audit_one_run(
+        canaries.scores(counts, without.counts),
+        canaries.coins,
+        mechanism=mechanism.name,
+        claimed=outcome.plan.bound.epsilon,
+        delta=plan.delta,
+        mu=cost.mu,
+        confidence=confidence,
+    )
+
+
+def _planned(task: Task, recipe: Recipe) -> Plan:
+    return make_plan(
+        recipe.request,
+        units=task.private.units,
+        pool=task.pool,
+        classes=len(task.classes),
+        unit=task.private.unit,
+        auto=auto_mechanism(recipe.request, task.X_public, teacher=recipe.teacher, smooth=recipe.smooth),
+    )
+
+
+def _released(path: Path, queries: Any) -> FloatArray:
+    """The noisy counts of a release, (queries, classes), which must be about these public rows."""
+    with open(path, newline="") as file:
+        _, *lines = csv.reader(file)
+    read = np.array(lines, dtype=np.float64)
+    if not np.array_equal(read[:, 0], queries):
+        raise InvalidInput(
+            f"{path} must hold the queries that the canaries lie at, but the run chose others: its representation is "
+            "not the same when it is learned twice; name one that is."
+        )
+    return read[:, 1:]

@@ -1,0 +1,115 @@
+"""The audit's power, row by row: every planted bug is refuted, and nothing that is sound."""
+
+import importlib
+
+import numpy as np
+import pytest
+from planted import BUGS, SOUND, Bug
+
+from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, audit
+from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, GNMax, LNMax, Mechanism, PermuteAndFlip
+from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+
+# The package's `audit` is the function.
+claims, audits = (importlib.import_module(f"ostrakon.audit.{name}") for name in ("claims", "audit"))
+
+
+def rng(seed: int = 20261122) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def once():
+    """What the audit asks of public numbers alone, worked out once for all bugs of a mechanism."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((claims, "worst_case_of"), (audits, "worst_neighbours")):
+            patch.setattr(module, name, _cached(getattr(module, name)))
+        yield
+
+
+def _cached(function):
+    known = {}
+
+    def cached(*arguments, **options):
+        key = repr((arguments, sorted(options.items())))
+        if key not in known:
+            known[key] = function(*arguments, **options)
+        return known[key]
+
+    return cached
+
+
+def settings_of(mechanism: Mechanism) -> dict:
+    return {"like": mechanism, "delta": 1e-5, "queries": mechanism.fixed_queries or 16, "samples": 4_000}
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=str)
+def test_a_planted_bug_is_refuted(bug: Bug):
+    found = audit(bug.sampler, rng=rng(), **settings_of(bug.honest))
+    assert found.refuted
+    assert SAMPLES_LAW in found.refuted_by or SAMPLES_CLAIM in found.refuted_by
+    assert all(finding.detail for finding in found.findings if finding.refuted)
+
+
+@pytest.mark.parametrize("name", SOUND)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_sound_is_refuted(name: str, seed: int):
+    found = audit(SOUND[name], rng=rng(seed), **settings_of(SOUND[name]))
+    assert found.refuted_by == ()
+    assert found.as_json()["findings"][SAMPLES_LAW] is None
+
+
+def test_every_sound_mechanism_has_a_row():
+    sound = {kind.name for kind in MECHANISMS.values() if kind.releasable}
+    assert {mechanism.name for mechanism in SOUND.values()} == sound
+    assert {bug.honest.name for bug in BUGS} == sound
+
+
+def test_shared_noise_breaks_the_claim_itself_where_a_vote_moves_on_half_of_the_queries():
+    """Equal queries are never answered differently but where one of them was moved: no epsilon allows that."""
+    bug = next(bug for bug in BUGS if bug.honest == SOUND["gnmax"] and "all queries" in bug.name)
+    found = audit(bug.sampler, rng=rng(), **settings_of(bug.honest))
+    assert found.refuted_by == (SAMPLES_CLAIM, SAMPLES_LAW)
+    assert found.lower_bound > 2 * found.claimed
+
+
+def test_noisy_counts_with_too_little_noise_break_the_claim():
+    class Quiet(BoundedGNMax):
+        """Its counts have a fifth less noise; its answers are as they should be."""
+
+        def noisy_counts(self, votes, rng):
+            return votes.counts + 0.8 * (BoundedGNMax(sigma2=self.sigma2).noisy_counts(votes, rng) - votes.counts)
+
+        def sample(self, votes, rng):
+            return BoundedGNMax(sigma2=self.sigma2).sample(votes, rng)
+
+    found = audit(Quiet(sigma2=2.0), delta=1e-5, queries=4, samples=20_000, rng=rng())
+    assert found.refuted_by == (SAMPLES_CLAIM,)
+    assert not audit(BoundedGNMax(sigma2=2.0), delta=1e-5, queries=4, samples=20_000, rng=rng()).refuted
+
+
+@pytest.mark.parametrize("share", [0.8, 0.5])
+@pytest.mark.parametrize(("honest", "queries"), [(GNMax(sigma2=40.0), 40), (LNMax(gamma=0.05), 1)])
+def test_a_claim_of_a_number_is_held_against_the_exact_law(honest: Mechanism, queries: int, share: float):
+    """The mechanism follows its own law, but what is claimed is the epsilon of more noise."""
+    from planted import less_noise
+
+    from ostrakon.accounting.data_independent.worst_case import worst_case
+
+    claimed = worst_case(honest, queries=queries, delta=1e-5, teachers=100, classes=3).epsilon
+    settings = {"claimed": claimed, "queries": queries, "teachers": 100, "delta": 1e-5, "samples": 1_000}
+    assert audit(less_noise(honest, share), rng=rng(), **settings).refuted_by == (LAW_CLAIM,)
+    assert not audit(honest, rng=rng(), **settings).refuted
+
+
+def test_permute_and_flip_charged_as_the_exponential_mechanism_is_caught():
+    class Cheap(PermuteAndFlip):
+        """epsilon^2/8 where epsilon^2/2 is due."""
+
+        def worst_case(self, orders):
+            return rdp_of_bounded_range(orders, self.epsilon_per_query)
+
+    found = audit(
+        Cheap(epsilon_per_query=0.2), delta=1e-5, queries=64, teachers=20, classes=2, samples=1_000, rng=rng()
+    )
+    assert LAW_CLAIM in found.refuted_by

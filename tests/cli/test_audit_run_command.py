@@ -1,0 +1,86 @@
+"""`ostrakon audit --run`: a run of `ostrakon train`, done again with canaries."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from ostrakon.cli import app
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables and a finished run on them."""
+    place = tmp_path_factory.mktemp("audited")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, 1100), "town": rng.choice(["Ulm", "Bonn", "Kiel"], 1100)})
+    frame["ill"] = np.where(frame["age"] + rng.normal(0, 6, 1100) > 55, "yes", "no")
+    frame[:1000].to_csv(place / "private.csv", index=False)
+    frame[1000:].drop(columns=["ill"]).to_csv(place / "public.csv", index=False)
+    words = ["--private", place / "private.csv", "--public", place / "public.csv", "--target", "ill"]
+    words += ["--mechanism", "bounded-gnmax", "--queries", "100", "--epsilon", "2", "--delta", "1e-5", "--jobs", "1"]
+    done = CliRunner().invoke(app, ["train", *map(str, words), "--out", str(place / "run")])
+    assert done.exit_code == 0, done.output
+    return place
+
+
+def audited(*words):
+    return CliRunner().invoke(app, ["audit", *map(str, words), "--jobs", "1", "--json"])
+
+
+def test_a_sound_run_exits_zero_and_leaves_the_run_alone(folder):
+    before = {path: path.stat().st_mtime_ns for path in (folder / "run").rglob("*") if path.is_file()}
+    # 100 canaries seldom certify much; one audit of a thousand would accuse a sound run at this confidence.
+    done = audited("--run", folder / "run", "--confidence", "0.999")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["claimed"] == pytest.approx(2.0, abs=0.01)
+    assert 90 <= found["canaries"] <= 100
+    assert (folder / "run-audit" / "release" / "noisy_counts.csv").exists()
+    settled = [(folder / name / "run.toml").read_text().split("[settled") for name in ("run", "run-audit")]
+    assert "sigma2" in settled[1][-1]
+    after = {path: path.stat().st_mtime_ns for path in (folder / "run").rglob("*") if path.is_file()}
+    assert {path: when for path, when in after.items() if path.name != ".lock"} == {
+        path: when for path, when in before.items() if path.name != ".lock"
+    }
+
+
+def test_a_tenth_of_the_noise_exits_one(folder, monkeypatch):
+    honest = BoundedGNMax.noisy_counts
+
+    def quiet(self, votes, rng):
+        return votes.counts + (honest(self, votes, rng) - votes.counts) / 10
+
+    monkeypatch.setattr(BoundedGNMax, "noisy_counts", quiet)
+    done = audited("--run", folder / "run", "--out", folder / "quiet")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["lower_bound"] > 1.5 * found["claimed"]
+
+
+def test_settings_in_a_file_will_do(folder):
+    text = (folder / "run" / "run.toml").read_text()
+    asked = text[text.index("[asked]") : text.index("[settled]")]
+    (folder / "settings.toml").write_text(asked)
+    done = audited("--run", folder / "settings.toml", "--confidence", "0.999", "--out", folder / "by-file")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["claimed"] == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--run", "missing.toml"), "missing.toml"),
+        (("--run", "empty.toml"), "private data"),
+        (("--run", "run", "--mechanism", "lnmax"), "--mechanism cannot be combined with --run"),
+    ],
+)
+def test_bad_input_is_named(folder, monkeypatch, words, named):
+    monkeypatch.chdir(folder)
+    (folder / "empty.toml").write_text("seed = 1\n")
+    done = audited(*words)
+    assert done.exit_code != 0
+    assert named in str(done.exception)
