@@ -9,6 +9,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ostrakon as qr
 from ostrakon.mechanisms import GNMax
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.pipeline import Recipe, run
 from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
@@ -20,7 +22,8 @@ NOISE = qr.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
 
 def fitted(**options):
     y = np.array(["left", "right", "top"])[Y]
-    model = qr.PATEClassifier(**{"n_teachers": 30, "mechanism": NOISE, "n_queries": 60, "random_state": 0, **options})
+    given = {"student": "logistic", "n_teachers": 30, "mechanism": NOISE, "n_queries": 60, "random_state": 0, **options}
+    model = qr.PATEClassifier(**given)
     return model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC]), y
 
 
@@ -33,7 +36,16 @@ class WithPublicRows(qr.PATEClassifier):
 
 # One loud-free teacher: the checks ask for repeatable predictions, and noise is never repeatable.
 @parametrize_with_checks(
-    [WithPublicRows(n_teachers=1, mechanism=GNMax(sigma2=1e-3), partition="random", queries="all", random_state=0)],
+    [
+        WithPublicRows(
+            student="logistic",
+            n_teachers=1,
+            mechanism=GNMax(sigma2=1e-3),
+            partition="random",
+            queries="all",
+            random_state=0,
+        )
+    ],
     expected_failed_checks=lambda estimator: {},
 )
 def test_scikit_learn_accepts_it(estimator, check):
@@ -101,6 +113,47 @@ def test_frames_with_text_work():
     model = qr.PATEClassifier(n_teachers=30, mechanism=NOISE, random_state=0)
     model.fit(frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC])
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
+
+
+def test_numbers_are_a_table_however_they_are_held(tmp_path):
+    scales = np.array([1.0, 1000.0])
+    rows, y = X * scales, np.array(["left", "right", "top"])[Y]
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    frame.assign(side=y)[PRIVATE].to_csv(tmp_path / "private.csv", index=False)
+    frame[PUBLIC].to_csv(tmp_path / "public.csv", index=False)
+    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="side")
+    outcome = run(tmp_path / "run", task, Recipe(student="logistic", seed=5, n_jobs=1))
+    said = {"file": np.load(tmp_path / "run" / "private" / "votes.npy")}
+    for name, given in (("frame", frame), ("array", rows)):
+        model = qr.PATEClassifier(student="logistic", random_state=5).fit(
+            given[PRIVATE], y[PRIVATE], X_public=given[PUBLIC]
+        )
+        assert model.mechanism_.name == "bounded-gnmax"
+        said[name] = model.votes_.counts
+        # Scales do not matter: what is learned is as good as of columns of one scale.
+        assert model.score(given[PUBLIC], y[PUBLIC]) > 0.9
+    np.testing.assert_array_equal(said["frame"], said["array"])
+    assert outcome.representation == "table"
+    assert said["file"].sum() == said["array"].sum() == 600
+
+
+def test_a_numeric_frame_may_have_gaps():
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    frame.loc[::50, "a"] = np.nan
+    model = qr.PATEClassifier(student="logistic", random_state=0).fit(
+        frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC]
+    )
+    assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
+
+
+def test_the_student_is_chosen_on_what_was_released():
+    model, y = fitted(student="auto", mechanism="bounded-gnmax", n_teachers=None, n_queries=None)
+    assert max(model.agreement_.values()) - model.agreement_[model.student_name_] < 0.1
+    assert len(model.agreement_) == 7
+    assert model.agreement_["majority"] < 0.6
+    assert model.score(X[PUBLIC], y[PUBLIC]) > 0.9
+    named, _ = fitted(mechanism="bounded-gnmax", n_teachers=None, n_queries=None)
+    assert (named.student_name_, named.agreement_) == ("logistic", {})
 
 
 def test_ordinary_noise_is_repeatable_and_marked():

@@ -15,10 +15,11 @@ from ostrakon.mechanisms import Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.learning import Learning
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.settings.defaults import AUTO
-from ostrakon.run.settings.learners import auto_mechanism, default_student, is_auto, make_student, takes_rows
-from ostrakon.run.settings.plan import Request, make_plan
+from ostrakon.run.settings.learners import is_auto
+from ostrakon.run.settings.plan import Request, auto_mechanism, make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, queries_of
@@ -32,19 +33,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
 
     teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
     n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
-    for images `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`.
-    epsilon: the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below
-    1 / number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many.
-    representation: what the learners see of a row, learned from public rows. queries: which public rows to ask about.
-    smooth: smooth teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or
-    "random" by place, for a table whose number of rows is public. classes: all labels, public knowledge; None: those of
-    y. random_state: of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary
-    generator is for tests, and the statement then says "not private".
+    `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
+    the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
+    number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many. representation:
+    what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
+    teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
+    for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
+    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
+    tests, and the statement then says "not private".
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
-    label), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism
-    releases them, else None): these may leave. `votes_` and `teachers_` are private, and so is the fitted estimator as
-    a whole, which holds them: publish `released_` and `statement_`.
+    label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
+    `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism releases
+    them, else None): these may leave. `votes_` and `teachers_` are private, and so is the fitted estimator as a whole,
+    which holds them: publish `released_` and `statement_`.
 
     Guarantee: what `statement_.guarantee` says, for everything named publishable above.
     Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
@@ -136,7 +138,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             pool=task.pool,
             classes=len(task.classes),
             unit=rows.unit,
-            auto=auto_mechanism(request, task.X_public, teacher=self.teacher, smooth=self.smooth),
+            auto=auto_mechanism(request, trained=not is_auto(self.teacher) or self.smooth),
         )
         view = view_of(task.X_public, self.representation, seed=seed)
         self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
@@ -150,26 +152,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             seed=seed,
             n_jobs=self.n_jobs,
         )
-        chosen = default_student(view.name, counts=plan.mechanism.releases_counts)
-        student = make_student(chosen if is_auto(self.student) else self.student, seed=seed)
-        raw = takes_rows(student, task.X_public)
-        X_student = task.X_public if raw else view.public
+        learning = Learning(X_public=task.X_public, view=view, student=self.student, seed=seed)
         answers = answer_queries(
             plan,
             self.votes_,
             queries=self.queries_,
-            X_student=X_student,
-            fresh_student=student,
+            learning=learning,
             log=MemoryLog(),
             rng=secure_rng() if self.noise is None else self.noise,
         )
         self.answers_ = answers.labels
         self.counts_ = answers.counts
         self.mechanism_ = plan.mechanism
-        self.statement_ = make_statement(plan, answers, task)
-        fit_student(student, X_student, answers, self.queries_)
+        selection = fit_student(learning, plan, answers, self.queries_)
+        self.statement_ = make_statement(plan, answers, task, selection)
+        self.student_name_, self.agreement_ = selection.chosen.name, selection.agreement
         form = RowForm.of(task.X_public, names=getattr(self, "feature_names_in_", None))
-        self.released_ = ReleasedStudent(form, None if raw else view.representation, student, list(self.classes_))
+        representation = None if selection.chosen.takes_rows else view.representation
+        self.released_ = ReleasedStudent(form, representation, selection.student, list(self.classes_))
 
     def predict(self, X: Any) -> Any:
         """The student's label of every row."""
@@ -236,9 +236,5 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _is_free_form(X: Any) -> bool:
-    """Frames with text in them, and images: forms that scikit-learn's own validation does not know."""
-    if hasattr(X, "iloc"):
-        return any(not np.issubdtype(kind, np.number) for kind in X.dtypes if isinstance(kind, np.dtype)) or any(
-            not isinstance(kind, np.dtype) for kind in X.dtypes
-        )
-    return hasattr(X, "ndim") and X.ndim > 2 and not hasattr(X, "tocsr")
+    """Frames, whose columns may hold words and gaps, and images: forms that scikit-learn would refuse or flatten."""
+    return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2 and not hasattr(X, "tocsr"))

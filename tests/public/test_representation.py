@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -109,7 +110,9 @@ def test_a_learned_representation_is_accepted_as_it_is():
     [
         (np.zeros((3, 28, 28)), "hog"),
         (np.zeros((3, 28, 28, 3)), "hog"),
-        (np.zeros((3, 9)), "raw"),
+        (np.zeros((3, 9)), "table"),
+        (sparse.csr_matrix(np.zeros((3, 9))), "raw"),
+        (np.zeros((3, 4, 4)), "raw"),
         (pd.DataFrame({"a": ["x", "y"]}), "table"),
     ],
 )

@@ -170,9 +170,52 @@ def test_images_get_a_network_where_torch_is_and_a_kernel_machine_otherwise(monk
     assert (plain.predict(bars) == y).mean() > 0.8
     monkeypatch.undo()
     pytest.importorskip("torch")
-    student = GraphStudent(neighbours=5, random_state=0)
-    student.graph_ = plain.graph_
-    assert type(student._fresh(bars, 0)).__name__ == "TorchClassifier"
+    import ostrakon.networks.classifier as networks
+
+    monkeypatch.setattr(networks, "TorchClassifier", Slow)
+    student = GraphStudent(neighbours=5, rounds=1, random_state=0).fit(bars, labels)
+    assert [type(model) for model in student.models_] == [Slow]
+    # Twice as long until it knows what it was taught.
+    assert Slow.tried == [200, 400]
+
+
+class Slow(KernelOnFeatures):
+    """A network in the eyes of the graph student, which needs 400 steps to learn anything."""
+
+    tried: ClassVar[list] = []
+
+    def __init__(self, network, *, steps=None, random_state=None, **options):
+        super().__init__("raw")
+        self.steps = steps
+
+    def fit(self, X, y, sample_weight=None):
+        Slow.tried.append(self.steps)
+        return super().fit(X.reshape(len(X), -1), y if self.steps >= 400 else np.roll(y, 1), sample_weight)
+
+    def predict_proba(self, X):
+        return super().predict_proba(X.reshape(len(X), -1))
+
+
+def test_rounds_end_where_a_model_agrees_less_with_what_was_released():
+    X, labels, y, *_ = moons()
+
+    class Tiring(KernelOnFeatures):
+        rounds: ClassVar[int] = 0
+
+        def fit(self, X, y, sample_weight=None):
+            Tiring.rounds += 1
+            self.tired = Tiring.rounds == 3
+            return super().fit(X, y, sample_weight)
+
+        def predict_proba(self, X):
+            made = super().predict_proba(X)
+            return np.where(np.arange(len(made))[:, None] % 4 == 0, made[:, ::-1], made) if self.tired else made
+
+    student = GraphStudent(Tiring("raw"), representation="raw", rounds=5, random_state=0).fit(X, labels)
+    assert Tiring.rounds == 3
+    # The first is left out as ever, and the third, which forgot.
+    assert len(student.models_) == 1
+    assert (student.predict(X) == y).mean() > 0.9
 
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):

@@ -1,12 +1,16 @@
 """The student of noisy histograms: it learns, and weighs what was said clearly."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from ostrakon.public import representatives
-from ostrakon.students.noisy_counts import NoisyCountStudent, cluster_means
+from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
+from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.teachers.per_record import nearest
 from ostrakon.validation import InvalidInput
 
@@ -23,7 +27,9 @@ def counts(sigma, seed=0):
 
 
 def accuracy(sigma, **options):
-    student = NoisyCountStudent(representation="raw").fit_counts(X[PUBLIC], QUERIES, counts(sigma), sigma2=sigma)
+    student = NoisyCountStudent(representation="raw", **options).fit_counts(
+        X[PUBLIC], QUERIES, counts(sigma), sigma2=sigma
+    )
     return (student.predict(X[TEST]) == y[TEST]).mean()
 
 
@@ -56,11 +62,12 @@ def test_probabilities_classes_and_gaps():
     assert alone.predict(X[TEST][:3]).shape == (3,)
 
 
-def test_cluster_means_are_those_of_the_nearest_rows():
+def test_cell_means_are_those_of_the_nearest_rows():
     features, centres = X[:300], X[[3, 50, 200]]
     own = np.linalg.norm(features[:, None] - centres[None], axis=2).argmin(axis=1)
     expected = np.array([features[own == k].mean(axis=0) for k in range(3)])
-    np.testing.assert_allclose(cluster_means(features, centres), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(cell_of(features, centres), own)
+    np.testing.assert_allclose(cell_means(features, own, centres), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -80,3 +87,75 @@ def test_wrong_input_is_refused(wrong):
     given = {"queries": QUERIES, "counts": counts(2.0), "sigma2": 2.0, **wrong}
     with pytest.raises(InvalidInput):
         NoisyCountStudent(representation="raw").fit_counts(X[PUBLIC], **given)
+
+
+def test_likely_counts_are_counts_and_nearer_to_the_truth_than_noisy_ones():
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 40, 200)
+    true = rng.multinomial(1, rng.dirichlet(np.full(10, 0.1), 200)) * rng.poisson(3 * sizes)[:, None]
+    noisy = true + rng.normal(0, 10, true.shape)
+    likely = likely_counts(noisy, sizes, sigma2=10.0)
+    assert (likely >= 0).all()
+    error = [np.square(found - true).sum() for found in (likely, np.maximum(noisy, 0), noisy)]
+    assert error[0] < 0.7 * error[1] < 0.7 * error[2]
+    # Without noise there is nothing to correct; a cell without public rows is judged by its sum alone, or is empty.
+    np.testing.assert_allclose(likely_counts(true + 0.0, sizes, sigma2=1e-6), true, atol=1e-6)
+    assert likely_counts(np.array([[5.0, 1.0], [9.0, -3.0]]), np.array([3, 0]), sigma2=1.0)[1].sum() == pytest.approx(
+        0, abs=1e-6
+    )
+
+
+def test_rows_and_means_of_a_cell_teach_alike_and_others_are_refused():
+    assert accuracy(2.0, examples="means") == pytest.approx(accuracy(2.0), abs=0.02)
+    with pytest.raises(InvalidInput, match="examples must be one of rows, means"):
+        accuracy(2.0, examples="medoids")
+
+
+def test_an_estimator_that_cannot_weigh_is_refused():
+    with pytest.raises(InvalidInput, match="estimator must take sample_weight"):
+        accuracy(2.0, estimator=KNeighborsClassifier())
+
+
+def test_what_a_cell_was_told_is_shared_out_by_what_its_rows_look_like():
+    rng = np.random.default_rng(0)
+    own, beliefs = rng.integers(0, 20, 400), rng.dirichlet([1.0, 1.0, 1.0], 400)
+    sizes, shares = np.bincount(own, minlength=20), rng.dirichlet([2.0, 2.0, 2.0], 20)
+    given = shared_out(beliefs, own, shares, sizes=sizes, steps=200)
+    np.testing.assert_allclose(given.sum(axis=1), 1)
+    means = np.array([given[own == cell].mean(axis=0) for cell in range(20)])
+    np.testing.assert_allclose(means, shares, atol=1e-3)
+    # Two rows of one cell keep their order.
+    first, second = np.flatnonzero(own == 0)[:2]
+    odds = [beliefs[row, 0] / beliefs[row, 1] for row in (first, second)]
+    assert (odds[0] > odds[1]) == (given[first, 0] / given[first, 1] > given[second, 0] / given[second, 1])
+
+
+class Watched(LogisticRegression):
+    """Remembers what it was taught."""
+
+    taught: ClassVar[list] = []
+
+    def fit(self, X, y, sample_weight=None):
+        Watched.taught.append((X, y, sample_weight))
+        return super().fit(X, y, sample_weight)
+
+
+def test_rounds_move_what_was_heard_within_its_cells_alone():
+    Watched.taught = []
+    student = NoisyCountStudent(Watched(), representation="raw", rounds=2, random_state=0)
+    student.fit_counts(X[PUBLIC], QUERIES, counts(2.0), sigma2=2.0)
+    heard = []
+    for rows, classes, weights in Watched.taught:
+        mass = np.zeros((80, 2))
+        np.add.at(mass, (cell_of(rows, X[PUBLIC][QUERIES]), classes), weights)
+        heard.append(mass)
+    assert len(heard) == 3
+    for mass in heard[1:]:
+        np.testing.assert_allclose(mass.sum(axis=1), heard[0].sum(axis=1), rtol=1e-2, atol=1e-2)
+        assert np.abs(mass - heard[0]).sum() < 0.02 * heard[0].sum()
+    # At first all rows of a cell count alike, then those that look like a class count more for it.
+    spread = [np.std(weights) for _, _, weights in Watched.taught]
+    assert spread[0] < spread[1]
+    assert (student.predict(X[TEST]) == y[TEST]).mean() > accuracy(2.0) - 0.02
+    with pytest.raises(InvalidInput, match="rounds"):
+        accuracy(2.0, rounds=-1)

@@ -11,7 +11,6 @@ from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms.base import Mechanism
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.validation import whole
 
 Relation = Literal["add-remove", "replace", "take-out"]
@@ -77,8 +76,8 @@ def replaced_record(
     return best, delta
 
 
-def taken_out(guarantee: WorstCase, mechanism: BoundedGNMax, *, queries: int) -> tuple[float, float]:
-    """(epsilon, delta) when one teacher of a rationed run falls silent and their number stays what it is."""
+def taken_out(guarantee: WorstCase, mechanism: Mechanism, *, queries: int) -> tuple[float, float]:
+    """(epsilon, delta) when one per-record teacher abstains everywhere and their number stays what it is."""
     return run_epsilon(mechanism.absence_cost(queries=queries), delta=guarantee.delta), guarantee.delta
 
 

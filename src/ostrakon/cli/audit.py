@@ -41,7 +41,7 @@ def audit(
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
     teachers: Annotated[
         int | None,
-        typer.Option(help="Teachers of the neighbouring votes. [default: enough to be heard over the noise]"),
+        typer.Option(help="Teachers of the neighbouring votes. [default: enough to exceed the noise]"),
     ] = None,
     classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
     run: Annotated[
@@ -61,7 +61,8 @@ def audit(
     Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
     """
     if run is not None:
-        given = [name for name in ("mechanism", "sampler", "claimed") if context.params[name] is not None]
+        excluded = {"mechanism": mechanism, "sampler": sampler, "claimed": claimed}
+        given = [name for name, value in excluded.items() if value is not None]
         if given:
             raise InvalidInput(f"--{given[0]} cannot be combined with --run, which audits what the run claims.")
         _audit_run(run, out=out, confidence=confidence, jobs=jobs, as_json=as_json)

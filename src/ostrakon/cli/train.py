@@ -63,7 +63,7 @@ def train(
         _OPTION(help="Share of teachers expected to agree, for the gate. [default: 0.85]", rich_help_panel=_PRIVACY),
     ] = None,
     teachers: Annotated[
-        int | None, _OPTION(help="[default: about a hundred records each]", rich_help_panel=_PRIVACY)
+        int | None, _OPTION(help="Train so many. [default: every record is one]", rich_help_panel=_PRIVACY)
     ] = None,
     queries: Annotated[
         int | None, _OPTION(help="Public rows to ask about. [default: what epsilon allows]", rich_help_panel=_PRIVACY)
@@ -72,7 +72,7 @@ def train(
     mechanism: Annotated[
         str | None,
         _OPTION(
-            help="How votes become answers. [default: confident-gnmax; bounded-gnmax for images]",
+            help="How votes become answers. [default: bounded-gnmax; confident-gnmax of trained teachers]",
             rich_help_panel=_PRIVACY,
         ),
     ] = None,
@@ -86,7 +86,7 @@ def train(
     student: Annotated[
         str | None,
         _OPTION(
-            help="As --teacher, or self-training[:NAME], label-spreading, graph, noisy-counts.",
+            help="As --teacher, or self-training[:NAME], label-spreading, graph. [default: the best of several]",
             rich_help_panel=_LEARNING,
         ),
     ] = None,

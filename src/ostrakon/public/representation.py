@@ -110,14 +110,18 @@ def learn_representation(
 
 
 def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
-    """What "auto" stands for: "hog" for images, "table" for frames with text columns, "raw" for other numbers.
+    """What "auto" stands for: "hog" for images, "table" for frames and arrays of numbers, "raw" for all else.
 
-    Images are arrays of three or more dimensions; flat rows are numbers like any other.
+    Images are arrays of three or more dimensions, of at least 8 pixels a side. Numbers are a table however they are
+    held, so that a file, a frame and an array of the same columns teach the same.
     """
     if hasattr(X_public, "iloc"):
         return "table"
     shape = np.shape(X_public)
-    return "hog" if len(shape) >= 3 and min(shape[1:3]) >= 8 else "raw"
+    if len(shape) >= 3:
+        return "hog" if min(shape[1:3]) >= 8 else "raw"
+    numbers = not hasattr(X_public, "tocsr") and np.asarray(X_public).dtype.kind in "uifb"
+    return "table" if numbers else "raw"
 
 
 class _Flat(TransformerMixin, BaseEstimator):

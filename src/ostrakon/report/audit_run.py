@@ -12,7 +12,6 @@ import numpy as np
 
 from ostrakon.audit.one_run import OneRunAudit, audit_one_run
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.noise import require_rng
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
@@ -53,9 +52,9 @@ def audit_run(
         raise InvalidInput(f"An audit needs a new folder, got {folder}, which exists.")
     plan = _planned(task, recipe) if plan is None else plan
     mechanism = plan.mechanism
-    if not isinstance(mechanism, BoundedGNMax):
+    if not mechanism.per_record:
         raise InvalidInput(
-            f"A run can be audited by canaries where everyone has a voice of its own ({BoundedGNMax.name}), "
+            f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; audit the mechanism itself with --mechanism."
         )
     view = view_of(task.X_public, recipe.representation, seed=recipe.seed)

@@ -45,7 +45,13 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
                 write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
             manifest = export_student(outcome.student, aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
-            facts = {"Student": outcome.student_name, "Representation": outcome.representation, "Input": outcome.rows}
+            tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())
+            facts = {
+                "Student": outcome.student_name,
+                **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
+                "Representation": outcome.representation,
+                "Input": outcome.rows,
+            }
             card = model_card(
                 outcome.statement.as_dict(),
                 manifest,

@@ -31,6 +31,7 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
     warning = None if statement.guarantee is None else weak_remark(statement.guarantee.epsilon)
     if warning is not None:
         table.add_row("[bold red]Warning[/]", warning.removeprefix("Warning: "))
+    table.add_row("Student", outcome.student_name)
     if outcome.accuracy is not None:
         table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
     if outcome.plan.gate is not None and not outcome.answers.passed:

@@ -23,17 +23,11 @@ from ostrakon.mechanisms.registry import is_per_record
 from ostrakon.noise import secure_rng
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.learning import Learning
 from ostrakon.run.noise_log import NoiseLog
 from ostrakon.run.settings.defaults import AUTO
-from ostrakon.run.settings.learners import (
-    auto_mechanism,
-    default_student,
-    is_auto,
-    make_student,
-    require_choices,
-    takes_rows,
-)
-from ostrakon.run.settings.plan import Plan, Request, make_plan, plan_from
+from ostrakon.run.settings.learners import is_auto, make_student, require_choices
+from ostrakon.run.settings.plan import Plan, Request, auto_mechanism, make_plan, plan_from
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement, versions
@@ -77,7 +71,8 @@ class Outcome:
     folder's private/ are for eyes on the trusted side.
 
     student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
-    about. answers: released labels.
+    about. answers: released labels. agreement: of each candidate student with held-out released answers, by name;
+    empty where one was named.
     """
 
     folder: Path
@@ -92,6 +87,7 @@ class Outcome:
     rows: str
     representation: str
     student_name: str
+    agreement: dict[str, float]
 
 
 Say = Callable[[str], None]
@@ -124,10 +120,8 @@ def run(
         plan = _settled(home, task, recipe, asked)
         say("Learning features from the public data")
         view = _view(home, task, recipe)
-        counts = plan.mechanism.releases_counts
-        chosen = default_student(view.name, counts=counts) if is_auto(recipe.student) else recipe.student
-        unfitted = make_student(chosen, seed=recipe.seed)
-        require_exportable(unfitted)
+        if not is_auto(recipe.student):
+            require_exportable(make_student(recipe.student, seed=recipe.seed))
         queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
         say(
             f"Collecting the votes of {plan.teachers} per-record teachers"
@@ -137,22 +131,16 @@ def run(
         votes = _votes(home, task, recipe, plan, view, queries, progress=progress)
         say(f"Asking {plan.queries} queries")
         noise = NoiseLog(home.private / "noise", marks=home.marks)
-        raw = takes_rows(unfitted, task.X_public)
-        X_student = task.X_public if raw else view.public
+        learning = Learning(X_public=task.X_public, view=view, student=recipe.student, seed=recipe.seed)
         answers = answer_queries(
-            plan,
-            votes,
-            queries=queries,
-            X_student=X_student,
-            fresh_student=unfitted,
-            log=noise,
-            rng=secure_rng() if rng is None else rng,
+            plan, votes, queries=queries, learning=learning, log=noise, rng=secure_rng() if rng is None else rng
         )
-        statement = make_statement(plan, answers, task)
         _write_data_dependent_cost(home.private / "data_dependent_cost.json", plan, answers, votes)
         say("Training the student")
-        student = fit_student(unfitted, X_student, answers, queries)
+        selection = fit_student(learning, plan, answers, queries)
+        statement = make_statement(plan, answers, task, selection)
         labels = [str(label) for label in task.classes]
+        student, raw = selection.student, selection.chosen.takes_rows
         form = RowForm.of(task.X_public, kinds=task.kinds)
         released = ReleasedStudent(form, None if raw else view.representation, student, labels)
         # In doubles, as the released student computes.
@@ -170,7 +158,8 @@ def run(
             test_rows=0 if task.y_test is None else len(task.y_test),
             rows=task.rows,
             representation=view.name,
-            student_name=chosen if isinstance(chosen, str) else type(chosen).__name__,
+            student_name=selection.chosen.name,
+            agreement=selection.agreement,
         )
 
 
@@ -219,7 +208,7 @@ def _settled(home: RunFolder, task: Task, recipe: Recipe, asked: dict[str, Any])
         pool=task.pool,
         classes=len(task.classes),
         unit=data.unit,
-        auto=auto_mechanism(recipe.request, task.X_public, teacher=recipe.teacher, smooth=recipe.smooth),
+        auto=auto_mechanism(recipe.request, trained=not is_auto(recipe.teacher) or recipe.smooth),
     )
     home.write(
         {"asked": asked, "settled": plan.as_dict(), "versions": versions(), "fingerprints": dict(task.fingerprints)}

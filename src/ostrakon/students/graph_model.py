@@ -16,6 +16,12 @@ from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, row_count, seeded
 from ostrakon.validation import InvalidInput, whole
 
+PASSES, DOUBLINGS = 10, 2
+LEARNED = 0.95
+"""Share of what it was taught, weighed as it was taught, that a network must know."""
+FALLEN = 0.02
+"""By how much of the best agreement with what was released a round may be worse and still be kept."""
+
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
     """Few labels become many on the graph of public neighbours; a model learns from all of them, the surest loudest.
@@ -26,7 +32,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     rounds: how often a model is trained, each time anew; all but the first answer together. Every row counts by how
         far its likeliest class leads the next one, first on the graph and then in the eyes of the model before. Unsure
         rows are heard, if softly: left out, a whole way of writing a digit may be missing, and the model guesses it
-        wrong.
+        wrong. A model that agrees clearly less with what was released than the one before is dropped, and no other
+        follows: it would be taught its mistakes.
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. fit_counts takes noisy counts.
     Fitted: `classes_`, `graph_` (the fitted `LabelSpreadingStudent`), `models_`. Deterministic under `random_state`.
@@ -57,28 +64,45 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: ArrayLike) -> Self:
         """Spread the labels that are not -1 over all rows, then train."""
         labels = require_labels(y, row_count(X))
-        return self._learn(X, self._graph().fit(X, labels), labels)
+        graph = self._graph().fit(X, labels)
+        places = np.flatnonzero(labels != UNLABELLED)
+        votes = (labels[places, None] == graph.classes_[None, :]).astype(np.float64)
+        return self._learn(X, graph, labels, places, votes)
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
         places, heard = require_counts(queries, counts, row_count(X))
         graph = self._graph().fit_counts(X, places, heard, sigma2=sigma2)
         labels = np.full(row_count(X), UNLABELLED)
-        labels[places] = graph.classes_[heard[:, graph.classes_].argmax(axis=1)]
-        return self._learn(X, graph, labels)
+        votes = heard[:, graph.classes_]
+        labels[places] = graph.classes_[votes.argmax(axis=1)]
+        return self._learn(X, graph, labels, places, votes)
 
     def _graph(self) -> LabelSpreadingStudent:
         return LabelSpreadingStudent(
             self.representation, neighbours=self.neighbours, strength=self.strength, random_state=self.random_state
         )
 
-    def _learn(self, X: Any, graph: LabelSpreadingStudent, labels: NDArray[np.int64]) -> Self:
+    def _learn(
+        self,
+        X: Any,
+        graph: LabelSpreadingStudent,
+        labels: NDArray[np.int64],
+        places: NDArray[np.int64],
+        votes: NDArray[np.float64],
+    ) -> Self:
+        """Train round after round. votes: what was released for the rows `places`, (places, classes)."""
         rounds = whole("rounds", self.rounds, at_least=1)
         self.graph_, self.classes_, self.models_ = graph, graph.classes_, []
-        beliefs = graph.beliefs_
+        beliefs, best = graph.beliefs_, -np.inf
         for number in range(rounds if len(self.classes_) > 1 else 0):
-            self.models_.append(self._learned(X, beliefs, labels, number))
-            beliefs = self.models_[-1].predict_proba(X)
+            model = self._learned(X, beliefs, labels, number)
+            beliefs = model.predict_proba(X)
+            agreed = float(votes[np.arange(len(places)), beliefs[places].argmax(axis=1)].sum())
+            if agreed < best - FALLEN * abs(best):
+                break
+            best = max(best, agreed)
+            self.models_.append(model)
         # The first has learned the graph's mistakes; the others make different ones.
         self.models_ = self.models_[1:] or self.models_
         return self
@@ -117,31 +141,46 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         likeliest[lost], weight[lost] = answers[lost], weight.max()
         # Never quite silent: a class whose every row is undecided must still be learned.
         weight = np.maximum(weight, 1e-3)
-        return self._fresh(X, number).fit(X, self.classes_[likeliest], sample_weight=weight)
+        taught = self.classes_[likeliest]
+        if self.model is None and default_representation(X) == "hog" and importlib.util.find_spec("torch") is not None:
+            return self._network(X, taught, weight, number)
+        return self._fresh(number).fit(X, taught, sample_weight=weight)
 
-    def _fresh(self, X: Any, number: int) -> Any:
+    def _seed(self, number: int) -> int | None:
+        # Every round a new start: the same one would repeat its own mistakes.
         seed = self.random_state
-        if seed is not None:
-            # Every round a new start: the same one would repeat its own mistakes.
-            seed = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
-        if self.model is not None:
-            model = clone(self.model)
-            if not hasattr(model, "predict_proba") or not has_fit_parameter(model, "sample_weight"):
-                raise InvalidInput(f"model must have predict_proba and take sample_weight in fit, got {model!r}.")
-            return seeded(model, seed)
-        if default_representation(X) == "hog" and importlib.util.find_spec("torch") is not None:
-            from ostrakon.networks.classifier import TorchClassifier
+        return None if seed is None else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
-            # Ten passes: enough to learn the classes, too few to learn the wrong labels by heart.
-            return TorchClassifier(
+    def _fresh(self, number: int) -> Any:
+        seed = self._seed(number)
+        if self.model is None:
+            return KernelOnFeatures(self.graph_.representation_, random_state=seed)
+        model = clone(self.model)
+        if not hasattr(model, "predict_proba") or not has_fit_parameter(model, "sample_weight"):
+            raise InvalidInput(f"model must have predict_proba and take sample_weight in fit, got {model!r}.")
+        return seeded(model, seed)
+
+    def _network(self, X: Any, taught: NDArray[Any], weight: NDArray[np.float64], number: int) -> Any:
+        """A network that has learned the classes: trained anew and twice as long until it knows what it was taught."""
+        from ostrakon.networks.classifier import TorchClassifier
+
+        # Ten passes: of few classes enough to learn them, and too few to learn the wrong labels by heart. What one
+        # round needed is where the next begins.
+        least = max(200, PASSES * row_count(X) // 64)
+        steps = max([least, *(model.steps for model in self.models_)])
+        while True:
+            model = TorchClassifier(
                 "quick-cnn",
-                steps=max(200, 10 * row_count(X) // 64),
+                steps=steps,
                 learning_rate=0.004,
                 augmentation="moderate",
                 average=0.99,
-                random_state=seed,
-            )
-        return KernelOnFeatures(self.graph_.representation_, random_state=seed)
+                random_state=self._seed(number),
+            ).fit(X, taught, sample_weight=weight)
+            known = np.average(model.predict(X) == taught, weights=weight)
+            if known >= LEARNED or steps >= least * 2**DOUBLINGS:
+                return model
+            steps *= 2
 
 
 class KernelOnFeatures(ClassifierMixin, BaseEstimator):

@@ -10,6 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from ostrakon.validation import InvalidInput
 
 UNLABELLED = -1
+NOTHING_ANSWERED = (
+    "y must label at least one row, got none: no query was answered, so lower the threshold, ask more queries or allow "
+    "a larger epsilon."
+)
 
 
 def require_labels(y: ArrayLike, rows: int) -> NDArray[np.int64]:
@@ -20,10 +24,7 @@ def require_labels(y: ArrayLike, rows: int) -> NDArray[np.int64]:
     if labels.dtype.kind not in "iu" or (labels < UNLABELLED).any():
         raise InvalidInput("y must be class numbers from 0, with -1 for unlabelled rows.")
     if not (labels != UNLABELLED).any():
-        raise InvalidInput(
-            "y must label at least one row, got none: no query was answered, so lower the threshold, "
-            "ask more queries or allow a larger epsilon."
-        )
+        raise InvalidInput(NOTHING_ANSWERED)
     return labels.astype(np.int64)
 
 

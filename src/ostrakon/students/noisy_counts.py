@@ -8,33 +8,54 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ostrakon.public.representation import learn_representation
+from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, row_count, seeded
-from ostrakon.validation import InvalidInput, positive
+from ostrakon.validation import InvalidInput, positive, whole
+
+EXAMPLES = ("rows", "means")
+MOST_ROWS = 20_000
+"""Public rows that are learned from at most, a random choice of them; more would cost time and teach little."""
 
 
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):
-    """A classifier of public clusters, each weighed by the noisy votes that its representative got.
+    """A classifier of public cells, each weighed by the noisy votes that its representative got.
 
-    estimator: takes sample_weight (cloned); None: logistic regression whose penalty grows with the noise.
+    estimator: takes sample_weight (cloned); None: logistic regression with a penalty of C=0.3.
     representation: as in `ostrakon.public.learn_representation`, learned from the public rows of fit.
+    examples: "rows": every public row is an example of each class, as heavy as its share of the class's count in its
+        cell; "means": the mean of every cell is. Cells are fewer than rows, so this is the quicker way.
+    rounds: how often the estimator is then fitted again, the count of a cell shared out among its rows by what the fit
+        before believes of them, as far as the count allows (`shared_out`): the count says how many rows of a cell are
+        of a class, the other cells which. Needs predict_proba.
 
     fit_counts(X, queries, counts, sigma2=...): X all public rows; queries the positions of the representatives in X;
     counts their noisy histograms (queries, classes), as `BoundedGNMax.noisy_counts` gives them. Every public row
-    belongs to its nearest representative; the mean of its cluster is an example of each class, as heavy as the class's
-    noisy count, where that is positive. Fitted: `classes_`, `estimator_`, `representation_`.
+    belongs to the cell of its nearest representative. Learned from are the likeliest counts (`likely_counts`) in units
+    of sigma2, so that a penalty grows with the noise. Fitted: `classes_`, `estimator_`, `representation_`.
     Guarantee: a function of public rows and of counts released under their own guarantee; it costs nothing more.
+    Source: learning from label proportions, Quadrianto 2009; sharing out as in expectation maximisation.
     """
 
-    def __init__(self, estimator: Any = None, *, representation: Any = "auto", random_state: int | None = None) -> None:
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        representation: Any = "auto",
+        examples: str = "rows",
+        rounds: int = 0,
+        random_state: int | None = None,
+    ) -> None:
         self.estimator = estimator
         self.representation = representation
+        self.examples = examples
+        self.rounds = rounds
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Train on plain labels, -1 for unlabelled: each labelled row speaks for its cluster with one vote."""
+        """Train on plain labels, -1 for unlabelled: each labelled row speaks for its cell with one vote."""
         labels = require_labels(y, row_count(X))
         queries = np.flatnonzero(labels != UNLABELLED)
         one_hot = np.eye(max(2, int(labels.max()) + 1))[labels[queries]]
@@ -44,27 +65,55 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         """Train on noisy counts. sigma2: the noise that they carry, a public parameter."""
         sigma2 = positive("sigma2", sigma2)
         places, heard = require_counts(queries, counts, row_count(X))
+        if self.examples not in EXAMPLES:
+            raise InvalidInput(f"examples must be one of {', '.join(EXAMPLES)}, got {self.examples!r}.")
+        if not (heard > 0).any():
+            raise InvalidInput(ALL_NOISE)
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         features = self.representation_.transform(X)
-        means = cluster_means(features, features[places])
-        weights = np.maximum(heard, 0)
-        said = np.flatnonzero(weights.sum(axis=0) > 0)
-        if not len(said):
-            raise InvalidInput(ALL_NOISE)
+        rows, own, counts = self._examples(features, features[places], heard, sigma2)
+        sizes = np.bincount(own, minlength=len(counts))
+        total = counts.sum(axis=1, keepdims=True)
+        shares, heavy = counts / np.maximum(total, 1e-12), (total[:, 0] / np.maximum(sizes, 1))[own]
+        said = np.flatnonzero(counts.sum(axis=0) > 0)
         self.classes_ = said
         if len(said) == 1:
             self.estimator_ = None
             return self
-        examples = np.tile(means, (len(said), 1))
-        labels = np.repeat(said, len(means))
-        weight = weights[:, said].T.ravel()
-        spoken = weight > 0
-        # A penalty in proportion to the noise keeps the classifier from learning it; 0.3 did best in simulations.
-        fresh = LogisticRegression(C=0.3 / sigma2, max_iter=1000) if self.estimator is None else clone(self.estimator)
-        self.estimator_ = seeded(fresh, self.random_state).fit(
-            examples[spoken], labels[spoken], sample_weight=weight[spoken]
-        )
+        given = shares[own][:, said]
+        for repeated in range(1 + whole("rounds", self.rounds)):
+            if repeated:
+                given = shared_out(self.estimator_.predict_proba(rows), own, shares[:, said], sizes=sizes)
+            self.estimator_ = self._learned(rows, given, heavy, said)
         return self
+
+    def _learned(
+        self, rows: NDArray[Any], given: NDArray[np.float64], heavy: NDArray[np.float64], said: NDArray[np.int64]
+    ) -> Any:
+        """The estimator, fitted on every row as an example of each class that it may have, by its share and weight."""
+        fresh = LogisticRegression(C=0.3, max_iter=1000) if self.estimator is None else clone(self.estimator)
+        if not has_fit_parameter(fresh, "sample_weight"):
+            raise InvalidInput(f"estimator must take sample_weight in fit, got {fresh!r}.")
+        weights = given * heavy[:, None]
+        # A thousandth of a row would only make the examples many; but every class keeps the rows likeliest to have it.
+        worth = (given > 1e-3) | (weights == weights.max(axis=0, keepdims=True))
+        place, spoken = np.nonzero(worth & (weights > 0))
+        return seeded(fresh, self.random_state).fit(rows[place], said[spoken], sample_weight=weights[place, spoken])
+
+    def _examples(
+        self, features: NDArray[Any], centres: NDArray[Any], heard: NDArray[np.float64], sigma2: float
+    ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
+        """(rows to learn from, the cell of each, what is likely to have been heard there in units of the noise)."""
+        own = cell_of(features, centres)
+        counts = likely_counts(heard, np.bincount(own, minlength=len(centres)), sigma2=sigma2) / sigma2
+        if not counts.any():
+            raise InvalidInput(ALL_NOISE)
+        if self.examples == "means":
+            return cell_means(features, own, centres), np.arange(len(centres)), counts
+        kept = np.arange(len(features))
+        if len(kept) > MOST_ROWS:
+            kept = np.sort(np.random.default_rng(self.random_state).permutation(len(kept))[:MOST_ROWS])
+        return features[kept], own[kept], counts
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class number of every row, shape (rows,)."""
@@ -74,24 +123,14 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         return self.estimator_.predict(self._features(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_))."""
+        """Class probabilities, (rows, len(classes_)); 0 and 1 where the estimator has none."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.ones((row_count(X), 1))
-        return self.estimator_.predict_proba(self._features(X))
+        if hasattr(self.estimator_, "predict_proba"):
+            return self.estimator_.predict_proba(self._features(X))
+        return (self.predict(X)[:, None] == self.classes_[None, :]).astype(float)
 
     def _features(self, X: Any) -> NDArray[np.float64]:
         # In doubles, as the released student computes.
         return np.asarray(self.representation_.transform(X), np.float64)
-
-
-def cluster_means(features: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.float64]:
-    """The mean of the rows nearest to each centre, (centres, features); a centre's own row is among them."""
-    squares = np.square(centres).sum(axis=1)
-    own = np.concatenate(
-        [(squares - 2 * features[at : at + 4096] @ centres.T).argmin(axis=1) for at in range(0, len(features), 4096)]
-    )
-    sums = np.zeros(centres.shape)
-    np.add.at(sums, own, features)
-    members = np.bincount(own, minlength=len(centres))
-    return np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)

@@ -13,12 +13,17 @@ TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 ROWS_PER_TEACHER = 100
 DEFAULT_EPSILON = 2.0
 AUTO = "auto"
-DEFAULT_MECHANISM = "confident-gnmax"
+DEFAULT_MECHANISM = "bounded-gnmax"
+DEFAULT_OF_TEACHERS = "confident-gnmax"
+"""Where something is asked of trained teachers."""
 MOST_QUERIES = 1000
 MOST_PER_RECORD = 1280
 """As many representatives as clusters are made in eight stages of 10, 20, 40, …; more take minutes to find."""
 SIGNAL_TO_NOISE = 5
 """Votes on a query, in standard deviations of their noise, where every unit is a teacher."""
+LEAST_SIGNAL_TO_NOISE = 2
+"""The same where there would be fewer than ten queries for a class."""
+FEWEST_PER_RECORD = 2
 
 
 def default_teachers(units: int) -> int:
@@ -82,15 +87,19 @@ def default_size(
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:
     """Queries for per-record teachers: so many that the votes on each are about five times its noise.
 
-    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); at least ten per class.
+    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse). Ten per class are asked
+    as long as each still hears twice its noise, and never fewer than two.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)
     1228
     >>> default_per_record_queries(BoundedGNMax(sigma2=50), units=32_561, pool=8_140, classes=2)
     130
+    >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=200, pool=67, classes=8)
+    18
     """
     assert mechanism.contribution_bound is not None
     assert mechanism.vote_noise is not None
-    above_noise = int(units * mechanism.contribution_bound / (SIGNAL_TO_NOISE * mechanism.vote_noise))
-    return min(pool, MOST_PER_RECORD, max(above_noise, 10 * classes))
+    votes_by_noise = units * mechanism.contribution_bound / mechanism.vote_noise
+    least = max(FEWEST_PER_RECORD, min(10 * classes, int(votes_by_noise / LEAST_SIGNAL_TO_NOISE)))
+    return min(pool, MOST_PER_RECORD, max(int(votes_by_noise / SIGNAL_TO_NOISE), least))

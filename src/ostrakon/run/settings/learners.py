@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 from typing import Any, cast
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
-from ostrakon.run.settings.defaults import AUTO, DEFAULT_MECHANISM
-from ostrakon.run.settings.plan import WORST_CASE, Request
+from ostrakon.run.settings.defaults import AUTO
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
@@ -38,33 +36,6 @@ def default_teacher(representation: str) -> str:
     return "kernel-ridge" if representation in _IMAGES else "logistic"
 
 
-def auto_mechanism(request: Request, X_public: Any, *, teacher: Any = AUTO, smooth: bool = False) -> str:
-    """What the mechanism "auto" stands for: for images, per-record teachers; Confident-GNMax for all else.
-
-    And for images, too, wherever something is asked for that only teachers have: how many, which, smoothed, a cap on
-    answers, a gate, or noise of other mechanisms.
-    """
-    of_teachers = request.teachers is not None or not is_auto(teacher) or smooth
-    of_answers = request.max_answers is not None or request.guarantee != WORST_CASE
-    of_noise = any(value is not None for name, value in request.parameters.items() if name != "max_contributions")
-    if is_images(X_public) and not (of_teachers or of_answers or of_noise):
-        return BoundedGNMax.name
-    return DEFAULT_MECHANISM
-
-
-def default_student(representation: str, *, counts: bool = False) -> str:
-    """What "auto" stands for: a support vector machine on features of images, logistic regression on all else.
-
-    counts: where noisy counts are released, a student that hears them: of images the graph student where PyTorch is
-    installed.
-    """
-    if counts and representation not in _IMAGES:
-        return NOISY_COUNTS
-    if counts and importlib.util.find_spec("torch") is not None:
-        return _GRAPH
-    return "svm-rbf(C=1.0, class_weight='balanced')" if representation in _IMAGES else "logistic"
-
-
 def make_teacher(choice: Any, *, public: Any = None) -> Any:
     """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is.
 
@@ -83,14 +54,16 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
     return make_estimator(name, **parameters)
 
 
-def make_student(choice: Any, *, seed: int | None = None) -> Any:
+def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, representation: Any = AUTO) -> Any:
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
-    (hears how clearly the teachers spoke), `label-spreading`, `graph` (spreads the answers over the public graph, then
-    trains on the surest; for images a network where PyTorch is installed), a network (`cnn`, `self-training-cnn`,
-    `vat`, `gan`, `fixmatch`), any estimator's NAME (learns from the answers alone), or an estimator; one of
+    (logistic regression that hears how clearly the teachers spoke), `label-spreading`, `graph` (spreads the answers
+    over the public graph, then trains on the surest; for images a network where PyTorch is installed), a network
+    (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME, or an estimator; one of
     ostrakon.students is taken as it is.
+    counts: whether noisy counts are released: an estimator that takes sample_weight then hears them, any other learns
+    from the largest alone. representation: on which `graph` builds its graph.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
@@ -100,7 +73,7 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
                 raise InvalidInput(f"A self-training student needs a classifier with predict_proba, got {choice!r}.")
             return SelfTrainingStudent(base, random_state=seed)
         if kind == _GRAPH:
-            return GraphStudent(random_state=seed)
+            return GraphStudent(representation=representation, random_state=seed)
         if kind == NOISY_COUNTS:
             return NoisyCountStudent(representation="raw", random_state=seed)
         if kind == "label-spreading":
@@ -108,9 +81,15 @@ def make_student(choice: Any, *, seed: int | None = None) -> Any:
         made = _named(choice)
         if _is_student(made):
             return made if made.random_state is not None else made.set_params(random_state=seed)
-        return SklearnStudent(made, random_state=seed)
+        return _plain(made, seed=seed, counts=counts)
     check_estimator_like(choice, name="The student")
-    return choice if _is_student(choice) else SklearnStudent(choice, random_state=seed)
+    return choice if _is_student(choice) else _plain(choice, seed=seed, counts=counts)
+
+
+def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
+    if counts and has_fit_parameter(estimator, "sample_weight"):
+        return NoisyCountStudent(estimator, representation="raw", random_state=seed)
+    return SklearnStudent(estimator, random_state=seed)
 
 
 def require_choices(*, teacher: Any, student: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,12 @@ import numpy as np
 
 from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
 from ostrakon.accounting.calibration.gated import choose_guarantee
-from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.accounting.statement import round_up
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
@@ -23,6 +25,8 @@ from ostrakon.run.settings.defaults import (
     AUTO,
     DEFAULT_EPSILON,
     DEFAULT_MECHANISM,
+    DEFAULT_OF_TEACHERS,
+    FEWEST_PER_RECORD,
     default_delta,
     default_per_record_queries,
     default_size,
@@ -136,21 +140,33 @@ class Plan:
         return {key: value for key, value in values.items() if value is not None}
 
 
+def auto_mechanism(request: Request, *, trained: bool = False) -> str:
+    """What the mechanism "auto" stands for: every record a teacher of its own, so that queries cost nothing each.
+
+    Confident-GNMax wherever something is asked for that only trained teachers have: how many, a cap on answers, a gate,
+    noise of other mechanisms, or (trained) which they are or that they are smoothed.
+    """
+    of_answers = request.max_answers is not None or request.guarantee != WORST_CASE
+    of_noise = any(value is not None for name, value in request.parameters.items() if name != "max_contributions")
+    trained = trained or request.teachers is not None or of_answers or of_noise
+    return DEFAULT_OF_TEACHERS if trained else DEFAULT_MECHANISM
+
+
 def make_plan(
-    request: Request, *, units: int, pool: int, classes: int, unit: str = "record", auto: str = DEFAULT_MECHANISM
+    request: Request, *, units: int, pool: int, classes: int, unit: str = "record", auto: str | None = None
 ) -> Plan:
     """Settle what `request` leaves open, from public sizes alone, and price it.
 
     units: private records or users. pool: public rows. Where no epsilon is given and not all of the noise, the noise is
     calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee. auto: what the mechanism
-    "auto" stands for.
+    "auto" stands for; None: `auto_mechanism`.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
     """
     tuned: dict[str, str] = {}
     if request.mechanism == AUTO:
-        request = dataclasses.replace(request, mechanism=auto)
+        request = dataclasses.replace(request, mechanism=auto_mechanism(request) if auto is None else auto)
     if find(request.mechanism).per_record:
         return _per_record_plan(request, units=units, pool=pool, classes=classes, unit=unit)
     teachers = _teachers(request, units, unit, tuned)
@@ -180,8 +196,13 @@ def make_plan(
         mechanism = gate.mechanism
         tuned["gate"] = f"votes simulated with a share of {request.agreement:g} for the winner"
     elif epsilon is not None:
-        mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
-        _require_noise_below_votes(mechanism, teachers, epsilon=epsilon, queries=queries)
+        try:
+            mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
+            _require_noise_below_votes(mechanism, teachers, epsilon=epsilon, queries=queries)
+        except InvalidInput as refused:
+            raise InvalidInput(
+                _or_per_record(refused, request, units=units, pool=pool, classes=classes, unit=unit)
+            ) from None
     tuned |= _parameters_told(request, mechanism, epsilon)
     return Plan(
         teachers=teachers,
@@ -220,7 +241,7 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
         mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, **sizes)
     if request.queries is None:
         tuned["number of queries"] = (
-            f"so many that the votes on each are five times its noise, from the number of {unit}s"
+            f"so many that the votes on each are a few times its noise, from the number of {unit}s"
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
     votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
@@ -228,7 +249,9 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
         raise InvalidInput(
             f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
             f"{votes_each} of {queries} queries, under noise of standard deviation "
-            f"{noise:.4g}; ask fewer or allow a larger epsilon."
+            f"{noise:.4g}; the nearest reachable settings are "
+            + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+            + "."
         )
     tuned |= _parameters_told(request, mechanism, epsilon)
     return Plan(
@@ -247,6 +270,33 @@ def _per_record_plan(request: Request, *, units: int, pool: int, classes: int, u
 def _first_round(name: str) -> str:
     """The mechanism of the first round: the interactive one has no student to check against yet."""
     return ConfidentGNMax.name if name == INTERACTIVE else name
+
+
+def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> str:
+    """What would lift the votes above the noise: a larger epsilon, fewer queries, or more units."""
+    votes_in_all = units * (mechanism.contribution_bound or 1)
+    noise = mechanism.vote_noise or 0.0
+    enough = scaled(mechanism, votes_in_all / queries / noise)
+    # To four digits, rounded up: what is named must do.
+    epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.0005:.4g}")
+    fewer = int(votes_in_all / noise)
+    found = [f"an epsilon of {epsilon:g}"]
+    if FEWEST_PER_RECORD <= fewer < queries:
+        found.append(f"{fewer} queries at this one")
+    return f"{', '.join(found)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"
+
+
+def _or_per_record(refused: InvalidInput, request: Request, *, units: int, pool: int, classes: int, unit: str) -> str:
+    """What a refusal of trained teachers says: its own sentence, and what per-record teachers would do."""
+    asked = Request(mechanism=DEFAULT_MECHANISM, epsilon=request.epsilon, delta=request.delta)
+    try:
+        plan = _per_record_plan(asked, units=units, pool=pool, classes=classes, unit=unit)
+    except InvalidInput:
+        return str(refused)
+    return (
+        f"{refused} Without trained teachers, {DEFAULT_MECHANISM} asks {plan.queries} queries within epsilon "
+        f"{round_up(plan.bound.epsilon):g}."
+    )
 
 
 def plan_from(content: dict[str, Any], *, classes: int) -> Plan:

@@ -15,16 +15,17 @@ from ostrakon.accounting.statement import Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.learning import Learning
 from ostrakon.run.noise_log import Log
+from ostrakon.run.settings.learners import is_images
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.queries import Answers, ask
-from ostrakon.students.labelled import UNLABELLED, row_count
+from ostrakon.students.labelled import NOTHING_ANSWERED, take_rows
+from ostrakon.students.selection import Released, Selection, select
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
-TUNED_ALWAYS = {
-    "representation": "the public data alone",
-    "student": "the public data and the released labels alone",
-}
+TUNED_ALWAYS = {"representation": "the public data alone"}
 
 _SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
 
@@ -34,18 +35,18 @@ def answer_queries(
     votes: Votes,
     *,
     queries: IntArray,
-    X_student: Any,
-    fresh_student: Any,
+    learning: Learning,
     log: Log,
     rng: np.random.Generator,
 ) -> Answers:
-    """Ask about the chosen public rows; between two rounds, a copy of the student says what it already knows."""
+    """Ask about the chosen public rows; between two rounds, a student says what it already knows."""
 
     def interim(answered: NDArray[Any], labels: IntArray, rest: NDArray[Any]) -> FloatArray:
-        y = np.full(len(X_student), UNLABELLED, np.int64)
-        y[queries[answered]] = labels
-        student = clone(fresh_student).fit(X_student, y)
-        known = student.predict_proba(X_student[queries[rest]])
+        released = Released(queries=queries[answered], counts=np.eye(plan.classes)[labels])
+        candidate = learning.interim(classes=plan.classes, queries=len(answered))
+        rows = learning.rows(candidate)
+        student = released.fit_student(clone(candidate.student), rows)
+        known = student.predict_proba(take_rows(rows, queries[rest]))
         scores = np.zeros((len(rest), plan.classes))
         scores[:, np.asarray(student.classes_)] = known
         return scores / scores.sum(axis=1, keepdims=True)
@@ -53,22 +54,37 @@ def answer_queries(
     return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
 
 
-def fit_student(student: Any, X_student: Any, answers: Answers, queries: IntArray) -> Any:
-    """The student, fitted on what was released: the noisy counts where there are any and it can hear them."""
-    if answers.counts is not None and hasattr(student, "fit_counts"):
+def fit_student(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
+    """A student fitted on what was released: the one that was named, or the best of several on the released answers."""
+    if answers.counts is not None:
         noise = answers.rounds[0].mechanism.parameters()["sigma2"]
-        return student.fit_counts(X_student, queries, answers.counts, sigma2=noise)
-    return student.fit(X_student, student_labels(answers, queries, row_count(X_student)))
+        released = Released(queries=queries, counts=answers.counts, sigma2=noise)
+    else:
+        answered = np.flatnonzero(answers.taught != NO_ANSWER)
+        if not len(answered):
+            raise InvalidInput(NOTHING_ANSWERED)
+        one_vote = np.eye(plan.classes)[answers.taught[answered]]
+        released = Released(queries=queries[answered], counts=one_vote)
+    return select(
+        learning.candidates(counts=answers.counts is not None, classes=plan.classes, queries=len(released.queries)),
+        learning.X_public,
+        learning.view.public,
+        released,
+        # A network is a minute's work: of images one part in five is held out, and once.
+        tried=1 if is_images(learning.X_public) else None,
+        seed=learning.seed,
+    )
 
 
-def student_labels(answers: Answers, queries: IntArray, pool: int) -> IntArray:
-    """What a student learns from: one class number per public row, -1 where nobody asked or nobody answered."""
-    y = np.full(pool, UNLABELLED, np.int64)
-    y[queries] = np.where(answers.taught == NO_ANSWER, UNLABELLED, answers.taught)
-    return y
+def described(selection: Selection) -> str:
+    """How the student was chosen, in words."""
+    if not selection.agreement:
+        return f"{selection.chosen.name}, given by the operator"
+    tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
+    return f"{selection.chosen.name}, the best on held-out released answers (agreement: {tried})"
 
 
-def make_statement(plan: Plan, answers: Answers, task: Task) -> Statement:
+def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selection) -> Statement:
     """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
@@ -85,7 +101,7 @@ def make_statement(plan: Plan, answers: Answers, task: Task) -> Statement:
         unit=task.private.unit,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
-        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS},
+        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS, "student": described(selection)},
         versions=versions(),
     )
 

@@ -1,0 +1,48 @@
+"""What the student may learn from: public rows, their features, and who is asked to learn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ostrakon.run.settings.defaults import AUTO
+from ostrakon.run.settings.learners import is_auto, is_images, make_student, takes_rows
+from ostrakon.run.stages.features import View
+from ostrakon.students.candidates import image_candidates, table_candidates
+from ostrakon.students.selection import Candidate
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Learning:
+    """The student's side of a run.
+
+    student: a name or an estimator (see `ostrakon.run.settings.learners.make_student`), or "auto": the best of several
+    candidates.
+    """
+
+    X_public: Any
+    view: View
+    student: Any = AUTO
+    seed: int = 0
+
+    def candidates(self, *, counts: bool, classes: int, queries: int) -> list[Candidate]:
+        """Who may become the student; one alone where one is named. counts: whether noisy counts are released.
+
+        queries: how many public rows were answered.
+        """
+        if not is_auto(self.student):
+            student = make_student(self.student, seed=self.seed, counts=counts, representation=self.view.representation)
+            name = self.student if isinstance(self.student, str) else type(self.student).__name__
+            return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
+        if is_images(self.X_public):
+            return image_candidates(counts=counts, representation=self.view.representation, seed=self.seed)
+        return table_candidates(counts=counts, classes=classes, queries=queries, seed=self.seed)
+
+    def interim(self, *, classes: int, queries: int) -> Candidate:
+        """Who learns from the labels of a first round: the one that is named, else a quick one."""
+        candidates = self.candidates(counts=False, classes=classes, queries=queries)
+        return next((candidate for candidate in candidates if not candidate.takes_rows), candidates[0])
+
+    def rows(self, candidate: Candidate) -> Any:
+        """What a candidate learns from: the public rows themselves or their features."""
+        return self.X_public if candidate.takes_rows else self.view.public

@@ -1,0 +1,95 @@
+"""The students that are tried where none is named: of tables and of images, on noisy counts and on labels."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
+
+from ostrakon.students.graph_model import GraphStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.selection import Candidate
+from ostrakon.students.sklearn_student import SklearnStudent
+
+FEW_TREES, MOST_TREES = 40, 120
+"""Trees that show how well they do, and trees that are kept."""
+MOST_BOOSTED = 10
+"""Classes up to which boosting is tried: it grows trees for every one of them."""
+MANY_QUERIES, ROUNDS = 300, 3
+HIST = "hist-gradient-boosting"
+
+
+def table_candidates(*, counts: bool, classes: int, queries: int, seed: int) -> list[Candidate]:
+    """Students of the features of tables, the first to be preferred among equals.
+
+    counts: whether they hear noisy counts, else labels. queries: how many public rows were answered. Of many answers
+    boosting is preferred, and learns which rows of a cell are of which class; of few it would learn their noise.
+    """
+    many = counts and queries >= MANY_QUERIES
+    leaf = 5 if counts else 2
+    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10)
+    boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
+    few, most = (ExtraTreesClassifier(trees, min_samples_leaf=leaf) for trees in (FEW_TREES, MOST_TREES))
+    found = [
+        _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
+        _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
+        _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),
+        *([] if many or classes > MOST_BOOSTED else [boosted]),
+        _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
+        Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
+        _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
+    ]
+    return [boosted, *found] if many and classes <= MOST_BOOSTED else found
+
+
+def image_candidates(*, counts: bool, representation: Any, seed: int) -> list[Candidate]:
+    """Students of images: kernels and logistic regression on features, the graph, and networks where PyTorch is.
+
+    representation: what was learned from the public images, on which the graph is built.
+    """
+    found: list[Candidate] = []
+    if importlib.util.find_spec("torch") is not None:
+        graph = GraphStudent(representation=representation, random_state=seed)
+        found.append(Candidate(name="graph", student=graph, takes_rows=True, tried=graph_tried(graph)))
+        from ostrakon.students.supervised import SupervisedNetwork
+
+        network = SupervisedNetwork("quick-cnn", random_state=seed)
+        found.append(Candidate(name="cnn(network='quick-cnn')", student=network, takes_rows=True))
+    kernel = SVC(C=1.0, class_weight=None if counts else "balanced")
+    return [
+        *found,
+        _candidate("svm-rbf(C=1.0)", kernel, counts=counts, seed=seed),
+        Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
+        _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
+    ]
+
+
+def graph_tried(graph: GraphStudent) -> GraphStudent:
+    """The graph student with one round of networks: enough to see whether networks learn here at all."""
+    return GraphStudent(**{**graph.get_params(deep=False), "rounds": 1})
+
+
+def _candidate(
+    name: str,
+    estimator: Any,
+    *,
+    counts: bool,
+    seed: int,
+    rounds: int = 0,
+    tried: Any = None,
+    fallback: bool = False,
+) -> Candidate:
+    if not counts:
+        return Candidate(name=name, student=SklearnStudent(estimator, random_state=seed), fallback=fallback)
+    # A kernel machine of every public row would take minutes.
+    options: Any = {"representation": "raw", "examples": "means" if isinstance(estimator, SVC) else "rows"}
+    quick = None
+    if rounds or tried is not None:
+        quick = NoisyCountStudent(estimator if tried is None else tried, random_state=seed, **options)
+    student = NoisyCountStudent(estimator, random_state=seed, rounds=rounds, **options)
+    return Candidate(name=name, student=student, tried=quick, fallback=fallback)

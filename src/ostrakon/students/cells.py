@@ -1,0 +1,73 @@
+"""Cells: the public rows around each representative, and what the private records in them may have been."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+_UNSURE = 0.5
+"""How far the private share of a cell may be from its public share, as a standard deviation of the latter."""
+
+
+def cell_of(features: NDArray[np.float32], centres: NDArray[np.float32]) -> IntArray:
+    """The nearest centre of every row, (rows,); a tie goes to the earlier one."""
+    squares = np.square(centres).sum(axis=1)
+    return np.concatenate(
+        [(squares - 2 * features[at : at + 4096] @ centres.T).argmin(axis=1) for at in range(0, len(features), 4096)]
+    )
+
+
+def cell_means(features: NDArray[np.float32], own: IntArray, centres: NDArray[np.float32]) -> FloatArray:
+    """The mean of the rows of each cell, (cells, features); the centre itself where a cell has no rows."""
+    sums = np.zeros(centres.shape)
+    np.add.at(sums, own, features)
+    members = np.bincount(own, minlength=len(centres))
+    return np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
+
+
+def likely_counts(noisy: FloatArray, sizes: IntArray, *, sigma2: float) -> FloatArray:
+    """The counts from 0 that are likeliest to have become the `noisy` ones, (cells, classes).
+
+    sizes: public rows of each cell. sigma2: standard deviation of the Gaussian noise on every count.
+    How many records a cell has is judged by its noisy sum and by its share of the public rows, each by how far it can
+    be trusted; the noisy counts are then projected onto the counts from 0 with that sum, which is their maximum
+    likelihood. Cutting negative counts off instead would leave a sigma2 of noise in most classes of every cell.
+    Guarantee: a function of released and public numbers.
+
+    >>> likely_counts(np.array([[9.0, 1.5, -2.5]]), np.array([4]), sigma2=1.0).round(2).tolist()
+    [[7.75, 0.25, 0.0]]
+    """
+    expected = max(float(noisy.sum()), 0.0) * sizes / max(int(sizes.sum()), 1)
+    spread = np.maximum(expected + np.square(_UNSURE * expected), 1e-9)
+    noise = noisy.shape[1] * sigma2**2
+    total = np.maximum((expected / spread + noisy.sum(axis=1) / noise) / (1 / spread + 1 / noise), 0.0)
+    return _projected(noisy, total)
+
+
+def shared_out(
+    beliefs: FloatArray, own: IntArray, shares: FloatArray, *, sizes: IntArray, steps: int = 5
+) -> FloatArray:
+    """Class shares of every row, near `beliefs`, whose mean in each cell is nearly that cell's `shares`.
+
+    beliefs: a model's probabilities, (rows, classes). own: the cell of each row. shares: (cells, classes). sizes: rows
+    of each cell. Iterative proportional fitting: each row keeps its odds against its neighbours of the same cell, and
+    a cell that is half of one class has half of its rows for it, those that look most like it.
+    """
+    given = np.clip(beliefs, 1e-4, None)
+    for _ in range(steps):
+        found = np.zeros(shares.shape)
+        np.add.at(found, own, given)
+        given = given * (shares * sizes[:, None] / np.maximum(found, 1e-9))[own]
+        given = given / np.maximum(given.sum(axis=1, keepdims=True), 1e-12)
+    return given
+
+
+def _projected(values: FloatArray, total: FloatArray) -> FloatArray:
+    """The nearest numbers from 0 of each row that sum to `total` (Duchi 2008)."""
+    ordered = -np.sort(-values, axis=1)
+    beyond = (np.cumsum(ordered, axis=1) - total[:, None]) / np.arange(1, values.shape[1] + 1)
+    last = np.maximum((ordered > beyond).sum(axis=1) - 1, 0)
+    return np.maximum(values - beyond[np.arange(len(values)), last][:, None], 0.0)

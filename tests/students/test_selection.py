@@ -1,0 +1,191 @@
+"""The student is chosen on released answers that were held out from the candidates."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+
+from ostrakon.public import representatives
+from ostrakon.students.candidates import table_candidates
+from ostrakon.students.cells import cell_of
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.selection import Candidate, Released, select
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.validation import InvalidInput
+
+RNG = np.random.default_rng(0)
+PRIVATE, PUBLIC, NEW = (RNG.uniform(-1, 1, (rows, 2)).astype(np.float32) for rows in (4000, 600, 1000))
+QUERIES = representatives(PUBLIC, 60, random_state=0)
+
+
+def crossed(X):
+    """A class that no line finds."""
+    return ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(np.int64)
+
+
+def heard(label_of, sigma=5.0, classes=2):
+    counts = np.zeros((60, classes))
+    np.add.at(counts, (cell_of(PRIVATE, PUBLIC[QUERIES]), label_of(PRIVATE)), 1)
+    noisy = counts + np.random.default_rng(1).normal(0, sigma, counts.shape)
+    return Released(queries=QUERIES, counts=noisy, sigma2=sigma)
+
+
+def labelled(label_of):
+    return Released(queries=QUERIES, counts=np.eye(2)[label_of(PUBLIC[QUERIES])])
+
+
+def hearing(estimator):
+    return NoisyCountStudent(estimator, representation="raw", random_state=0)
+
+
+LINE = Candidate(name="line", student=hearing(LogisticRegression()))
+TREES = Candidate(name="trees", student=hearing(ExtraTreesClassifier(30, min_samples_leaf=3)))
+
+
+@pytest.mark.parametrize("order", [(LINE, TREES), (TREES, LINE)])
+def test_the_one_that_fits_is_chosen_in_whatever_order(order):
+    selection = select(order, PUBLIC, PUBLIC, heard(crossed))
+    assert selection.chosen is TREES
+    assert selection.agreement["trees"] > 0.8 > 0.65 > selection.agreement["line"]
+    assert (selection.student.predict(NEW) == crossed(NEW)).mean() > 0.85
+    straight = select(order, PUBLIC, PUBLIC, heard(lambda X: (X.sum(axis=1) > 0).astype(int)))
+    assert straight.chosen is LINE
+
+
+def test_labels_choose_too():
+    candidates = [
+        Candidate(name="line", student=SklearnStudent(LogisticRegression())),
+        Candidate(name="trees", student=SklearnStudent(ExtraTreesClassifier(30), random_state=0)),
+    ]
+    selection = select(candidates, PUBLIC, PUBLIC, labelled(crossed))
+    assert selection.chosen.name == "trees"
+    # Sixty answers: a share of them.
+    assert selection.agreement["trees"] * 60 == pytest.approx(round(selection.agreement["trees"] * 60))
+
+
+class Collapsed(ClassifierMixin, BaseEstimator):
+    """A student that says one class whatever it is told."""
+
+    def __init__(self, said=1):
+        self.said = said
+
+    def fit_counts(self, X, queries, counts, *, sigma2):
+        self.classes_ = np.arange(counts.shape[1])
+        return self
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.said)
+
+
+def test_agreement_is_the_share_of_the_held_out_noisy_votes():
+    released = heard(crossed)
+    shares = released.counts.sum(axis=0) / released.counts.sum()
+    candidates = [Candidate(name=str(said), student=Collapsed(said)) for said in (0, 1)]
+    found = select(candidates, PUBLIC, PUBLIC, released).agreement
+    assert found == {"0": pytest.approx(shares[0], abs=1e-12), "1": pytest.approx(shares[1], abs=1e-12)}
+
+
+def test_a_collapsed_student_is_never_chosen():
+    for released in (heard(crossed), labelled(crossed)):
+        selection = select([Candidate(name="collapsed", student=Collapsed()), TREES], PUBLIC, PUBLIC, released)
+        assert selection.chosen is TREES
+
+
+class Watched(Collapsed):
+    """Remembers which rows it was taught and which it was asked about."""
+
+    taught, asked = [], []
+
+    def fit_counts(self, X, queries, counts, *, sigma2):
+        Watched.taught.append({row.tobytes() for row in X})
+        assert len(queries) == len(counts) <= 60
+        return super().fit_counts(X, queries, counts, sigma2=sigma2)
+
+    def predict(self, X):
+        Watched.asked.append({row.tobytes() for row in X})
+        return super().predict(X)
+
+
+def test_held_out_cells_leave_with_all_their_rows():
+    Watched.taught, Watched.asked = [], []
+    select([Candidate(name="watched", student=Watched()), TREES], PUBLIC, PUBLIC, heard(crossed), folds=4)
+    everyone = {row.tobytes() for row in PUBLIC}
+    assert len(Watched.asked) == len(Watched.taught) == 4
+    for taught, asked in zip(Watched.taught, Watched.asked, strict=True):
+        assert not taught & asked
+        assert taught | asked == everyone
+    assert set().union(*Watched.asked) == everyone
+
+
+def test_it_is_repeatable_and_what_is_tried_need_not_be_what_is_kept():
+    quick = Candidate(name="trees", student=TREES.student, tried=hearing(ExtraTreesClassifier(10, min_samples_leaf=3)))
+    first, again = (select([LINE, quick], PUBLIC, PUBLIC, heard(crossed), seed=3) for _ in range(2))
+    assert first.agreement == again.agreement
+    assert len(first.student.estimator_.estimators_) == 30
+    np.testing.assert_array_equal(first.student.predict(NEW), again.student.predict(NEW))
+
+
+def test_one_candidate_is_taught_and_not_tried():
+    selection = select([LINE], PUBLIC, PUBLIC, heard(crossed))
+    assert selection.agreement == {}
+    assert hasattr(selection.student, "classes_")
+
+
+def test_who_cannot_learn_is_left_out_and_refused_where_nobody_can():
+    released = heard(crossed)
+    drowned = Released(queries=QUERIES, counts=-np.abs(released.counts), sigma2=5.0)
+    with pytest.raises(InvalidInput, match="drowned"):
+        select([LINE, TREES], PUBLIC, PUBLIC, drowned)
+    refusing = Candidate(name="refusing", student=NoisyCountStudent(representation="raw", examples="none"))
+    assert list(select([refusing, TREES], PUBLIC, PUBLIC, released).agreement) == ["trees"]
+
+
+def test_one_query_is_enough_to_learn_from():
+    released = Released(queries=QUERIES[:1], counts=np.array([[9.0, 1.0]]), sigma2=1.0)
+    selection = select([LINE, TREES], PUBLIC, PUBLIC, released)
+    assert selection.chosen is LINE
+    assert selection.agreement == {}
+
+
+def test_no_table_is_answered_worse_than_by_its_majority():
+    def blind(X):
+        return (np.random.default_rng(0).random(len(X)) < 0.1).astype(int)
+
+    few = {"classes": 2, "queries": 60, "seed": 0}
+    selection = select(table_candidates(counts=True, **few), PUBLIC, PUBLIC, heard(blind))
+    assert (selection.student.predict(NEW) == 0).mean() > 0.9
+    names = [candidate.name for candidate in table_candidates(counts=True, classes=11, queries=999, seed=0)]
+    assert "majority" in names
+    assert "hist-gradient-boosting" not in names
+    assert isinstance(table_candidates(counts=False, **few)[-1].student.estimator, DummyClassifier)
+
+
+def test_of_many_answers_boosting_is_preferred_and_shares_out_what_cells_were_told():
+    first = [table_candidates(counts=True, classes=2, queries=queries, seed=0)[0] for queries in (299, 300)]
+    assert [candidate.name for candidate in first] == ["logistic(C=0.3)", "hist-gradient-boosting"]
+    assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
+
+
+def test_among_equals_the_earlier_candidate_is_kept():
+    released = heard(crossed, sigma=20.0)
+    twice = [Candidate(name=name, student=TREES.student) for name in ("one", "two")]
+    assert select(twice, PUBLIC, PUBLIC, released).chosen.name == "one"
+    # A standard error of the noise is 2.6%: the worse of two constant students is kept only within that.
+    counts = np.tile([[50.0, 49.5]], (60, 1))
+    for lead, chosen in ((0.5, "0"), (-1.5, "0"), (-5.0, "1")):
+        close = Released(queries=QUERIES, counts=counts + np.array([lead, 0.0]), sigma2=20.0)
+        candidates = [Candidate(name=str(said), student=Collapsed(said)) for said in (0, 1)]
+        assert select(candidates, PUBLIC, PUBLIC, close).chosen.name == chosen
+
+
+def test_where_nobody_is_better_than_a_guess_the_fallback_is_kept():
+    noise = Released(queries=QUERIES, counts=np.random.default_rng(5).normal(1.0, 30.0, (60, 2)), sigma2=30.0)
+    plain = Candidate(name="majority", student=hearing(DummyClassifier(strategy="prior")), fallback=True)
+    for released, chosen in ((noise, plain), (heard(crossed), TREES)):
+        selection = select([TREES, plain], PUBLIC, PUBLIC, released)
+        assert selection.chosen is chosen
