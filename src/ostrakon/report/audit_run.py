@@ -18,8 +18,8 @@ from ostrakon.report.release import publish
 from ostrakon.run.canaries import WithCanaries, plant
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Recipe, Say, run
-from ostrakon.run.settings.learners import auto_mechanism
-from ostrakon.run.settings.plan import Plan, Request, make_plan
+from ostrakon.run.settings.learners import is_auto
+from ostrakon.run.settings.plan import Plan, Request, auto_mechanism, make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.validation import InvalidInput, fraction
@@ -98,7 +98,7 @@ def _planned(task: Task, recipe: Recipe) -> Plan:
         pool=task.pool,
         classes=len(task.classes),
         unit=task.private.unit,
-        auto=auto_mechanism(recipe.request, task.X_public, teacher=recipe.teacher, smooth=recipe.smooth),
+        auto=auto_mechanism(recipe.request, trained=not is_auto(recipe.teacher) or recipe.smooth),
     )
 
 
