@@ -52,7 +52,7 @@ def test_a_planted_bug_is_refuted(bug: Bug):
 
 
 @pytest.mark.parametrize("name", SOUND)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1])
 def test_nothing_sound_is_refuted(name: str, seed: int):
     found = audit(SOUND[name], rng=rng(seed), **settings_of(SOUND[name]))
     assert found.refuted_by == ()

@@ -187,7 +187,14 @@ def _on_answers(runs: SubjectRuns, pair: Pair, law: Mechanism | None) -> Experim
 def _on_counts(runs: CountRuns, pair: Pair) -> Experiment:
     """Two neighbours told apart by released noisy counts: along the direction in which the counts moved."""
     moved = (pair[0].counts - pair[1].counts).ravel().astype(np.float64)
-    return Experiment(sides=((runs, pair[0]), (runs, pair[1])), statistics=lambda *_: [lambda counts: counts @ moved])
+
+    def along(counts: Observed) -> FloatArray:
+        return counts @ moved
+
+    def statistics(first: Observed, second: Observed) -> list[Statistic]:
+        return [along]
+
+    return Experiment(sides=((runs, pair[0]), (runs, pair[1])), statistics=statistics)
 
 
 def _as_floats(counts: tuple[int, int]) -> tuple[FloatArray, FloatArray]:

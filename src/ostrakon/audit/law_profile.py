@@ -32,7 +32,7 @@ class LossLaw:
 
     def epsilons(self, deltas: Sequence[float]) -> list[float]:
         """The smallest epsilon at which these laws can be (epsilon, delta)-close, or a little less, for each delta."""
-        loss = self.start + self.step * np.arange(len(self.mass))
+        loss: FloatArray = self.start + self.step * np.arange(len(self.mass), dtype=np.float64)
         # delta(e) = infinite + sum over loss > e of mass * (1 - exp(e - loss)); tails summed from the top.
         tail = np.cumsum(self.mass[::-1])[::-1]
         weighted = np.cumsum((self.mass * np.exp(-np.clip(loss, -700, 700)))[::-1])[::-1]

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.mechanisms.base import FloatArray
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
 
 _SHARES = (1.0, 0.5, 0.25, 0.1, 0.05)
@@ -184,7 +183,7 @@ def audit_one_run(
     if tossed.shape != seen.shape or not np.isin(tossed, (0, 1)).all():
         raise InvalidInput(f"coins must be 0 or 1, one for each of {len(seen)} canaries, got the shape {tossed.shape}.")
     guesses = guesses_to_make(len(seen), mu, confidence=confidence)
-    surest: FloatArray = np.argsort(-np.abs(seen), kind="stable")[:guesses]
+    surest = np.argsort(-np.abs(seen), kind="stable")[:guesses]
     # Where a score says nothing, coin 1 is guessed.
     correct = int(((seen[surest] <= 0) == (tossed[surest] == 1)).sum())
     certified = certified_mu(correct=correct, guesses=guesses, canaries=len(seen), confidence=confidence)
