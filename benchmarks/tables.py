@@ -184,7 +184,7 @@ def figure(rows: list[dict[str, Any]]) -> None:
         axes.plot(best, places, "|", color=shade, markersize=12)
     axes.set_yticks(places, tables)
     axes.set_xlabel("test accuracy, % (bars: the best of our options at that epsilon)")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="lower left", fontsize=8)
     picture.savefig(RESULTS / "tables.png", dpi=110)
 
 
