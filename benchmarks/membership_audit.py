@@ -2,9 +2,9 @@
 
     python benchmarks/membership_audit.py [--runs 20000] [--noise 1 0.1] [--only canaries teachers]
 
-*Canaries, one run* (`ostrakon audit --run`): per-record teachers on glyphs (30,000 private images); five
-canaries at each query with labels by coins go into a copy of the private data, the pipeline runs once, and the coins are guessed from
-the noisy counts in `release/`.
+*Canaries, one run* (`ostrakon audit --run`): per-record teachers on glyphs (30,000 private images); five canaries at
+each query with labels by coins go into a copy of the private data, the pipeline runs once, and the coins are guessed
+from the noisy counts in `release/`.
 
 *Trained teachers, poisoning and query control* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the public
 rows and all private records but one. Every public row wears a trigger; his records teach half of the teachers
