@@ -1,4 +1,4 @@
-"""PATEClassifier: the whole meeting in memory, with scikit-learn's face."""
+"""PATEClassifier: the whole pipeline in memory, with scikit-learn's face."""
 
 from __future__ import annotations
 

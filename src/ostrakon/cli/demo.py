@@ -34,7 +34,7 @@ def demo(
     from ostrakon.run.settings.plan import Request
 
     scale = 10 if small else 1
-    # A tenth of the teachers would need noise louder than all of them.
+    # A tenth of the teachers would need more noise than there are votes.
     seats = TEACHERS // 2 if small else TEACHERS
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)

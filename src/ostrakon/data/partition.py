@@ -235,7 +235,7 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     """The sentence of a privacy statement that says what one teacher's change stands for.
 
     by: the column of user numbers, where rows were partitioned by user. fixed: how many rows (or users) there are is
-    public, as it is where a `random_partition` was made or everyone has a voice of their own.
+    public, as it is where a `random_partition` was made or every record is a teacher.
     """
     if by is not None and fixed:
         return (

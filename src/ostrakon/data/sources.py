@@ -152,7 +152,7 @@ class Table:
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]) -> Any:
-    """The result of `work` on the connection, which Ctrl-C stops at once: by itself, DuckDB may not hear it."""
+    """The result of `work` on the connection, which Ctrl-C stops at once: by itself, DuckDB may not notice it."""
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
         try:

@@ -61,10 +61,11 @@ class InteractiveGNMax(Mechanism):
 
     def check_scores(self, votes: Votes) -> FloatArray:
         """n_j - N p_j, what the check takes the maximum of; shape (queries, classes)."""
-        self._require_shape(votes)
+        self.require_votes(votes)
         return votes.counts - votes.teachers * self.scores
 
-    def _require_shape(self, votes: Votes) -> None:
+    def require_votes(self, votes: Votes) -> None:
+        """Refuse votes of another shape than that of the scores."""
         if self.scores.shape != votes.counts.shape:
             raise InvalidInput(
                 f"scores must have one row per query and one column per class, {votes.counts.shape}, "
@@ -94,7 +95,6 @@ class InteractiveGNMax(Mechanism):
         return np.column_stack([labels + log_ndtr(margin)[:, None], log_ndtr(-margin)])
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax:
-        self._require_shape(votes)
         threshold_test = ThresholdTest(
             threshold=self.threshold, noise="gaussian", scale=self.sigma1, offsets=votes.teachers * self.scores
         )

@@ -47,11 +47,12 @@ class PublicGraph:
         strength: float = 0.9,
         steps: int = 15,
     ) -> NDArray[np.int16]:
-        """Each teacher's predictions after it has heard itself on the neighbours: random walks vote.
+        """Each teacher's predictions smoothed over the neighbours: random walks vote.
 
         predictions: class indices, (pool, teachers), -1 where a teacher abstains. classes: their number.
         rows: the public examples to answer for; None: all. strength: how likely a walk goes on, in (0, 1); steps: its
-        most steps. Returns class indices (rows, teachers), -1 where nothing was heard; a tie goes to the lowest class.
+        most steps. Returns class indices (rows, teachers), -1 where no walk found a prediction; a tie goes to the
+        lowest class.
         """
         given = np.asarray(predictions)
         classes = whole("classes", classes, at_least=2)
@@ -69,12 +70,12 @@ class PublicGraph:
         width = max(1, _BLOCK // (self.size * classes))
         for start in range(0, given.shape[1], width):
             part = given[:, start : start + width]
-            voices = (part[:, :, None] == np.arange(classes)).astype(np.float32).reshape(self.size, -1)
-            heard = walk @ voices if walk is not None else self._walked(voices, strength, steps)[chosen]
-            heard = heard.reshape(len(chosen), -1, classes)
+            seeds = (part[:, :, None] == np.arange(classes)).astype(np.float32).reshape(self.size, -1)
+            spread = walk @ seeds if walk is not None else self._walked(seeds, strength, steps)[chosen]
+            spread = spread.reshape(len(chosen), -1, classes)
             # Rounding must not break ties by chance.
-            winner = np.round(heard, 5).argmax(axis=2)
-            out[:, start : start + width] = np.where(heard.max(axis=2) > 0, winner, -1)
+            winner = np.round(spread, 5).argmax(axis=2)
+            out[:, start : start + width] = np.where(spread.max(axis=2) > 0, winner, -1)
         return out
 
     def spread(
@@ -82,7 +83,7 @@ class PublicGraph:
     ) -> NDArray[np.float64]:
         """Class probabilities of every public example from few labels, (pool, classes).
 
-        labels: class indices, (pool,), -1 where unlabelled; or how loudly each class was heard at each example, (pool,
+        labels: class indices, (pool,), -1 where unlabelled; or the weight of each class at each example, (pool,
         classes), from 0 on, such as the positive part of noisy counts. strength: share of its neighbours' belief that
         an example takes over, in (0, 1). balance: scale classes to the shares that the labels have (class mass
         normalisation), which matters where one class happens to sit in a denser place. Rows that no label reaches are
@@ -110,9 +111,9 @@ class PublicGraph:
         if labels.shape == (self.size, classes) and labels.dtype.kind == "f":
             if not (np.isfinite(labels).all() and (labels >= 0).all() and labels.sum() > 0):
                 raise InvalidInput(
-                    "labels must be finite numbers from 0, not all 0, where they say how loud a class is."
+                    "labels must be finite numbers from 0, not all 0, where they are weights of classes."
                 )
-            # The loudest is 1, as a label is: the iteration stops at an absolute step.
+            # The largest weight is 1, as a label is: the iteration stops at an absolute step.
             return labels.astype(np.float64) / labels.max()
         known = labels
         if known.shape != (self.size,) or known.dtype.kind not in "iu" or known.max() >= classes or known.min() < -1:
@@ -123,12 +124,12 @@ class PublicGraph:
         degree = np.maximum(np.asarray(self.weights.sum(axis=1)).ravel(), 1e-12)
         return (sparse.diags(1 / degree) @ self.weights).astype(np.float32).tocsr()
 
-    def _walked(self, voices: FloatArray, strength: float, steps: int) -> FloatArray:
+    def _walked(self, seeds: FloatArray, strength: float, steps: int) -> FloatArray:
         strength, steps = fraction("strength", strength), whole("steps", steps, at_least=1)
-        step, heard = self._step(), voices
+        step, spread = self._step(), seeds
         for _ in range(steps):
-            heard = strength * (step @ heard) + (1 - strength) * voices
-        return heard
+            spread = strength * (step @ spread) + (1 - strength) * seeds
+        return spread
 
     def _walks(self, rows: IntArray, strength: float, steps: int) -> FloatArray:
         """The dense rows of the operator that `_walked` applies, (rows, pool)."""

@@ -164,7 +164,7 @@ def _hog(most: int) -> Any:
 def beside_gradients(encoder: Any, most: int = 64) -> Any:
     """An encoder of images beside upright gradients (of at most `most` components), to be fitted.
 
-    Each gives directions from its public mean, so that neither is louder than the other.
+    Each gives directions from its public mean, so that neither outweighs the other.
     """
     parts = {"hog": _hog(most), "encoder": encoder}
     return FeatureUnion(

@@ -70,9 +70,9 @@ def _labels(axes: Axes, outcome: Outcome) -> None:
 
 
 def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
-    voices = outcome.plan.per_record
-    # Where everyone is a teacher, a query hears those nearest to it alone.
-    share = votes.top / np.maximum(votes.counts.sum(axis=1), 1) if voices else votes.top / votes.teachers
+    per_record = outcome.plan.per_record
+    # Per-record teachers vote on the nearest query alone.
+    share = votes.top / np.maximum(votes.counts.sum(axis=1), 1) if per_record else votes.top / votes.teachers
     answered = outcome.answers.labels != NO_ANSWER
     cap = outcome.plan.max_answers
     after = np.zeros(len(answered), bool) if cap is None else np.cumsum(answered) - answered >= cap
@@ -104,7 +104,7 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
             fontsize=9,
         )
     axes.set_xlim(0, 1)
-    who = "voices at a query" if voices else f"{votes.teachers} teachers"
+    who = "votes at a query" if per_record else f"{votes.teachers} teachers"
     axes.set_xlabel(f"share of the {who} that agree on the leading class")
     axes.set_ylabel("queries")
     axes.set_title(f"What the teachers thought of {votes.queries} public rows", loc="left", fontweight="bold")

@@ -96,6 +96,6 @@ def counts_csv(outcome: Outcome) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["row", *(str(label) for label in outcome.classes)])
     counts = outcome.answers.counts
-    for row, heard in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
-        writer.writerow([int(row), *heard])
+    for row, noisy in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
+        writer.writerow([int(row), *noisy])
     return text.getvalue()

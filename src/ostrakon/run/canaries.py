@@ -95,7 +95,7 @@ class WithCanaries:
 
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
         """Canaries speak for themselves: there are no shards."""
-        raise InvalidInput("Canaries are for runs in which everyone has a voice of its own, not for teachers' shards.")
+        raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
         """See `PrivateData`; the canaries are the last block."""

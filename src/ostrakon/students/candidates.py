@@ -27,8 +27,9 @@ HIST = "hist-gradient-boosting"
 def table_candidates(*, counts: bool, classes: int, queries: int, seed: int) -> list[Candidate]:
     """Students of the features of tables, the first to be preferred among equals.
 
-    counts: whether they hear noisy counts, else labels. queries: how many public rows were answered. Of many answers
-    boosting is preferred, and learns which rows of a cell are of which class; of few it would learn their noise.
+    counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. Of many
+    answers boosting is preferred, and learns which rows of a cell are of which class; of few it would learn their
+    noise.
     """
     many = counts and queries >= MANY_QUERIES
     leaf = 5 if counts else 2

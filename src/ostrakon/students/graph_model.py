@@ -1,4 +1,4 @@
-"""The graph student: labels spread over the public graph, then a model learned from them, the surest loudest."""
+"""The graph student: labels spread over the public graph, then a model learned from them, weighted by certainty."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FALLEN = 0.02
 
 
 class GraphStudent(ClassifierMixin, BaseEstimator):
-    """Few labels become many on the graph of public neighbours; a model learns from all of them, the surest loudest.
+    """Few labels become many on the graph of public neighbours; a model learns from all of them, weighted by certainty.
 
     model: a classifier of raw rows that takes sample_weight (cloned); None: for images a convolutional network where
         PyTorch is installed, otherwise a kernel machine on the representation.
     representation, neighbours, strength: of the graph, as in `LabelSpreadingStudent`.
     rounds: how often a model is trained, each time anew; all but the first answer together. Every row counts by how
         far its likeliest class leads the next one, first on the graph and then in the eyes of the model before. Unsure
-        rows are heard, if softly: left out, a whole way of writing a digit may be missing, and the model guesses it
+        rows count, if little: left out, a whole way of writing a digit may be missing, and the model guesses it
         wrong. A model that agrees clearly less with what was released than the one before is dropped, and no other
         follows: it would be taught its mistakes.
 
@@ -71,10 +71,10 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
 
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Spread noisy counts instead of labels, then train; see `NoisyCountStudent.fit_counts`."""
-        places, heard = require_counts(queries, counts, row_count(X))
-        graph = self._graph().fit_counts(X, places, heard, sigma2=sigma2)
+        places, noisy = require_counts(queries, counts, row_count(X))
+        graph = self._graph().fit_counts(X, places, noisy, sigma2=sigma2)
         labels = np.full(row_count(X), UNLABELLED)
-        votes = heard[:, graph.classes_]
+        votes = noisy[:, graph.classes_]
         labels[places] = graph.classes_[votes.argmax(axis=1)]
         return self._learn(X, graph, labels, places, votes)
 
@@ -112,8 +112,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         if not self.models_:
             return self.graph_.predict_proba(X)
-        heard = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
-        odds = np.exp(heard - heard.max(axis=1, keepdims=True))
+        noisy = np.mean([np.log(np.maximum(model.predict_proba(X), 1e-30)) for model in self.models_], axis=0)
+        odds = np.exp(noisy - noisy.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -133,7 +133,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         return self.models_[0].shape_
 
     def _learned(self, X: Any, beliefs: NDArray[np.float64], labels: NDArray[np.int64], number: int) -> Any:
-        """A fresh model that has learned the likeliest class of every row, as loud as its lead."""
+        """A fresh model that has learned the likeliest class of every row, weighted by its lead."""
         likeliest, weight = beliefs.argmax(axis=1), lead(beliefs)
         # A class that no row is likeliest to have keeps the rows that were answered with it.
         answers = np.where(labels == UNLABELLED, UNLABELLED, np.searchsorted(self.classes_, labels))

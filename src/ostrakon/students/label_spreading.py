@@ -59,20 +59,20 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Spread noisy counts (queries, classes) of the rows `queries` of X; see `NoisyCountStudent.fit_counts`.
 
-        Their positive part is what is spread: where a class was heard loudly it outvotes more of its neighbours.
+        Their positive part is what is spread: where a class has many votes it outweighs more of its neighbours.
         """
-        places, heard = require_counts(queries, counts, row_count(X))
+        places, noisy = require_counts(queries, counts, row_count(X))
         positive("sigma2", sigma2)
-        # A class that is not heard on the whole would only spread noise.
-        self.classes_ = np.flatnonzero(heard.sum(axis=0) > 0)
+        # A class without votes on the whole would only spread noise.
+        self.classes_ = np.flatnonzero(noisy.sum(axis=0) > 0)
         if not len(self.classes_):
             raise InvalidInput(ALL_NOISE)
         seeds = np.zeros((row_count(X), len(self.classes_)))
-        seeds[places] = np.maximum(heard[:, self.classes_], 0)
+        seeds[places] = np.maximum(noisy[:, self.classes_], 0)
         return self._spread(X, seeds)
 
     def _spread(self, X: Any, known: NDArray[Any]) -> Self:
-        """Spread class positions, or how loudly each was heard."""
+        """Spread class positions, or the weight of each."""
         neighbours = whole("neighbours", self.neighbours, at_least=1)
         fraction("strength", self.strength)
         if row_count(X) < 3:
@@ -91,9 +91,9 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones louder.
+        """Class probabilities, (rows, len(classes_)): the beliefs of the nearest pool rows, nearer ones weigh more.
 
-        All pool rows as near as the last of the nearest are heard, so that ties hang on no order.
+        All pool rows as near as the last of the nearest count, so that ties hang on no order.
         """
         check_is_fitted(self, "beliefs_")
         features = np.asarray(self.representation_.transform(X), np.float64)
@@ -104,8 +104,8 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
             distances = squared_distances(features[at : at + _AT_ONCE], pool)
             last = np.partition(distances, near - 1, axis=1)[:, near - 1 : near]
             weight = np.maximum(np.exp(-distances / np.maximum(last, 1e-24)), 1e-6)
-            heard = np.where(distances <= last * (1 + 1e-9), weight, 0.0) @ beliefs
-            said[at : at + _AT_ONCE] = heard / heard.sum(axis=1, keepdims=True)
+            noisy = np.where(distances <= last * (1 + 1e-9), weight, 0.0) @ beliefs
+            said[at : at + _AT_ONCE] = noisy / noisy.sum(axis=1, keepdims=True)
         return said
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -28,19 +28,19 @@ def require_labels(y: ArrayLike, rows: int) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-ALL_NOISE = "counts must be positive somewhere: the noise has drowned every vote."
+ALL_NOISE = "counts must be positive somewhere: the noise exceeds every vote."
 
 
 def require_counts(queries: ArrayLike, counts: ArrayLike, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(positions among the rows, noisy counts of shape (queries, classes)), refused where they do not fit."""
-    places, heard = np.asarray(queries), np.asarray(counts, np.float64)
+    places, noisy = np.asarray(queries), np.asarray(counts, np.float64)
     if places.ndim != 1 or places.dtype.kind not in "iu" or not len(places):
         raise InvalidInput(f"queries must be positions in X, got {queries!r}.")
     if places.min() < 0 or places.max() >= rows:
         raise InvalidInput(f"queries must be positions from 0 to {rows - 1}.")
-    if heard.ndim != 2 or len(heard) != len(places) or heard.shape[1] < 2 or not np.isfinite(heard).all():
-        raise InvalidInput(f"counts must be finite numbers (queries, classes), got shape {heard.shape}.")
-    return places.astype(np.int64), heard
+    if noisy.ndim != 2 or len(noisy) != len(places) or noisy.shape[1] < 2 or not np.isfinite(noisy).all():
+        raise InvalidInput(f"counts must be finite numbers (queries, classes), got shape {noisy.shape}.")
+    return places.astype(np.int64), noisy
 
 
 def take_rows(X: Any, rows: NDArray[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""A student of noisy histograms: it hears how clearly the teachers spoke, not only what won."""
+"""A student of noisy histograms: it learns from how clear the votes are, not only from what won."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     def fit_counts(self, X: Any, queries: ArrayLike, counts: ArrayLike, *, sigma2: float) -> Self:
         """Train on noisy counts. sigma2: the noise that they carry, a public parameter."""
         sigma2 = positive("sigma2", sigma2)
-        places, heard = require_counts(queries, counts, row_count(X))
+        places, noisy = require_counts(queries, counts, row_count(X))
         if self.examples not in EXAMPLES:
             raise InvalidInput(f"examples must be one of {', '.join(EXAMPLES)}, got {self.examples!r}.")
-        if not (heard > 0).any():
+        if not (noisy > 0).any():
             raise InvalidInput(ALL_NOISE)
         self.representation_ = learn_representation(self.representation, X, random_state=self.random_state)
         features = self.representation_.transform(X)
-        rows, own, counts = self._examples(features, features[places], heard, sigma2)
+        rows, own, counts = self._examples(features, features[places], noisy, sigma2)
         sizes = np.bincount(own, minlength=len(counts))
         total = counts.sum(axis=1, keepdims=True)
         shares, heavy = counts / np.maximum(total, 1e-12), (total[:, 0] / np.maximum(sizes, 1))[own]
@@ -101,11 +101,11 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         return seeded(fresh, self.random_state).fit(rows[place], said[spoken], sample_weight=weights[place, spoken])
 
     def _examples(
-        self, features: NDArray[Any], centres: NDArray[Any], heard: NDArray[np.float64], sigma2: float
+        self, features: NDArray[Any], centres: NDArray[Any], noisy: NDArray[np.float64], sigma2: float
     ) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.float64]]:
-        """(rows to learn from, the cell of each, what is likely to have been heard there in units of the noise)."""
+        """(rows to learn from, the cell of each, the counts that are likely there in units of the noise)."""
         own = cell_of(features, centres)
-        counts = likely_counts(heard, np.bincount(own, minlength=len(centres)), sigma2=sigma2) / sigma2
+        counts = likely_counts(noisy, np.bincount(own, minlength=len(centres)), sigma2=sigma2) / sigma2
         if not counts.any():
             raise InvalidInput(ALL_NOISE)
         if self.examples == "means":

@@ -365,10 +365,10 @@ def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
     near = min(model.neighbours, len(model.pool_))
     nearest = graph.add("TopK", distances, np.array([near]), outputs=2, axis=1, largest=0, sorted=1)
     last = graph.add("Slice", nearest, np.array([near - 1]), np.array([near]), _AXIS)
-    heard = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
+    held = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
     scale = graph.add("Max", last, 1e-24)
     weight = graph.add("Max", graph.add("Exp", graph.add("Neg", graph.add("Div", distances, scale))), 1e-6)
-    weight = graph.add("Where", heard, weight, 0.0)
+    weight = graph.add("Where", held, weight, 0.0)
     said = graph.add("MatMul", weight, as_doubles(model.beliefs_))
     likely = graph.add("Div", said, graph.add("ReduceSum", said, _AXIS, keepdims=1))
     return _best(graph, likely), likely
@@ -381,8 +381,8 @@ def _graph_student(graph: Graph, model: Any, rows: Any) -> Answer:
     for each in model.models_:
         likely = classified(graph, each, rows)[1]
         logs.append(graph.add("Unsqueeze", graph.add("Log", graph.add("Max", likely, 1e-30)), np.array([0])))
-    heard = graph.add("ReduceMean", graph.add("Concat", *logs, axis=0), np.array([0]), keepdims=0)
-    return _best(graph, heard), _softmax(graph, heard)
+    held = graph.add("ReduceMean", graph.add("Concat", *logs, axis=0), np.array([0]), keepdims=0)
+    return _best(graph, held), _softmax(graph, held)
 
 
 def _kernel(graph: Graph, model: Any, rows: Any) -> Answer:

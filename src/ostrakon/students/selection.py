@@ -22,9 +22,9 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Released:
-    """What left the teachers' meeting, to learn from.
+    """What was released, to learn from.
 
-    queries: positions of the answered public rows. counts: what was heard there, (queries, classes): noisy histograms,
+    queries: positions of the answered public rows. counts: the votes there, (queries, classes): noisy histograms,
     or one vote for a released label. sigma2: the noise of the histograms, None for labels.
     """
 
@@ -33,7 +33,7 @@ class Released:
     sigma2: float | None = None
 
     def fit_student(self, student: Any, X: Any) -> Any:
-        """`student`, fitted on public rows X: on the histograms where there are any and it can hear them."""
+        """`student`, fitted on public rows X: on the histograms where there are any and it can learn from them."""
         if self.sigma2 is not None and hasattr(student, "fit_counts"):
             return student.fit_counts(X, self.queries, self.counts, sigma2=self.sigma2)
         labels = np.full(row_count(X), UNLABELLED, np.int64)
@@ -101,12 +101,12 @@ def select(
     for candidate in candidates:
         rows = X if candidate.takes_rows else features
         try:
-            heard = [_agreement(candidate, rows, released, part, own) for part in parts]
+            scored = [_agreement(candidate, rows, released, part, own) for part in parts]
         except InvalidInput as error:
             refused = error
             continue
-        total = sum(weight for _, weight in heard)
-        agreement[candidate.name] = sum(score for score, _ in heard) / total if total > 0 else 0.0
+        total = sum(weight for _, weight in scored)
+        agreement[candidate.name] = sum(score for score, _ in scored) / total if total > 0 else 0.0
     if not agreement:
         assert refused is not None
         raise refused

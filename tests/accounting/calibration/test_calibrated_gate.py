@@ -40,7 +40,7 @@ def test_the_worst_case_where_votes_disagree() -> None:
 
 
 def test_absurd_noise_and_private_votes_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="audible"):
+    with pytest.raises(InvalidInput, match="noise below the votes"):
         calibrate_gate(VOTES, SHAPE, epsilon=0.01, delta=1e-5)
     with pytest.raises(InvalidInput, match="PublicVotes"):
         calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)

@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from ostrakon.accounting.account import account
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ConfidentGNMax, GNMax, RunCost
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, RunCost
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
@@ -114,3 +115,23 @@ def test_bad_counts_are_refused(bad: object) -> None:
 def test_bad_delta_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInput, match="delta"):
         worst_case(MNIST, queries=3, delta=bad)
+
+
+def test_the_interactive_mechanism_has_the_price_of_the_confident_one() -> None:
+    # Its scores have one row per query: pricing it must not take them for those of a made-up query.
+    scores = np.full((30, 4), 0.25)
+    interactive = InteractiveGNMax(threshold=60, sigma1=40, sigma2=25, scores=scores)
+    confident = ConfidentGNMax(threshold=60, sigma1=40, sigma2=25)
+    for sizes in ({}, {"max_answers": 7}, {"classes": 4}):
+        found = worst_case(interactive, queries=30, delta=1e-6, **sizes)
+        assert found.epsilon == worst_case(confident, queries=30, delta=1e-6, **sizes).epsilon
+    # The joint supremum looks at the top count, which the scores move.
+    assert worst_case(interactive, queries=30, delta=1e-6, teachers=100, classes=4).epsilon == found.epsilon
+
+
+def test_account_prices_an_interactive_run_and_refuses_other_votes() -> None:
+    mechanism = InteractiveGNMax(threshold=2, sigma1=4, sigma2=5, scores=np.full((2, 3), 1 / 3))
+    cost = account(Votes([[8, 1, 1], [4, 3, 3]]), mechanism, delta=1e-5)
+    assert 0 < cost.worst_case.epsilon < math.inf
+    with pytest.raises(InvalidInput, match="one row per query"):
+        account(Votes([[8, 1, 1]]), mechanism, delta=1e-5)

@@ -36,6 +36,7 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
     >>> data_dependent_costs(Votes([[8, 2]]), GNMax(sigma2=40.0), [2.0]).round(8)
     array([[0.00079486]])
     """
+    mechanism.require_votes(votes)
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(
             f"{mechanism.name} ties its queries together and has no cost per query; use its worst case, got {votes!r}."

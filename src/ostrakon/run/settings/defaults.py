@@ -88,7 +88,7 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     """Queries for per-record teachers: so many that the votes on each are about five times its noise.
 
     Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse). Ten per class are asked
-    as long as each still hears twice its noise, and never fewer than two.
+    as long as the votes on each are still twice its noise, and never fewer than two.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)

@@ -58,12 +58,12 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
-    (logistic regression that hears how clearly the teachers spoke), `label-spreading`, `graph` (spreads the answers
+    (logistic regression that learns from noisy counts), `label-spreading`, `graph` (spreads the answers
     over the public graph, then trains on the surest; for images a network where PyTorch is installed), a network
     (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME, or an estimator; one of
     ostrakon.students is taken as it is.
-    counts: whether noisy counts are released: an estimator that takes sample_weight then hears them, any other learns
-    from the largest alone. representation: on which `graph` builds its graph.
+    counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
+    learns from the largest alone. representation: on which `graph` builds its graph.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")

@@ -71,7 +71,7 @@ SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
 class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
-    teachers: how many are counted; where the mechanism is rationed, everyone is one, with a voice of its own.
+    teachers: how many are counted; with per-record teachers, everyone is one.
     bound: the worst case of all rounds together. gate: what decides whether the answers are released, and then its
     certificate is the guarantee; None without one. tuned: parameter → what it was chosen on.
     """
@@ -355,7 +355,7 @@ def _require_noise_below_votes(mechanism: Mechanism, teachers: int, *, epsilon: 
     noise = mechanism.parameters().get("sigma2")
     if noise is not None and noise > teachers:
         raise InvalidInput(
-            f"epsilon must leave the votes audible: {epsilon!r} for {queries} queries needs noise of standard "
+            f"epsilon must leave noise below the votes: {epsilon!r} for {queries} queries needs noise of standard "
             f"deviation {noise:.4g} for {teachers} teachers; ask fewer queries, allow a larger epsilon or use more "
             "teachers."
         )

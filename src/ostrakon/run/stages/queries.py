@@ -25,7 +25,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the teachers' noisy meeting decided, and nothing else of their votes.
+    """What the noisy aggregation released, and nothing else of their votes.
 
     labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
     queries on which the student of the first round was sure; what the final student learns from.

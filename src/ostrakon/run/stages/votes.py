@@ -1,4 +1,4 @@
-"""Collecting the votes: teachers trained on shards, or every record with a voice of its own."""
+"""Collecting the votes: teachers trained on shards, or every record a teacher of its own."""
 
 from __future__ import annotations
 
