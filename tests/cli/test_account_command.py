@@ -82,12 +82,12 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
         ([*NOISE, "--queries", "0"], "--queries must be"),
         ([*NOISE, "--queries", "5"], "--queries must be an integer of at least 1 and at most 4"),
         ([*NOISE, "--queries", "1" + "0" * 400], "--queries must be an integer of at least 1 and at most 4"),
-        ([*NOISE, "--max-answers", "1" + "0" * 400], "max_answers must be an integer of at least 0 and at most"),
+        ([*NOISE, "--max-answers", "1" + "0" * 400], "--max-answers must be an integer of at least 0 and at most"),
         ([*NOISE, "--teachers", "1" + "0" * 400], "teachers must be an integer of at least 1 and at most"),
         (["--mechanism", "gnmax", "--sigma2", "1e400"], "--sigma2 must be a finite number above 0"),
         ([*NOISE, "--delta", "0"], "delta must be"),
         ([*NOISE, "--delta", "nan"], "delta must be"),
-        ([*NOISE, "--max-answers", "-1"], "max_answers must be"),
+        ([*NOISE, "--max-answers", "-1"], "--max-answers must be"),
         ([*NOISE, "--conversion", "magic"], "--conversion must be cks or mironov"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
     assert (found["teachers"], found["data_dependent"], found["published"]) == (4, None, None)
     code, out, err = command(*rationed, votes=tmp_path / "broken.npy")
     assert (code, out) == (2, "")
-    assert "3 spoke 3 times" in err
+    assert "3 voted 3 times" in err
     assert command(*rationed, "--max-contributions", "3", votes=tmp_path / "broken.npy")[0] == 0
     # Of counts, nothing but the total can be checked.
     code, _, err = command("--mechanism", "bounded-gnmax", "--sigma2", "50", "--teachers", "250")

@@ -34,7 +34,7 @@ def test_a_table_a_picture_and_a_sentence(files):
 
 
 def test_json(files):
-    done = run(files, "--labels", str(files / "labels.txt"), "--at", "data_dependent", "--queries", "10", "--json")
+    done = run(files, "--labels", str(files / "labels.txt"), "--at", "data-dependent", "--queries", "10", "--json")
     assert done.exit_code == 0
     found = json.loads(done.stdout)
     assert found["queries"] == 10

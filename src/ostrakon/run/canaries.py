@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Unit
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
@@ -93,8 +94,12 @@ class WithCanaries:
         """See `PrivateData`."""
         return self.base.adjacency(counted=counted)
 
+    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+        """See `PrivateData`."""
+        return self.base.other_adjacency(counted=counted)
+
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
-        """Canaries speak for themselves: there are no shards."""
+        """Canaries are per-record teachers: there are no shards."""
         raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
