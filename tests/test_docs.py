@@ -35,7 +35,7 @@ def test_every_module_in_the_documents_can_be_imported() -> None:
 
 def test_every_test_in_the_theory_exists() -> None:
     known = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
-    names = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "theory.md").read_text()))
+    names = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "mathematics.md").read_text()))
     assert len(names) > 10
     assert sorted(names - known) == []
 
