@@ -81,8 +81,6 @@ def lacking(thing: object) -> list[str]:
     text = inspect.getdoc(thing) or ""
     if len(text) < 20:
         return ["a docstring"]
-    if not inspect.isclass(thing) and not inspect.isfunction(thing):
-        return []
     if inspect.isclass(thing) and (inspect.isabstract(thing) or issubclass(thing, Exception)):
         return []
     names = [
@@ -97,7 +95,7 @@ PUBLIC = {
     f"{room.__name__}.{name}": getattr(room, name)
     for room in (ostrakon, accounting, mechanisms)
     for name in room.__all__
-    if callable(getattr(room, name))
+    if inspect.isclass(getattr(room, name)) or inspect.isfunction(getattr(room, name))
 }
 
 
@@ -108,7 +106,8 @@ def test_the_docstring_of_a_public_name_tells_its_parameters(name: str) -> None:
 
 MECHANISM_CLASSES = sorted(MECHANISMS.values(), key=lambda kind: kind.name)
 PRICES = ["account", "calibrate", "choose_guarantee", "exact_curve", "gaussian_dp_delta", "gaussian_dp_epsilon"]
-PRICES += ["data_dependent_costs", "published_curve", "pure_dp_epsilon", "run_epsilon", "worst_case", "Gate", "Sanitizer"]
+PRICES += ["data_dependent_costs", "published_curve", "pure_dp_epsilon", "run_epsilon", "worst_case"]
+PRICES += ["Gate", "Sanitizer"]
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
     of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
-    tests, and the statement then says "not private".
+    tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),

@@ -207,6 +207,7 @@ class BoundedVotes(Votes):
 class PublicVotes(Votes):
     """Votes that depend on no private record: simulated, published, or cast by teachers of public data.
 
+    counts, teachers, abstentions: as of `Votes`.
     Parameters of a release (thresholds, noise, gates) may be chosen on these, never on plain `Votes`.
     """
 

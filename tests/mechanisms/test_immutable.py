@@ -11,7 +11,7 @@ from ostrakon.votes import Votes
 
 
 def test_the_two_histogram_example():
-    """MATH.md E: c = 100, Laplace scale 10, (1, 0) against (0, 1): true 8.99, claimed 0.2."""
+    """docs/mathematics.md E: c = 100, Laplace scale 10, (1, 0) against (0, 1): true 8.99, claimed 0.2."""
     mechanism = Immutable(constant=100, gamma=0.1)
     law = mechanism.log_probabilities(Votes([[1, 0], [0, 1]]))
     assert np.exp(law[:, 0]) == pytest.approx([0.999876, 0.000124], abs=5e-7)

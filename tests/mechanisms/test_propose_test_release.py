@@ -58,7 +58,7 @@ def test_a_budget_is_kept_and_used(queries: int):
 
 
 def test_published_votes_allow_few_answers(data_dir):
-    """MATH.md D6: 9.5 answers at (1, 1e-5), at the best number of queries."""
+    """docs/mathematics.md D6: 9.5 answers at (1, 1e-5), at the best number of queries."""
     votes = Votes(np.load(data_dir / "votes" / "mnist_250_teachers.npy"))[:221]
     answers = []
     for queries in range(10, 22):

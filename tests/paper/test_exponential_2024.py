@@ -1,4 +1,4 @@
-"""The 2024 screening paper: Figure 6's order at equal answers, its equations, and the facts of MATH.md F."""
+"""The 2024 screening paper: Figure 6's order at equal answers, its equations, the facts of docs/mathematics.md F."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_eq_15_is_four_times_the_bounded_range_curve():
     ids=lambda value: getattr(value, "name", None),
 )
 def test_equal_worst_case_of_a_tenth_on_640_labels(mnist, mechanism, epsilon: float, plurality: float):
-    """MATH.md F: data-dependent epsilon and mean probability of the plurality."""
+    """docs/mathematics.md F: data-dependent epsilon and mean probability of the plurality."""
     votes, orders = mnist[:640], np.arange(2.0, 40.0, 0.5)
     got, _ = Curve(orders, data_dependent_costs(votes, mechanism, orders).sum(axis=0)).epsilon(delta=1e-5)
     assert got == pytest.approx(epsilon, abs=0.005)
@@ -68,7 +68,7 @@ def test_equal_worst_case_of_a_tenth_on_640_labels(mnist, mechanism, epsilon: fl
 
 
 def test_eq_10_weights_are_not_one_sensitive():
-    """The true sensitivity of eq. 10's score, by enumeration over 80 teachers: MATH.md F."""
+    """The true sensitivity of eq. 10's score, by enumeration over 80 teachers: docs/mathematics.md F."""
 
     def score(votes: np.ndarray, *, a: float, b: float, c: float, low: float, high: float) -> np.ndarray:
         return np.where(votes >= high, a * votes, np.where(votes <= low, b * votes, c * votes))

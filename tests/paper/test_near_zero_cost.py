@@ -35,7 +35,7 @@ def test_a_draw_of_each_gives_the_table_in_its_order(mnist):
 
 
 def test_the_two_histograms():
-    """MATH.md E: true 8.99 where 0.2 is claimed."""
+    """docs/mathematics.md E: true 8.99 where 0.2 is claimed."""
     row = near_zero_cost._neighbours().rows[0]
     assert row[1:3] == pytest.approx((0.999876, 0.000124), abs=5e-7)
     assert row[3:] == pytest.approx((0.2, 8.99), abs=0.005)

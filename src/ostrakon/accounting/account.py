@@ -25,11 +25,11 @@ from ostrakon.votes import PublicVotes, Votes
 class Account:
     """What a run costs, in types that are not mixed.
 
-    worst_case: the guarantee; publishable. local: exact data-dependent cost, private (None where the mechanism has
+    worst_case: the guarantee; publishable. data_dependent: the exact cost at these votes, private (None where there is
     none). published: the papers' data-dependent bound, private (None where there is none). forecast: private.
     gated: the guarantee of a gate planned on public votes, publishable, with the pass_probability it was planned
     for. sanitized: a noisy estimate, publishable. Both None where no public votes were given to plan on, or the
-    mechanism is not an argmax of counts plus noise.
+    mechanism is not an argmax of counts plus noise. notice: what must be said beside the private ones.
     """
 
     worst_case: WorstCase
@@ -62,10 +62,10 @@ def account(
     with `pass_probability` and a sanitizer are planned on them. rng: the source of the sanitized estimate's noise;
     every call draws it anew, at its own cost, so keep the first. None: no estimate.
 
-    Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate. `local` and
-    `published` depend on the votes and must not be published.
+    Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate.
+    `data_dependent` and `published` depend on the votes and must not be published.
     Errors: `InvalidInput` for values out of range.
-    Source: MATH.md A to C.
+    Source: docs/mathematics.md A to C.
 
     >>> from ostrakon.mechanisms import GNMax
     >>> cost = account(Votes([[240, 10], [130, 120]]), GNMax(sigma2=40), delta=1e-5)

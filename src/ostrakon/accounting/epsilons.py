@@ -1,4 +1,4 @@
-"""The four epsilons, four types: worst-case, local, gated, sanitized. Only the local one may not leave."""
+"""The four epsilons, four types: worst-case, data-dependent, gated, sanitized. The data-dependent one may not leave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class WorstCase:
 
 @dataclass(frozen=True, kw_only=True)
 class Gated:
-    """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable. Source: MATH.md D6."""
+    """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
+
+    order, B, kappa, s: of the gate that gave it (see `Gate`). Source: docs/mathematics.md D6.
+    """
 
     kind: ClassVar[str] = "gated"
     epsilon: float
@@ -35,7 +38,11 @@ class Gated:
 
 @dataclass(frozen=True, kw_only=True)
 class Sanitized:
-    """A noisy number about the data-dependent cost. Publishable as an estimate; not a guarantee. Source: MATH.md D5."""
+    """A noisy number about the data-dependent cost. Publishable as an estimate; not a guarantee.
+
+    mean, sd: of the estimated epsilon. upper: above it with the probability that the `Sanitizer` was made for.
+    Source: docs/mathematics.md D5.
+    """
 
     kind: ClassVar[str] = "sanitized"
     mean: float
@@ -46,7 +53,8 @@ class Sanitized:
 class DataDependent:
     """A data-dependent epsilon: itself private, not a guarantee. It refuses to be printed, formatted or serialized.
 
-    `reveal()` is the one way to its numbers, for eyes on the trusted side.
+    epsilon, delta: of the cost at the real votes. order: the Rényi order that gave it. `reveal()` is the one way to
+    these numbers, for eyes on the trusted side.
     """
 
     __slots__ = ("__delta", "__epsilon", "__order")

@@ -33,7 +33,7 @@ class ExponentialMechanism(Mechanism):
     cost is that of `rdp_of_bounded_range`, at most order * epsilon_per_query^2 / 8: four times below eq. 15 of
     the paper.
     Errors: `InvalidInput` where epsilon_per_query is not a finite number above 0.
-    Source: exponential-screening-2024, section 4.3 with the score u = n_r; MATH.md B.
+    Source: exponential-screening-2024, section 4.3 with the score u = n_r; docs/mathematics.md B.
 
     >>> mechanism = ExponentialMechanism(epsilon_per_query=0.1)
     >>> bool(mechanism.worst_case(np.array([2.0]))[0] <= 2 * 0.1**2 / 8)

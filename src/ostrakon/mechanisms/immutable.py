@@ -45,7 +45,7 @@ class Immutable(Mechanism):
     `two_class_epsilon` is exact. `releasable` is False: no release may rest on it.
     Its authors hold a patent on the method, reported as US 11,640,527 B2.
     Errors: `InvalidInput` where a number is not finite and above 0, or not exactly one noise is given.
-    Source: near-zero-cost-iclr, section 3.1 and Theorem 4; near-zero-cost-kdd; MATH.md E.
+    Source: near-zero-cost-iclr, section 3.1 and Theorem 4; near-zero-cost-kdd; docs/mathematics.md E.
 
     >>> mechanism = Immutable(constant=100, gamma=0.1)
     >>> round(mechanism.claimed_epsilon(queries=1, delta=1e-5), 2), round(mechanism.two_class_epsilon(), 2)

@@ -45,7 +45,7 @@ class InteractiveGNMax(Mechanism):
     (Rounding N p_j half to even, as the published 2018 accountant does, would make the sensitivity 2.)
     A refused query may be reinforced by the student's own label at no further cost: see `reinforce`.
     Errors: `InvalidInput` for a threshold, sigma or score out of range; for votes whose shape is not that of scores.
-    Source: pate-2018, Algorithm 2; MATH.md G.
+    Source: pate-2018, Algorithm 2; docs/mathematics.md G.
     """
 
     name: ClassVar[str] = "interactive-gnmax"

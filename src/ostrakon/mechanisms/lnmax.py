@@ -22,7 +22,7 @@ class LNMax(Mechanism):
 
     Guarantee: a vote moved changes the histogram by 2 in L1, so one query is 2 gamma-DP, and this is tight.
     Errors: `InvalidInput` where gamma is not a finite number above 0.
-    Source: pate-2017, section 2.1 and Theorem 2; MATH.md B.
+    Source: pate-2017, section 2.1 and Theorem 2; docs/mathematics.md B.
 
     >>> LNMax(gamma=0.05).pure_dp()
     0.1

@@ -25,7 +25,7 @@ class PermuteAndFlip(Mechanism):
     times that). Charged as any pure-DP mechanism, about order * epsilon^2 / 2.
     At equal epsilon it names the plurality at least as often as the exponential mechanism.
     Errors: `InvalidInput` where epsilon_per_query is not a finite number above 0.
-    Source: McKenna and Sheldon 2020, Theorems 1 and 2; MATH.md B.
+    Source: McKenna and Sheldon 2020, Theorems 1 and 2; docs/mathematics.md B.
 
     >>> PermuteAndFlip(epsilon_per_query=0.1).pure_dp()
     0.1

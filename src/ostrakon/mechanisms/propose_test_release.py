@@ -41,7 +41,7 @@ class ProposeTestRelease(Mechanism):
     those coins first. Outside an event of probability at most queries * f, *equal on both sides*, every answer is
     a function of its check alone.
     Errors: `InvalidInput` where a parameter is not a finite number above 0, or not exactly one noise is given.
-    Source: Dwork and Lei 2009 (propose-test-release); MATH.md E (i).
+    Source: Dwork and Lei 2009 (propose-test-release); docs/mathematics.md E (i).
 
     >>> mechanism = ProposeTestRelease.for_delta(epsilon_per_query=1.0, delta_per_query=1e-6)
     >>> mechanism.failure(queries=1) <= 1e-6

@@ -42,7 +42,7 @@ class ScreenedExponential(Mechanism):
     The paper's section 4.6 (publishing a q with noise scaled to its *local* sensitivity) is not private and is
     not built: at a nominal epsilon of 1 and 80 teachers its delta is 0.034.
     Errors: `InvalidInput` where threshold is not finite, or sigma1 or epsilon_per_query not a finite number above 0.
-    Source: exponential-screening-2024, Algorithm 1; MATH.md B and F.
+    Source: exponential-screening-2024, Algorithm 1; docs/mathematics.md B and F.
 
     >>> ScreenedExponential(threshold=150, sigma1=25, epsilon_per_query=0.25).pure_dp()
     0.29

@@ -34,7 +34,7 @@ class SparseVector(StatefulMechanism):
     the refusal's noise shifted by 2 its refusal (epsilon2). Answers reveal the plurality too, which is the
     same for neighbours unless d = 0 at both; answering one such query has probability at most delta_w.
     Errors: `InvalidInput` where a number is not finite and above 0 or refusals is not an integer of at least 1.
-    Source: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017 (noise 2/epsilon2); MATH.md E (ii).
+    Source: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017 (noise 2/epsilon2); docs/mathematics.md E (ii).
 
     >>> mechanism = SparseVector(threshold=40, refusals=1, epsilon1=0.5, epsilon2=0.5)
     >>> mechanism.run_cost(queries=10).failure <= 1e-2

@@ -71,8 +71,14 @@ def choose_guarantee(
 ) -> Gate | Mechanism:
     """The gate where it needs less noise for `epsilon` than the worst case does; else the calibrated mechanism.
 
-    Public votes decide, so the choice itself costs nothing. A gate that saves less than 2% is not worth its refusals.
+    public_votes: of the shape of the private ones, on which the choice is made. mechanism: as of `calibrate`.
+    epsilon, delta: to stay within. pass_probability: how often the gate should release votes like these. prefix_price:
+    the share of delta's budget for answers after a refusal. max_answers: a cap on answers of the ungated mechanism.
+
+    Guarantee: what is returned keeps (epsilon, delta) whatever the private votes are. Public votes decide, so the
+    choice itself costs nothing. A gate that saves less than 2% is not worth its refusals.
     Errors: as `calibrate`, where neither reaches epsilon.
+    Source: docs/mathematics.md B and D6.
     """
 
     # Refused here: below, a gate that cannot be planned is a reason to do without one.

@@ -30,13 +30,14 @@ def calibrate(
     """The mechanism with all its noise scaled by one factor, as little as keeps the worst case within `epsilon`.
 
     mechanism: its shape: the ratio of its noises stays, and everything that is not noise (a threshold) too.
-    The other arguments are those of `worst_case`.
+    epsilon: to stay within, above 0. delta, queries, max_answers, teachers, classes, abstentions: as of `worst_case`.
 
     Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1%
     less noise. Parameters are rounded to five digits, towards more noise.
     Errors: `InvalidInput` where a run of this size would have more noise than votes (above one standard deviation
     per teacher), naming the nearest settings that would not; or where the mechanism has no guarantee or no
     noise to scale.
+    Source: `worst_case`, inverted by bisection.
 
     >>> from ostrakon.mechanisms import GNMax
     >>> quiet = calibrate(GNMax(sigma2=40), epsilon=0.55, delta=1e-5, queries=40)

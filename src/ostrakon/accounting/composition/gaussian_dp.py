@@ -51,6 +51,7 @@ def gaussian_dp_delta(mu: float, epsilon: float) -> float:
 
     Guarantee: never below the true value; above it by at most about 1e-10 relative where mu is below 1e4.
     Errors: as `gaussian_dp_log_delta`.
+    Source: as `gaussian_dp_log_delta`.
 
     >>> round(gaussian_dp_delta(1.0, 1.0), 6)
     0.126937
@@ -67,6 +68,7 @@ def gaussian_dp_epsilon(mu: float, delta: float) -> float:
 
     Guarantee: never below the true value; above it by at most about 1e-9 relative.
     Errors: `InvalidInput` unless mu is finite and at least 0 and delta lies strictly between 0 and 1.
+    Source: as `gaussian_dp_log_delta`, inverted.
 
     >>> round(gaussian_dp_epsilon(1.0, 1e-5), 3)
     4.377

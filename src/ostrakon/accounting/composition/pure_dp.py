@@ -39,6 +39,8 @@ def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> 
 
     Guarantee: rounded upward; never above `queries * epsilon_per_query`, rounded upward. More than `MOST_SUMMED`
     queries are charged by their Rényi divergence at the best of many orders, some per cent more than the smallest.
+    Errors: `InvalidInput` for an epsilon_per_query that is negative or not finite, no query, a delta outside (0, 1).
+    Source: Kairouz, Oh and Viswanath 2015, Theorem 3.3.
 
     >>> pure_dp_epsilon(0.1, queries=3, delta=1e-9) <= 3 * 0.1
     True

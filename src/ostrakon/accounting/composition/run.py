@@ -14,10 +14,13 @@ from ostrakon.validation import fraction
 def run_epsilon(cost: RunCost, *, delta: float) -> float:
     """The smallest epsilon at which the run is (epsilon, delta)-DP; inf where its failures alone need more than delta.
 
+    cost: of the whole run, as a mechanism's `run_cost` says it. delta: of all, failures included.
+
     Guarantee: rounded upward. Outside the failures, an event that is equally likely on both sides and has
     probability f, the run is a function of its checks: (e, delta - f)-DP checks make an (e, delta)-DP run.
-    Source: Dwork and Roth 2014, section 7.2 (propose-test-release); MATH.md E; the compositions of `gaussian_dp` and
-    `pure_dp`.
+    Errors: `InvalidInput` for a delta outside (0, 1).
+    Source: Dwork and Roth 2014, section 7.2 (propose-test-release); docs/mathematics.md E; the compositions of
+    `gaussian_dp` and `pure_dp`.
 
     >>> run_epsilon(RunCost(epsilon=0.5, checks=2, failure=1e-6), delta=1e-6)
     1.0

@@ -22,6 +22,7 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 
     `F(n) = max over one-vote moves n -> n' of max(D_a(P_n || P_n'), D_a(P_n' || P_n))`, P the joint outcome law of
     (no answer, label). Moves to and from "abstain" are included where the votes allow abstentions.
+    votes, mechanism: of the run. orders: Rényi orders above 1, increasing.
 
     Mechanisms that are an argmax of counts plus independent noise (`Mechanism.noisy_argmax`) take the compiled way of
     `argmax_moves`; any other is asked for its law after every move. Equal queries are computed once. Errors of
@@ -30,7 +31,7 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 
     Guarantee: none; the cost at the true votes is not a privacy guarantee and must not be published.
     Errors: `InvalidInput` for mechanisms whose queries are tied (they are charged worst-case only).
-    Source: MATH.md A.
+    Source: docs/mathematics.md A.
 
     >>> from ostrakon.mechanisms import GNMax
     >>> data_dependent_costs(Votes([[8, 2]]), GNMax(sigma2=40.0), [2.0]).round(8)
@@ -54,7 +55,14 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:
-    """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private."""
+    """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private.
+
+    votes, mechanism, orders: as of `data_dependent_costs`; the values of the curve have the shape (orders,).
+
+    Guarantee: none; it depends on the votes and must not be published.
+    Errors: as `data_dependent_costs`.
+    Source: docs/mathematics.md A.
+    """
     a = require_orders(orders)
     return Curve(a, data_dependent_costs(votes, mechanism, a).sum(axis=0))
 

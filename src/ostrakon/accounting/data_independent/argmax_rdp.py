@@ -46,7 +46,7 @@ def argmax_rdp(mu: float, orders: ArrayLike, *, classes: int) -> FloatArray:
     (t, c0) bounds all. A vote to or from "abstain" shifts one count by 1: given the others, the label says on which
     side of a threshold it lies, the two-class cost at mu / sqrt(2).
     The supremum is found numerically on grids refined around their best point, with 1e-6 charged to it.
-    Source: MATH.md A (outcome laws); the bound itself is ostrakon's.
+    Source: docs/mathematics.md A (outcome laws); the bound itself is ostrakon's.
 
     >>> (argmax_rdp(0.03, [2.0, 8.0], classes=10) / (np.array([2.0, 8.0]) * 0.03**2 / 2)).round(2)
     array([0.66, 0.66])

@@ -32,7 +32,7 @@ def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -
     term is linear, and largest where w = 1 exactly where (p/q)^a < c p/q + d for two multipliers (Neyman and
     Pearson): t^a is convex, so that is an interval of the likelihood ratio, hence of x. The reverse direction is
     the same with t^(1-a). What is left is one number, how the revealed mass q' <= q splits between the tails.
-    Source: MATH.md D1.
+    Source: docs/mathematics.md D1.
 
     >>> q = np.array([0.1])
     >>> bool(gaussian_likely_outcome_rdp(q, mu=0.05, orders=[8.0])[0, 0] < 8 * 0.05**2 / 2)
@@ -59,7 +59,7 @@ def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) 
     this. For q <= 1 / (1 + e^epsilon) it is the tight bound; above, the worst case of epsilon-DP.
     Proof. Given that P(i) = 1 - q and Q(i) = 1 - q z, revealing the rest as two outcomes of ratio e^epsilon and
     e^-epsilon is the most extreme pair with that mean; the cost is convex in z, so z = e^epsilon or e^-epsilon.
-    Source: MATH.md C.
+    Source: docs/mathematics.md C.
     """
     mass = _probabilities(q)[None, :]
     e, a = positive("epsilon", epsilon), require_orders(orders)[:, None]

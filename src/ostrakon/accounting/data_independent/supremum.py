@@ -25,7 +25,7 @@ def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArr
     Guarantee: a query with top count M whose label costs at most e in either direction, at any neighbour, costs
     at most J(M, e): the outcome law is a mixture of "refused" and the label's law, with weights that depend on the
     top count alone, and a vote moved changes that by at most 1. J grows with e.
-    Source: MATH.md D2.
+    Source: docs/mathematics.md D2.
     """
     answer, refuse = law.log_answered()
     a = orders[:, None]
@@ -54,7 +54,7 @@ def costs_by_top_count(law: AnswerLaw, orders: ArrayLike) -> FloatArray:
 
     Guarantee: no histogram of at most `teachers` votes with this top count has a greater Rényi divergence, in
     either direction, to any neighbour: a likely answer forces a large top count, hence a small q.
-    Source: MATH.md B (joint supremum), D1 and D2.
+    Source: docs/mathematics.md B (joint supremum), D1 and D2.
     """
     a = require_orders(orders)
     alpha, beta = joint_step(law, a)
@@ -78,7 +78,7 @@ def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -
     Two classes without abstentions: the largest Rényi divergence, in both directions, to (n - 1, ...) and
     (n + 1, ...), from the mechanism's outcome law; refusal is an outcome. The maximum over n is the exact worst
     case of what leaves, below that of the noisy histogram.
-    Source: MATH.md A and B.
+    Source: docs/mathematics.md A and B.
     """
     a, teachers = require_orders(orders), whole("teachers", teachers, at_least=1)
     first = np.arange(teachers + 1)

@@ -44,7 +44,7 @@ def worst_case(
     query, whatever the votes are. The minimum over several theorems is a guarantee because each of them is one
     and all depend on public numbers alone. `basis` names the one that won. Epsilon is inf where none applies.
     Errors: `InvalidInput` for counts that are not whole or a delta outside (0, 1).
-    Source: MATH.md B.
+    Source: docs/mathematics.md B.
     """
     delta = fraction("delta", delta)
     queries = whole("queries", queries)

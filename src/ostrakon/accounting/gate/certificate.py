@@ -33,7 +33,7 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
     term grows and the second falls with u, for u in [-1, 0] the first falls and the second grows with -u, so the
     ends bound the sum. ln(pi/pi') grows with phi (pi is log-concave) and r too, pi falls: each is taken at the worse
     end of its cell.
-    Source: MATH.md D6; Canonne, Kamath and Steinke 2020, Proposition 12.
+    Source: docs/mathematics.md D6; Canonne, Kamath and Steinke 2020, Proposition 12.
     """
     s, epsilon, mu = positive("s", s), non_negative("epsilon", epsilon), non_negative("prefix_mu", prefix_mu)
     cells = whole("cells", cells, at_least=1)

@@ -46,7 +46,7 @@ def envelope(
     that of n' at d lies in that of n at d + 1.
     Two classes without abstentions: the exact joint cost, a function of the top count alone, maximized over it.
     Errors: `InvalidInput` where the mechanism is not an argmax of counts plus noise.
-    Source: MATH.md D3.
+    Source: docs/mathematics.md D3.
     """
     return query_envelopes(votes, mechanism, orders=orders, distances=distances).sum(axis=1)
 

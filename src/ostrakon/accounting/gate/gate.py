@@ -35,7 +35,7 @@ class Gate:
     change arbitrarily on all queries of the batch. The queries must be chosen before the batch is asked. Batches
     compose as any (epsilon, delta): `compose`.
     Errors: `InvalidInput` for numbers out of range, or a mechanism that is not an argmax of counts plus noise.
-    Source: MATH.md D6.
+    Source: docs/mathematics.md D6.
     """
 
     mechanism: Mechanism

@@ -27,6 +27,7 @@ GRID = 1e-3
 class Sanitizer:
     """Publishes an estimate of what the votes cost, by Gaussian noise on their score.
 
+    mechanism: what answers.
     order, kappa, s: Rényi order, growth of the cost curve per teacher, standard deviation of the noise in teachers; all
     public, fixed before private votes are seen. delta: of the epsilon that is estimated. confidence: of `upper`.
 
@@ -35,7 +36,7 @@ class Sanitizer:
     cost stays data-dependent. `upper` is at least the (epsilon at `delta`) of the data-dependent cost with probability
     `confidence`.
     Errors: `InvalidInput` for numbers out of range.
-    Source: MATH.md D5.
+    Source: docs/mathematics.md D5.
     """
 
     mechanism: Mechanism

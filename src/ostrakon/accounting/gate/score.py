@@ -28,7 +28,7 @@ class CostCurve:
     order: Rényi order above 1. B: nats, above 0. kappa: per teacher, above 0. highest: the data-independent cost of
     the whole batch of queries at this order.
     Errors: `InvalidInput` where a number is not finite and above 0.
-    Source: MATH.md D4.
+    Source: docs/mathematics.md D4.
     """
 
     order: float
@@ -61,7 +61,7 @@ def score(votes: Votes, mechanism: Mechanism, curve: CostCurve) -> float:
     phi(D') <= max_d [r^-1(U(D, d + 1)) - (d + 1)] + 1 <= phi(D) + 1; beyond d = N the envelope stays the same.
     d = 0 gives U(D, 0) <= r(phi). U never exceeds the curve's highest value, so cutting r off there changes nothing.
     Errors: as `envelope`.
-    Source: MATH.md D4.
+    Source: docs/mathematics.md D4.
     """
     n = votes.teachers
     known: dict[int, float] = {}

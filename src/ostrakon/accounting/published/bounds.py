@@ -55,7 +55,10 @@ def published_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike) -> Cu
     `cost of the check + P[answered] * cost of the label`. That is not an RDP bound of the run: the Rényi divergence
     of a mixture exceeds the mean (P = .05, label cost .5, order 20: expected .025, exact .342). For GNMax and LNMax
     it bounds the divergence from these votes to any neighbour's.
-    Never a guarantee: it depends on the votes.
+    votes, mechanism: of the run. orders: Rényi orders above 1, increasing.
+
+    Guarantee: none; it depends on the votes.
+    Errors: `InvalidInput` for orders out of range.
     Source: pate-2017, Theorem 3; pate-2018, Theorem 6 and Table 1.
 
     >>> from ostrakon.mechanisms import GNMax

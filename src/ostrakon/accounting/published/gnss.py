@@ -114,7 +114,7 @@ class GNSS(_Theorem23):
     So is the first term: it grows with t both below 0, where it is a / (2 sigma^2 (a e^(-2t) - a + 1)), and above.
     Hence the supremum over |t| <= beta is g(beta).
     Errors: `InvalidInput` where beta is too large for the order: the divergence is then unbounded.
-    Source: pate-2018, Definition 22; Theorem 23 corrected (MATH.md D0).
+    Source: pate-2018, Definition 22; Theorem 23 corrected (docs/mathematics.md D0).
 
     >>> round(GNSS(order=14, beta=0.0329, sigma=6.23).rdp(), 3)
     1.607
@@ -147,7 +147,7 @@ class GNSS(_Theorem23):
         smooth_sensitivity: a `beta`-smooth bound on its local sensitivity
         (`ostrakon.accounting.published.smooth_sensitivity`). The noise's deviation is private, so `sd` and `upper` are
         inf: nothing is said about them. Where an upper bound is wanted, release a score of global sensitivity 1 instead
-        (MATH.md D5).
+        (docs/mathematics.md D5).
         Guarantee: order, beta and sigma must be chosen on public votes; then the release is (order, rdp())-RDP.
         """
         data_dependent_rdp = non_negative("data_dependent_rdp", data_dependent_rdp)

@@ -72,7 +72,8 @@ def rdp_pure_q_only(log_q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> F
     c = e^-eps are those of c = e^eps at e^-eps q with P and Q exchanged, and so are not larger. Beyond
     q = 1/(1+e^eps) the supremum is that of randomized response, the most that epsilon-DP allows, which the two
     remaining formulas reach exactly there.
-    Source: MATH.md C; sharper than pate-2017, Theorem 3, which takes t_i* and the rest at different vertices.
+    Source: docs/mathematics.md C; sharper than pate-2017, Theorem 3, which takes t_i* and the rest at
+    different vertices.
     """
     lq, e = require_log_q(log_q)[:, None], positive("epsilon", epsilon)
     a = require_orders(orders)[None, :]

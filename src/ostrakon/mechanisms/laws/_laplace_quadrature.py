@@ -17,7 +17,7 @@ In units of the noise scale, between neighbouring kinks the integrand of an outc
 - *right of all counts*: in u = e^{-(z - max)} a polynomial, for which Gauss-Legendre is exact. Counts more than 45
   below the top are constant there to e^{-45} and do not count for its degree.
 
-Source: MATH.md A.
+Source: docs/mathematics.md A.
 """
 
 from __future__ import annotations

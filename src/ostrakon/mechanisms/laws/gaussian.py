@@ -43,7 +43,7 @@ def gaussian_argmax_log_probabilities(scores: ArrayLike, sigma: float) -> FloatA
     that relative error below.
     Errors: `InvalidInput` for scores that are not finite, a sigma that is not a finite number above 0, or scores of
     a query that lie more than 1e8 sigma apart, where a step of the rule is near the spacing of floats.
-    Source: MATH.md A.
+    Source: docs/mathematics.md A.
 
     >>> np.exp(gaussian_argmax_log_probabilities([[1.0, 1.0]], 40.0)).round(12)
     array([[0.5, 0.5]])

@@ -25,7 +25,7 @@ def laplace_argmax_log_probabilities(scores: ArrayLike, scale: float) -> FloatAr
     probability, however small; with rounding, 1e-12 relative is not exceeded where the log probability is above
     -1,000, and the log itself has that relative error below.
     Errors: `InvalidInput` for scores that are not finite or a scale that is not a finite number above 0.
-    Source: MATH.md A.
+    Source: docs/mathematics.md A.
 
     >>> np.exp(laplace_argmax_log_probabilities([[1.0, 1.0]], 20.0)).round(12)
     array([[0.5, 0.5]])

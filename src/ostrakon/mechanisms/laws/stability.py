@@ -15,7 +15,7 @@ def distance_to_instability(votes: Votes) -> IntArray:
 
     Guarantee: moving one vote (also to or from "abstain") changes d by at most 1, and where it changes the
     plurality, d is 0 before and after. So the plurality may be told wherever d is *privately* known to be above 0.
-    Source: MATH.md E.
+    Source: docs/mathematics.md E.
 
     >>> distance_to_instability(Votes([[9, 1], [6, 4], [5, 5], [4, 6]])).tolist()
     [4, 1, 0, 0]

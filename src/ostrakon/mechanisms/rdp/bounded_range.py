@@ -19,7 +19,7 @@ def rdp_of_bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
     two ends only; there it is `A v^{a-1} - (e^{-epsilon} - e^{-a epsilon}) / (1 - e^{-epsilon}) v^a`, which is
     largest at v = u, with the value `u^{a-1} A / a`. Rounding is charged upward.
     Errors: `InvalidInput` where epsilon is not a finite number above 0, or an order is not finite and above 1.
-    Source: Dong, Durfee and Rogers 2020, Lemma 2.4 (the two-point law); MATH.md B for `a epsilon^2 / 8`.
+    Source: Dong, Durfee and Rogers 2020, Lemma 2.4 (the two-point law); docs/mathematics.md B for `a epsilon^2 / 8`.
 
     >>> rdp_of_bounded_range(np.array([3.0]), 2.0).round(4), 3 * 2.0**2 / 8
     (array([1.1327]), 1.5)

@@ -15,7 +15,7 @@ def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
     `ln[(sinh(a e) - sinh((a-1) e)) / sinh e] / (a-1)`, reached by randomized response, evaluated from the
     exponent of its larger outcome so that no order overflows.
     epsilon: at least 0. Errors: `InvalidInput` where epsilon is negative or not finite, or an order is not above 1.
-    Source: MATH.md B; Bun and Steinke 2016, Proposition 3.3 (weaker form).
+    Source: docs/mathematics.md B; Bun and Steinke 2016, Proposition 3.3 (weaker form).
 
     >>> float(rdp_of_pure_dp([2.0], 0.0)[0])
     0.0
