@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Claims:
 
 def _claimed(law: Mechanism, votes: Votes, delta: float) -> float:
     # What a paper charges for its mechanism, where that is another number than what holds.
-    paper: Any = getattr(law, "claimed_epsilon", None)
+    paper = law.claimed_epsilon(queries=votes.queries, delta=delta)
     if paper is not None:
-        return float(paper(queries=votes.queries, delta=delta))
+        return paper
     return worst_case_of(votes, for_rows(law, 1), delta=delta).epsilon
