@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
@@ -35,6 +35,14 @@ $(VENV)/test-installed: pyproject.toml constraints-test.txt | $(VENV)/bin/python
 
 $(VENV)/dev-installed: $(VENV)/test-installed
 	$(BIN)/python -m pip install -q -c constraints-test.txt --group dev
+	touch $@
+
+# The site, in site/: open site/index.html. Broken links and names fail the build.
+docs: $(VENV)/docs-installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/docs-installed: $(VENV)/installed
+	$(BIN)/python -m pip install -q --group docs
 	touch $@
 
 clean:

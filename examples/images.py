@@ -17,7 +17,7 @@ def main() -> None:
     model = qr.PATEClassifier(
         student="svm-rbf(C=1.0, class_weight='balanced')", epsilon=2.0, classes=data.classes, random_state=0
     )
-    model.fit(data.X_private, np.asarray(data.classes)[data.y_private], X_public=data.X_public)
+    model.fit(data.X, np.asarray(data.classes)[data.y], X_public=data.X_public)
 
     guarantee = model.statement_.guarantee
     assert guarantee is not None

@@ -14,7 +14,7 @@ import ostrakon as qr
 DELTA = 1e-5
 
 
-def made_votes(queries: int = 300, teachers: int = 250) -> qr.Votes:
+def made_votes(queries: int = 60, teachers: int = 250) -> qr.Votes:
     """Counts, (queries, classes): on each query some share of the teachers agrees."""
     rng = np.random.default_rng(0)
     agreement = rng.beta(8, 2, size=queries)
@@ -27,7 +27,11 @@ def main() -> None:
     mechanism = qr.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
     # A gate is planned on votes that depend on no private record: simulated ones of the same shape.
     public = qr.accounting.simulate_votes(
-        queries=votes.queries, teachers=votes.teachers, classes=votes.classes, plurality=0.8, rng=np.random.default_rng(1)
+        queries=votes.queries,
+        teachers=votes.teachers,
+        classes=votes.classes,
+        plurality=0.8,
+        rng=np.random.default_rng(1),
     )
     cost = qr.account(votes, mechanism, delta=DELTA, public_votes=public)
 
