@@ -74,9 +74,8 @@ def main() -> None:
         found = audit(
             subject, like=mechanism, delta=1e-5, queries=8, samples=2_000, rng=np.random.default_rng(0), classes=2
         )
-        print(
-            f"{type(subject).__name__}: {'refuted by ' + ', '.join(found.refuted_by) if found.refuted else 'not refuted'}"
-        )
+        verdict = f"refuted by {', '.join(found.refuted_by)}" if found.refuted else "not refuted"
+        print(f"{type(subject).__name__}: {verdict}")
         assert found.refuted == isinstance(subject, Careless)
 
 
