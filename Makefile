@@ -13,8 +13,8 @@ test: $(VENV)/test-installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: $(VENV)/dev-installed
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/ostrakon

@@ -1,4 +1,4 @@
-"""Hooks of the site's build: formulas become MathML, which browsers draw without a script or a download."""
+"""Hooks of the site's build."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 
 from latex2mathml.converter import convert
 
-_FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
+_FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.S)
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(\.\./([\w/.-]*)\)")
+_CODE = re.compile(r"<code>([^<]*)</code>")
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
@@ -17,12 +18,16 @@ def on_page_markdown(markdown: str, **_: object) -> str:
 
 
 def on_page_content(content: str, **_: object) -> str:
-    """Every formula that arithmatex marked, drawn."""
-    return _FORMULA.sub(_drawn, content)
+    """Formulas as MathML, which browsers draw; names in cells of tables break at dots and underscores, not in words."""
+    content = _FORMULA.sub(_formula, content)
+    return re.sub(r"(<td>|<td .*?>)(.*?)(?=</td>)", lambda cell: cell[1] + _CODE.sub(_breaking, cell[2]), content)
 
 
-def _drawn(found: re.Match[str]) -> str:
-    block = found[1] == "div"
-    formula = html.unescape(found[2]).strip()[2:-2]
-    drawn = convert(formula, display="block" if block else "inline")
-    return f'<div class="formula">{drawn}</div>' if block else drawn
+def _breaking(found: re.Match[str]) -> str:
+    parts = re.sub(r"([._/])(?=.)", r"\1<wbr>", found[1])
+    return f"<code>{parts}</code>"
+
+
+def _formula(found: re.Match[str]) -> str:
+    display = "block" if found[1] == "div" else "inline"
+    return convert(html.unescape(found[2]).strip(), display=display)
