@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check docs clean
+.PHONY: demo test check docs release-check clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
@@ -18,6 +18,10 @@ check: $(VENV)/dev-installed
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/ostrakon
+
+# Wheel and sdist, in clean environments of every Python that this machine has.
+release-check: $(VENV)/release-installed
+	$(BIN)/python tools/release_check.py
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +47,10 @@ docs: $(VENV)/docs-installed
 
 $(VENV)/docs-installed: $(VENV)/installed
 	$(BIN)/python -m pip install -q --group docs
+	touch $@
+
+$(VENV)/release-installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --group release
 	touch $@
 
 clean:
