@@ -1,0 +1,230 @@
+"""The published JSON Schemas hold of what ostrakon writes, and of nothing else."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
+from ostrakon.accounting.statement import Round, Statement
+from ostrakon.audit.one_run import OneRunAudit
+from ostrakon.cli import app
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
+from ostrakon.schemas import SCHEMAS, schema, schema_text
+from ostrakon.validation import InvalidInput
+
+CONFIDENT = ["--mechanism", "confident-gnmax", "--threshold", "150", "--sigma1", "100", "--sigma2", "40"]
+ACCOUNTS = {
+    "confident-gnmax": CONFIDENT,
+    "gated": ["--mechanism", "gnmax", "--sigma2", "40", "--plurality", "0.9"],
+    "lnmax": ["--mechanism", "lnmax", "--gamma", "0.05"],
+    "permute-and-flip": ["--mechanism", "permute-and-flip", "--epsilon-per-query", "0.1"],
+    "immutable": ["--mechanism", "immutable", "--constant", "10", "--gamma", "0.1"],
+    "no bound": ["--mechanism", "propose-test-release", "--threshold", "1", "--epsilon-per-query", "1"],
+    "bounded-gnmax": ["--mechanism", "bounded-gnmax", "--sigma2", "50", "--kind", "predictions"],
+    "sparse-vector": [
+        "--mechanism",
+        "sparse-vector",
+        "--threshold",
+        "150",
+        "--refusals",
+        "2",
+        "--epsilon1",
+        "0.2",
+        "--epsilon2",
+        "0.2",
+    ],
+}
+AUDITS = {
+    "lnmax": ["--mechanism", "lnmax", "--gamma", "0.05", "--queries", "1"],
+    "refuted": ["--mechanism", "immutable", "--constant", "100", "--gamma", "0.1", "--queries", "1"],
+}
+BASE: dict[str, Any] = {
+    "teachers": 250,
+    "classes": ("a", "b"),
+    "unit": "user",
+    "unit_column": "patient",
+    "adjacency": "One patient more.",
+}
+CLAIMED = Adjacent(relation="add-remove", neighbours="One patient more.", epsilon=1.25, delta=1e-5)
+
+
+def statements() -> dict[str, dict[str, Any]]:
+    confident = Round(
+        mechanism=ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), queries=9, answered=5, max_answers=6
+    )
+    guided = InteractiveGNMax(threshold=20, sigma1=15, sigma2=4, scores=np.full((9, 2), 0.5))
+    found = {
+        "worst case": Statement(
+            guarantee=WorstCase(epsilon=1.25, delta=1e-5, basis="a theorem"),
+            rounds=(confident, Round(mechanism=guided, queries=9, answered=9)),
+            noise_is_secure=True,
+            adjacent=(CLAIMED,),
+            remarks=("Heed this.",),
+            tuned={"sigma2": "public data"},
+            versions={"numpy": "2.0"},
+            **BASE,
+        ),
+        "gated": Statement(
+            guarantee=Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6),
+            rounds=(Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
+            noise_is_secure=True,
+            estimates=(Sanitized(mean=-0.3, sd=0.1, upper=1.7),),
+            **BASE,
+        ),
+        "counts": Statement(
+            guarantee=WorstCase(epsilon=0.1, delta=1e-5, basis="a theorem"),
+            rounds=(Round(mechanism=BoundedGNMax(sigma2=50), queries=9, answered=9),),
+            noise_is_secure=True,
+            **BASE,
+        ),
+        "not private": Statement(
+            guarantee=None,
+            rounds=(Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
+            noise_is_secure=False,
+            **BASE,
+        ),
+    }
+    return {name: statement.as_dict() for name, statement in found.items()}
+
+
+def of_run(claimed: float) -> dict[str, Any]:
+    return OneRunAudit(
+        mechanism="bounded-gnmax",
+        claimed=claimed,
+        lower_bound=0.5,
+        confidence=0.95,
+        delta=1e-5,
+        mu=0.3,
+        canaries=100,
+        guesses=60,
+        correct=35,
+    ).as_json()
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
+    """What each schema is about, as our programs write it."""
+    folder = tmp_path_factory.mktemp("votes")
+    np.save(folder / "votes.npy", np.array([[200, 30, 20], [90, 80, 80], [250, 0, 0], [126, 124, 0]]))
+    np.save(folder / "predictions.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
+
+    def told(*words: str) -> dict[str, Any]:
+        done = CliRunner().invoke(app, [*words, "--json"])
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        return json.loads(done.stdout)
+
+    accounts = [
+        told("account", str(folder / ("predictions.npy" if "predictions" in words else "votes.npy")), *words)
+        for words in ACCOUNTS.values()
+    ]
+    audits = [told("audit", *words, "--samples", "500") for words in AUDITS.values()]
+    return {
+        "account": accounts,
+        "audit": [*audits, of_run(1.0), of_run(float("inf"))],
+        "statement": list(json.loads(json.dumps(statements())).values()),
+    }
+
+
+def test_the_examples_reach_every_kind_of_value(written):
+    accounts = written["account"]
+    assert any(each["gated"] for each in accounts)
+    assert any(each["data_dependent"] for each in accounts)
+    assert any(each["data_dependent"] is None for each in accounts)
+    assert any(each["worst_case"]["epsilon"] == "infinity" for each in accounts)
+    assert any("claimed" in each for each in accounts)
+    assert [each["refuted"] for each in written["audit"]] == [False, True, False, False]
+    assert {type(each["guarantee"]).__name__ for each in written["statement"]} == {"dict", "NoneType"}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_what_is_written_is_valid(name, written):
+    Draft202012Validator.check_schema(schema(name))
+    validator = Draft202012Validator(schema(name))
+    for each in written[name]:
+        assert [error.message for error in validator.iter_errors(each)] == []
+
+
+OPEN = {"parameters", "tuned", "versions", "findings"}
+OPTIONAL = {"claimed", "warning"}
+"""Of an account: a pair that only a mechanism with a false claim has."""
+
+
+def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to all objects with fixed keys in `value`."""
+    if isinstance(value, dict):
+        if not path or path[-1] not in OPEN:
+            yield path
+        for key, inner in value.items():
+            yield from objects(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from objects(inner, (*path, index))
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_missing_a_renamed_and_an_extra_key_are_not(name, written):
+    validator = Draft202012Validator(schema(name))
+    tried = 0
+    for each in written[name]:
+        for path in objects(each):
+            extra = copy.deepcopy(each)
+            at(extra, path)["unheard_of"] = None
+            assert not validator.is_valid(extra), path
+            for key in at(each, path):
+                missing, renamed = copy.deepcopy(each), copy.deepcopy(each)
+                del at(missing, path)[key]
+                at(renamed, path)[f"{key}_"] = at(renamed, path).pop(key)
+                assert not validator.is_valid(missing), (*path, key)
+                assert not validator.is_valid(renamed), (*path, key)
+                tried += 1
+    assert tried >= 40
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("account", {"worst_case": {"epsilon": -1, "delta": 1e-5}}),
+        ("account", {"worst_case": {"epsilon": "inf", "delta": 1e-5}}),
+        ("account", {"worst_case": {"epsilon": 1, "delta": 0}}),
+        ("account", {"worst_case": None}),
+        ("account", {"queries": 1.5}),
+        ("account", {"data_dependent": 0.5}),
+        ("audit", {"claimed": "infinity"}),
+        ("audit", {"confidence": 1}),
+        ("audit", {"refuted": None}),
+        ("statement", {"schema": "ostrakon-statement/0"}),
+        ("statement", {"guarantee": None}),
+        ("statement", {"private": False}),
+        ("statement", {"not_private": "Noise was seeded."}),
+        ("statement", {"unit_of_privacy": "teacher"}),
+    ],
+)
+def test_wrong_values_are_not(name, change, written):
+    validator = Draft202012Validator(schema(name))
+    assert validator.is_valid(written[name][0])
+    assert not validator.is_valid(written[name][0] | change)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_command_line_prints_them(name):
+    done = CliRunner().invoke(app, ["schema", name])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout) == schema(name)
+
+
+def test_another_name_is_refused():
+    with pytest.raises(InvalidInput, match=r"one of account, audit, statement, got '\.\./statement'"):
+        schema_text("../statement")
