@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test check docs release-check clean
+.PHONY: demo test quick check docs release-check clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
@@ -12,9 +12,17 @@ demo: $(VENV)/installed
 test: $(VENV)/test-installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
+# The privacy side's core, while one works on it: what is slow is left to `make test`.
+QUICK := tests/test_votes.py tests/test_noise.py tests/test_checks.py tests/numerics tests/mechanisms/test_contract.py \
+	tests/accounting/composition tests/accounting/data_independent/test_worst_case.py tests/accounting/test_rdp.py \
+	tests/accounting/test_epsilons.py tests/accounting/test_statement.py tests/accounting/gate/test_certificate.py
+
+quick: $(VENV)/test-installed
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)
+
 check: $(VENV)/dev-installed
-	$(BIN)/ruff check src tests benchmarks examples docs
-	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs tools
+	$(BIN)/ruff format --check src tests benchmarks examples docs tools
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/ostrakon

@@ -76,7 +76,7 @@ def test_inside_the_room_it_speaks():
 def test_an_account_prints_its_guarantee_only():
     cost = Account(
         worst_case=WorstCase(epsilon=2.5, delta=1e-5, basis="theorem"),
-        local=PRIVATE[0],
+        data_dependent=PRIVATE[0],
         published=PRIVATE[0],
         forecast=PRIVATE[1],
     )
