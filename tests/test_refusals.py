@@ -15,32 +15,27 @@ import pytest
 
 import ostrakon.accounting
 import ostrakon.mechanisms
-from ostrakon.accounting import answer_law as law
-from ostrakon.accounting import (
-    budget,
-    calibrate,
-    curve,
-    envelope,
-    exact,
-    gate,
-    gate_calibrate,
-    gate_certificate,
-    gaussian_dp,
-    gnss,
-    joint_supremum,
-    label_only,
-    label_sensitivity,
-    likely_outcome_rdp,
-    published,
-    pure_dp,
-    run_cost,
-    sanitized,
-    score,
-    simulate,
-    smooth,
-    worst_case,
-)
+from ostrakon.accounting import rdp as curve
 from ostrakon.accounting.account import account
+from ostrakon.accounting.calibration import gated as gate_calibrate
+from ostrakon.accounting.calibration import noise as calibrate
+from ostrakon.accounting.calibration import stability as budget
+from ostrakon.accounting.composition import gaussian_dp, pure_dp
+from ostrakon.accounting.composition import run as run_cost
+from ostrakon.accounting.data_dependent import exact
+from ostrakon.accounting.data_independent import argmax_rdp as label_only
+from ostrakon.accounting.data_independent import likely_outcome as likely_outcome_rdp
+from ostrakon.accounting.data_independent import noisy_max as law
+from ostrakon.accounting.data_independent import supremum as joint_supremum
+from ostrakon.accounting.data_independent import worst_case
+from ostrakon.accounting.gate import certificate as gate_certificate
+from ostrakon.accounting.gate import envelope, gate, score
+from ostrakon.accounting.gate import sanitizer as sanitized
+from ostrakon.accounting.gate import simulated_votes as simulate
+from ostrakon.accounting.published import bounds as published
+from ostrakon.accounting.published import gnss
+from ostrakon.accounting.published import local_sensitivity as label_sensitivity
+from ostrakon.accounting.published import smooth_sensitivity as smooth
 from ostrakon.mechanisms import (
     BoundedGNMax,
     ConfidentGNMax,
@@ -54,12 +49,12 @@ from ostrakon.mechanisms import (
     RunCost,
     ScreenedExponential,
     SparseVector,
-    bounded_range,
     interactive_gnmax,
 )
-from ostrakon.mechanisms import pure_dp as pure_rdp
 from ostrakon.mechanisms.base import finite_orders
 from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.mechanisms.rdp import bounded_range
+from ostrakon.mechanisms.rdp import pure_dp as pure_rdp
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 

@@ -90,7 +90,7 @@ def test_a_release_without_its_manifest_is_not_finished(tmp_path, finished, left
     ("fault", "sentence"),
     [
         (lambda folder: (folder / "labels.csv").write_text("row,label,source\n"), r"labels\.csv was changed after it"),
-        (lambda folder: (folder / "student.skops").unlink(), r"student\.skops is gone from"),
+        (lambda folder: (folder / "student.onnx").unlink(), r"student\.onnx is gone from"),
         (lambda folder: (folder / "notes.txt").write_text("x"), r"holds notes\.txt, which its manifest does not list"),
         (lambda folder: (folder / "manifest.json").write_text("{"), r"manifest\.json is damaged"),
         (lambda folder: (folder / "manifest.json").write_text('{"schema": "x", "files": {}}'), "must have the schema"),

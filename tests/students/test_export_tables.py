@@ -12,10 +12,12 @@ import pytest
 from ostrakon.data.columns import Columns, word
 from ostrakon.run.settings.learners import make_student, takes_rows
 from ostrakon.run.stages.features import view_of
-from ostrakon.students.export import export_student, load_student
+from ostrakon.students.candidates import table_candidates
+from ostrakon.students.export import export_student, load_student, require_exportable
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
+from ostrakon.students.selection import Released
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of
 
@@ -203,8 +205,8 @@ def test_a_column_that_is_not_there_is_named(said):
 def test_a_table_of_numbers_alone_goes_by_name_and_refuses_gaps(tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(200, 3)) * [1, 10, 100], columns=["a", "b", "c"])
-    student = make_student("logistic").fit(X.to_numpy(np.float32), (X["b"] > X["a"]).astype(int).to_numpy())
     view = view_of(X.to_numpy())
+    student = make_student("logistic").fit(view.public, (X["b"] > X["a"]).astype(int).to_numpy())
     made = ReleasedStudent(RowForm.of(X.to_numpy(), names=list(X)), view.representation, student, ["no", "yes"])
     expected = made.predict(X)
     assert (expected == np.where(X["b"] > X["a"], "yes", "no")).mean() > 0.9
@@ -219,3 +221,20 @@ def test_a_table_of_numbers_alone_goes_by_name_and_refuses_gaps(tmp_path):
             each.predict(X.to_numpy()[:, :2])
     with pytest.raises(InvalidInput, match="missing: c"):
         made.predict(X[["a", "b"]])
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_every_student_that_may_be_chosen_can_leave(counts, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    queries = np.arange(320)
+    heights = np.eye(3)[np.digitize(X[:320, 0], [-0.4, 0.5])] * 40 + rng.normal(size=(320, 3)) * (4 if counts else 0)
+    released = Released(queries=queries, counts=heights, sigma2=4.0 if counts else None)
+    candidates = table_candidates(counts=counts, classes=3, queries=320, seed=0)
+    assert len(candidates) == 7
+    for candidate in candidates:
+        require_exportable(candidate.student)
+        student = released.fit_student(candidate.student, X)
+        whole = ReleasedStudent(RowForm.of(X), None, student, ["a", "b", "c"])
+        export_student(whole, tmp_path / candidate.name)
+        assert np.array_equal(load_student(tmp_path / candidate.name).predict(X), whole.predict(X)), candidate.name

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Never
 
 DATA_DEPENDENT_NOTICE = (
-    "data-dependent and published epsilons depend on the private votes: they are not guarantees and must not be published."
+    "data-dependent and published epsilons depend on the private votes: they are not guarantees and must not be "
+    "published."
 )
 
 

@@ -329,6 +329,15 @@ def _spread(graph: Graph, rows: str, start: NDArray[np.float64]) -> str:
     return graph.add("Add", _zeros(graph, rows, start.shape[1]), start)
 
 
+def _majority(graph: Graph, model: Any, rows: str) -> Answer:
+    if model.strategy not in ("prior", "most_frequent"):
+        raise InvalidInput(f"A DummyClassifier that leaves must have the strategy 'prior', got {model.strategy!r}.")
+    prior = as_doubles(np.asarray(model.class_prior_)[None])
+    likely = prior if model.strategy == "prior" else (np.arange(prior.shape[1])[None] == prior.argmax()).astype(float)
+    place = _best(graph, _spread(graph, rows, prior))
+    return place, _spread(graph, rows, likely)
+
+
 # --- parts and wholes
 
 
@@ -408,6 +417,7 @@ _NETWORKS = ("SupervisedNetwork", "SelfTrainingNetwork", "VirtualAdversarial", "
 _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     **dict.fromkeys(_LINEAR, _linear),
     "GaussianNB": _bayes,
+    "DummyClassifier": _majority,
     "MLPClassifier": _network,
     "SVC": _machine,
     **dict.fromkeys(_FORESTS, _forest),
