@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import numbers
 from collections.abc import Callable
@@ -101,12 +102,15 @@ def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = Non
     return number
 
 
-def settle(instance: object, **checks: Callable[[str, Any], Any]) -> None:
-    """Replace fields of a frozen dataclass by what their checks return, in its `__post_init__`; None stays None.
+def settle(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
+    """Replace fields of a frozen dataclass by what their checks return, in its `__post_init__`.
+
+    None stays only where it is the field's default: whoever gives None for what is required is refused.
 
     The one place that writes to a frozen instance: what is kept is what was checked.
     """
+    optional = {field.name for field in dataclasses.fields(instance) if field.default is None}
     for name, check in checks.items():
         value = getattr(instance, name)
-        if value is not None:
+        if value is not None or name not in optional:
             object.__setattr__(instance, name, check(name, value))

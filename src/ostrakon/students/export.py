@@ -57,7 +57,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         rows = f"{representation.features} features that the representation gives, which is not part of this release"
         form = RowForm.of(np.array([[0.0] * representation.features, [1.0] * representation.features]))
         representation = None
-    given = _described(form)
+    given = _described(form, fills_gaps=onnx_features.fills_gaps(representation))
     if rows is not None:
         given["rows"] = rows
     plain = None
@@ -143,9 +143,9 @@ def _is_network(student: Any) -> bool:
     return callable(getattr(student, "exported_network", None))
 
 
-def _described(form: RowForm) -> dict[str, Any]:
+def _described(form: RowForm, *, fills_gaps: bool) -> dict[str, Any]:
     if form.columns is not None:
-        return {"columns": [dict(column) for column in form.columns], "missing_allowed": form.frame}
+        return {"columns": [dict(column) for column in form.columns], "missing_allowed": form.frame or fills_gaps}
     channels = form.channels
     dtype = "float64" if channels is None else "float32"
     return {"shape": ["rows", *(form.shape or ())], "dtype": dtype, "channels": channels}

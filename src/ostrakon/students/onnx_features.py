@@ -77,6 +77,15 @@ def transformed(graph: Graph, transformer: Any, rows: Any) -> str:
     return write(graph, transformer, rows)
 
 
+def fills_gaps(representation: Any) -> bool:
+    """Whether a representation takes a missing number for its public median."""
+    if representation is None:
+        return False
+    transformer = _within(representation)
+    steps = [step for _, step in getattr(transformer, "steps", [])] or [transformer]
+    return type(steps[0]).__name__ == "TableFeatures"
+
+
 def has_writer(transformer: Any) -> bool:
     """Whether a representation, or an unfitted transformer with all its parts, can leave."""
     transformer = _within(transformer)
@@ -136,8 +145,10 @@ def _filled(graph: Graph, imputer: Any, rows: str) -> str:
     return graph.add("Where", graph.add("IsNaN", rows), as_doubles(imputer.statistics_), rows)
 
 
-def _table(graph: Graph, table: Any, rows: TableRows) -> str:
+def _table(graph: Graph, table: Any, rows: TableRows | str) -> str:
     """See `ostrakon.public.tables.TableFeatures`: categories, then scaled numbers, then their public ranks."""
+    if isinstance(rows, str):  # an array, whose columns are numbers without names
+        rows = TableRows(numbers=rows, number_names=(), words=None, word_names=())
     parts = {name: part for name, part, _ in table.transformer_.transformers_}
     made: list[str] = []
     if rows.words is not None:
