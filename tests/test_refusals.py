@@ -272,7 +272,7 @@ ELSEWHERE = {
         "require_order",
         "require_scores",
     ),
-    *("noise_deviation"),
+    "noise_deviation",
 }
 
 
