@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
@@ -181,7 +182,12 @@ def test_interactive_gnmax_refuses_votes_of_another_shape():
     mechanism = InteractiveGNMax(threshold=5, sigma1=6, sigma2=7, scores=[[0.5, 0.5]])
     rng = np.random.default_rng(0)
     for votes in (Votes([[3, 2], [3, 2]]), Votes([[3, 2, 0]])):
-        for call in (mechanism.log_probabilities, mechanism.noisy_argmax, lambda v: mechanism.sample(v, rng)):
+        for call in (
+            mechanism.log_probabilities,
+            mechanism.require_votes,
+            lambda v: mechanism.sample(v, rng),
+            lambda v: data_dependent_costs(v, mechanism),
+        ):
             with pytest.raises(InvalidInput, match="scores"):
                 call(votes)
 
