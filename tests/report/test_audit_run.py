@@ -66,7 +66,7 @@ def test_each_canary_speaks_once_and_where_it_was_planted(task):
     canaries = plant(view, queries, classes=4, rng=rng())
     private = WithCanaries(base=task.private, X=task.X_public[queries[canaries.cells]], y=canaries.labels)
     settings = {"seed": 0, "transform": view.transform, "folder": None}
-    asked = {"classes": 4, "voices": private.units}
+    asked = {"classes": 4, "units": private.units}
     with_them = collect_per_record(private.by_unit(**settings), view.public[queries], **asked)
     without = collect_per_record(task.private.by_unit(**settings), view.public[queries], **asked)
     expected = np.zeros((100, 4), np.int64)
@@ -87,7 +87,7 @@ def test_equal_queries_get_no_canaries_twice(task):
 
 
 def test_trained_teachers_and_old_folders_are_refused(task, tmp_path):
-    with pytest.raises(InvalidInput, match="everyone has a voice"):
+    with pytest.raises(InvalidInput, match="every record is a teacher"):
         audit_run(tmp_path / "run", task, replace(RECIPE, request=TEACHERS), rng=rng())
     (tmp_path / "old").mkdir()
     with pytest.raises(InvalidInput, match="new folder"):

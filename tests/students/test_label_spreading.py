@@ -278,7 +278,7 @@ def test_a_class_that_nobody_names_is_not_learned_from_its_noise():
     assert set(student.predict(X_new)) <= {0, 2}
     alone = LabelSpreadingStudent("raw").fit_counts(X, queries, three * [1, 1, -1], sigma2=1.0)
     assert alone.predict(X_new).tolist() == [0] * len(X_new)
-    with pytest.raises(InvalidInput, match="drowned"):
+    with pytest.raises(InvalidInput, match="the noise exceeds every vote"):
         LabelSpreadingStudent("raw").fit_counts(X, queries, -counts, sigma2=1.0)
 
 
