@@ -65,7 +65,9 @@ def test_one_record_more_or_another_one_changes_no_byte(first, tmp_path):
 
 def test_no_path_user_or_host_is_in_a_release(first):
     held = b"".join(content for release in first.values() for content in release.values())
-    for word in (str(Path.home()), str(SCRIPT.parents[2]), sys.prefix, platform.node(), "/ada", "site-packages"):
+    # A short name of a host is in other words and in the bytes of pictures by chance.
+    host = [platform.node()] if len(platform.node()) > 6 else []
+    for word in (str(Path.home()) + "/", str(SCRIPT.parents[2]), sys.prefix, *host, "/ada", "site-packages"):
         assert word.encode() not in held, word
 
 
@@ -80,7 +82,9 @@ def test_every_card_s_lines_run_where_nothing_of_ours_is(first, place, tmp_path,
             folder = Path(shutil.copytree(release, tmp_path / kind))
             rows = np.zeros((2, 8, 8)) if "images" in kind else [{"city": None, "seen": "x", "age": 3}] * 2
             asked[folder] = (re.search(r"```python\n(.*?)```", card, re.S)[1].splitlines(), rows)
-    assert len(asked) == (4 if packages == ONNX else 1)
+    needed = [json.loads(release["student.json"])["needs"] for release in first.values()]
+    assert len(asked) == needed.count(list(packages[:2])) > 0
+    assert all(each in (list(ONNX[:2]), list(TORCH[:2])) for each in needed)
     for folder, said in ask(site_of(tmp_path / "site", packages), asked).items():
         assert len(said["shown"]) == (3 if "images" in folder.name else 1)
         assert len(set(said["labels"])) == 1
