@@ -146,9 +146,13 @@ def test_a_changed_run_toml_is_refused(copy, task, undisturbed):
         assert before in text
         (folder / "run.toml").write_text(text.replace(before, after))
         assert "run.toml was changed after it was written" in resumed(folder, task)
-    for broken, sentence in ((text[: len(text) // 2], "run.toml was changed"), ("", "run.toml must be")):
+    # Cut at the end of a line it is a TOML file still; within a word it is none.
+    cut = text.rindex("\n", 0, len(text) // 2)
+    for broken, sentence in ((text[:cut], "run.toml was changed"), (text[:cut] + "\n[", "run.toml must be")):
         (folder / "run.toml").write_text(broken)
         assert sentence in resumed(folder, task)
+    (folder / "run.toml").write_text("")
+    assert "run.toml must be" in resumed(folder, task)
     (folder / "run.toml").write_text(text)
     assert resumed(folder, task) == undisturbed[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,7 +123,9 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
         return OneClass(int(known[0]))
     model = seeded(clone(estimator), seed=seed, index=index)
     # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
-    with threadpool_limits(1):
+    with threadpool_limits(1), warnings.catch_warnings():
+        # Some estimators say at every fit that one worker, or any number of them, has no effect there.
+        warnings.filterwarnings("ignore", message="'n_jobs' has no effect", category=FutureWarning)
         try:
             model.fit(X, local)
         except (ValueError, TypeError) as error:
