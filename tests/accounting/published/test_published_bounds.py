@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ostrakon import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, PermuteAndFlip, Votes
-from ostrakon.accounting import published
+from ostrakon.accounting.published import bounds as published
 from ostrakon.accounting.published.bounds import (
     log_pr_answered,
     log_q0,
