@@ -59,7 +59,7 @@ def test_an_ordinary_generator_marks_the_run(task, tmp_path):
 
 def test_two_interactive_rounds_share_the_cap_and_the_bound(task, tmp_path):
     request = Request(teachers=30, epsilon=6.0, mechanism="interactive-gnmax", queries=80, max_answers=30)
-    outcome = run(tmp_path / "run", task, Recipe(request=request, n_jobs=1))
+    outcome = run(tmp_path / "run", task, Recipe(request=request, student="logistic", n_jobs=1))
     first, second = outcome.statement.rounds
     assert (first.mechanism.name, second.mechanism.name) == ("confident-gnmax", "interactive-gnmax")
     assert first.queries + second.queries == 80
