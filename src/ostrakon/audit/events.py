@@ -82,7 +82,7 @@ def best_events(
     found: dict[int, list[Event]] = {}
     for pilot, most in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
         tried = {
-            id(each): _events(each, gains, samples=samples, pilot=max(200, pilot), rng=rng)
+            id(each): _events(each, gains, samples=samples, pilot=max(400, pilot), rng=rng)
             for each in {id(each): each for several in left.values() for each in several}.values()
         }
         for number, several in left.items():
