@@ -86,7 +86,8 @@ def _frame(X: Any) -> pd.DataFrame:
     table = X if hasattr(X, "iloc") else pd.DataFrame(np.asarray(X))
     if table.shape[1] == 0:
         raise InvalidInput("X must have at least one column, got none.")
-    return table
+    # By their names as text, as a released student finds them.
+    return table.set_axis([str(name) for name in table.columns], axis=1)
 
 
 def _is_number(column: Any) -> bool:
