@@ -93,9 +93,9 @@ def test_both_interactive_rounds_are_paid_for():
         (Request(epsilon=0.0), "epsilon must be a finite number above 0"),
         (Request(epsilon=math.nan), "epsilon must be"),
         (Request(mechanism="none"), "mechanism must be one of"),
-        (Request(mechanism="interactive-gnmax", parameters={"gamma": 1.0}), "--gamma is no parameter"),
+        (Request(mechanism="interactive-gnmax", parameters={"gamma": 1.0}), "gamma is no parameter"),
         (Request(mechanism="immutable", epsilon=1.0), "gives no guarantee"),
-        (Request(parameters={"sigma2": -1.0}), "--sigma2 must be"),
+        (Request(parameters={"sigma2": -1.0}), "sigma2 must be"),
     ],
 )
 def test_bad_requests_are_refused_in_a_sentence(request_, sentence):
