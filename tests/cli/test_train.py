@@ -241,11 +241,26 @@ def test_a_full_disk_is_said_and_the_same_command_goes_on(command, tmp_path, mon
     assert command()[0] == 0
 
 
-def test_ctrl_c_keeps_what_is_finished(tables, tmp_path):
+UNHURRIED = """
+import time
+from sklearn.tree import DecisionTreeClassifier
+
+
+class Tree(DecisionTreeClassifier):
+    def fit(self, X, y):
+        time.sleep(0.2)
+        return super().fit(X, y)
+"""
+
+
+def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
+    # Slow without being busy: a fast machine would be done before it is stopped.
+    (tmp_path / "unhurried.py").write_text(UNHURRIED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     command = [
         *(sys.executable, "-c", "from ostrakon.cli import main; main()", "train", "--out", tmp_path / "run", *FAST),
         *("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill"),
-        *("--teacher", "random-forest(n_estimators=60)"),
+        *("--teacher", "unhurried.Tree"),
     ]
     process = subprocess.Popen(
         list(map(str, command)),

@@ -176,11 +176,23 @@ def test_nor_beside_two_workers(kind, monkeypatch):
     monkeypatch.setattr(parallel, "_START_SECONDS", 0.0)
     make, shape, ties, _ = KINDS[kind]
     shards = shards_of(shape, ties)
-    # Threads: processes take longer to start than all of this file.
     with joblib.parallel_config(backend="threading"):
         before = said(make, shards, n_jobs=2)
         assert np.array_equal(before, said(make, shards))
         assert np.array_equal(said(make, [one_more(*shards[0]), *shards[1:]], n_jobs=2)[:, 1:], before[:, 1:])
+
+
+@pytest.mark.slow  # Worker processes take seconds to start.
+def test_nor_in_worker_processes(monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.setattr(parallel, "_START_SECONDS", 0.0)
+    for kind in ("logistic", "forest", "mlp, grouped"):
+        make, shape, ties, _ = KINDS[kind]
+        shards = shards_of(shape, ties)
+        before = said(make, shards)
+        for change in (one_more, nothing):
+            after = said(make, [change(*shards[0]), *shards[1:]], n_jobs=2)
+            assert np.array_equal(after[:, 1:], before[:, 1:]), (kind, change.__name__)
 
 
 class Longest(HeadEnsemble):
