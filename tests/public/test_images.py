@@ -44,11 +44,16 @@ def test_each_image_is_changed_by_itself_alone():
     np.testing.assert_allclose(deskew(images)[1], deskew(images[1:2])[0], atol=1e-5)
 
 
-def test_features_are_scikit_image_s():
-    image = bar(0.4)
-    ours = DeskewHOG(upright=False).fit_transform(image[None])[0]
-    theirs = hog(image.astype(np.float32), orientations=9, pixels_per_cell=(4, 4), cells_per_block=(2, 2))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+@pytest.mark.parametrize(
+    ("shape", "cells", "orientations"), [((28, 28), 7, 9), ((17, 23), 5, 9), ((12, 12), 4, 7), ((32, 20), 3, 8)]
+)
+def test_features_are_scikit_image_s_to_the_last_bit(shape, cells, orientations):
+    # Rounded, so that many gradients are equal, none, or at the border of two orientations.
+    images = np.random.default_rng(0).random((300, *shape)).astype(np.float32).round(1)
+    ours = DeskewHOG(cells=cells, orientations=orientations, upright=False).fit_transform(images)
+    options = {"orientations": orientations, "pixels_per_cell": tuple(side // cells for side in shape)}
+    theirs = [hog(image, cells_per_block=(2, 2), **options) for image in images]
+    assert np.array_equal(ours, np.array(theirs, np.float32))
 
 
 def test_upright_brings_slanted_copies_together():
