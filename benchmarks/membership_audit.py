@@ -35,8 +35,9 @@ from ostrakon.report.audit_run import audit_run
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import task_from_dataset
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.pipeline import Recipe
-from ostrakon.run.settings.plan import Plan, Request, make_plan
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import collect, queries_of
@@ -65,10 +66,10 @@ def canaries(share: float, *, private: int) -> None:
     """One run of the pipeline with canaries, its noisy counts with a share of their noise."""
     started = time.perf_counter()
     task = task_from_dataset(glyphs(private, 4_000, 1, random_state=SEED, system_fonts=False))
-    request = Request(mechanism=BoundedGNMax.name, epsilon=EPSILON, delta=DELTA)
     with tempfile.TemporaryDirectory() as folder, less_noise(share):
-        recipe = Recipe(request=request, student="noisy-counts", seed=SEED, n_jobs=1)
-        found = audit_run(Path(folder) / "run", task, recipe, rng=secure_rng())
+        sizes = {"epsilon": EPSILON, "delta": DELTA, "seed": SEED, "jobs": 1}
+        options = Options(mechanism=BoundedGNMax.name, student="noisy-counts", **sizes)
+        found = audit_run(Path(folder) / "run", task, options, rng=secure_rng())
     evidence = f"{found.correct} of {found.guesses} guesses right, {found.canaries} canaries"
     told("canaries, one run", share, found.claimed, found.lower_bound, evidence, started)
 
@@ -114,7 +115,7 @@ def worlds() -> tuple[Plan, tuple[Votes, Votes]]:
     assert len(first) == TEACHERS
     public = np.column_stack([rng.normal(size=(QUERIES, 2)), np.full(QUERIES, 1e3)])
     view = view_of(public, "raw", seed=SEED)
-    request = Request(mechanism="gnmax", teachers=TEACHERS, queries=QUERIES, epsilon=EPSILON, delta=DELTA)
+    request = Options(mechanism="gnmax", teachers=TEACHERS, queries=QUERIES, epsilon=EPSILON, delta=DELTA)
     plan = make_plan(request, units=len(own) + TEACHERS, pool=QUERIES, classes=2)
     asked = queries_of(view, QUERIES, strategy="random", seed=SEED)
     votes: list[Votes] = []

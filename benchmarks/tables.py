@@ -32,10 +32,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from ostrakon.data.datasets import adult
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.learning import Learning
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.settings.plan import Request, make_plan
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import Released
@@ -98,7 +99,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
         if (epsilon, TEACHERS) in done:
             continue
         try:
-            plan = make_plan(Request(epsilon=epsilon), **sizes)
+            plan = make_plan(Options(epsilon=epsilon), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
             votes, _ = collect(plan, private, view, queries, seed=seed)
             answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
@@ -113,7 +114,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
         except InvalidInput as refusal:
             yield epsilon, DEFAULT, "", "", np.nan, f"{REFUSED}: {refusal}"
         try:
-            plan = make_plan(Request(epsilon=epsilon), **sizes, auto="confident-gnmax")
+            plan = make_plan(Options(epsilon=epsilon, mechanism="confident-gnmax"), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
             votes, _ = collect(plan, private, view, queries, seed=seed, n_jobs=1)
             answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)

@@ -10,7 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import ostrakon as qr
 from ostrakon.mechanisms import GNMax
 from ostrakon.run.inputs.files import task_from_files
-from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
@@ -122,7 +123,7 @@ def test_numbers_are_a_table_however_they_are_held(tmp_path):
     frame.assign(side=y)[PRIVATE].to_csv(tmp_path / "private.csv", index=False)
     frame[PUBLIC].to_csv(tmp_path / "public.csv", index=False)
     task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="side")
-    outcome = run(tmp_path / "run", task, Recipe(student="logistic", seed=5, n_jobs=1))
+    outcome = run(tmp_path / "run", task, Options(student="logistic", seed=5, jobs=1))
     said = {"file": np.load(tmp_path / "run" / "private" / "votes.npy")}
     for name, given in (("frame", frame), ("array", rows)):
         model = qr.PATEClassifier(student="logistic", random_state=5).fit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,30 +13,27 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.mechanisms import Mechanism
-from ostrakon.noise import secure_rng
+from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.learning import Learning
-from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.settings.defaults import AUTO
-from ostrakon.run.settings.learners import is_auto
-from ostrakon.run.settings.plan import Request, auto_mechanism, make_plan
-from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
-from ostrakon.run.stages.votes import collect, queries_of
-from ostrakon.students.released import ReleasedStudent
-from ostrakon.students.row_form import RowForm
+from ostrakon.run.keeping import InMemory
+from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
 from ostrakon.validation import InvalidInput
 
 
+# A dataclass for its __init__ alone, which sets what it is given: scikit-learn's convention, seen by type checkers.
+@dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
 
     teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
     n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
     `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
-    the worst case stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
-    number of records (or users). n_queries: public rows to ask about; max_answers: stop after so many. representation:
+    the guarantee stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
+    number of records (or users). guarantee: "worst-case", or "gate": less noise, and a release of all answers only
+    where a noisy test finds that the teachers agree, planned on votes of which a share `agreement` goes to the winner;
+    where it refuses, what remains are the answers to a short prefix of the queries, and without one `fit` fails.
+    n_queries: public rows to ask about; max_answers: stop after so many. representation:
     what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
@@ -59,42 +57,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        teacher: Any = AUTO,
-        student: Any = AUTO,
-        *,
-        n_teachers: int | None = None,
-        mechanism: str | Mechanism = AUTO,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        n_queries: int | None = None,
-        max_answers: int | None = None,
-        representation: Any = AUTO,
-        queries: str = "representatives",
-        smooth: bool = False,
-        partition: Literal["hash", "random"] = "hash",
-        classes: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        noise: np.random.Generator | None = None,
-    ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.n_teachers = n_teachers
-        self.mechanism = mechanism
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_queries = n_queries
-        self.max_answers = max_answers
-        self.representation = representation
-        self.queries = queries
-        self.smooth = smooth
-        self.partition = partition
-        self.classes = classes
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.noise = noise
+    teacher: Any = AUTO
+    student: Any = AUTO
+    _: KW_ONLY
+    n_teachers: int | None = None
+    mechanism: str | Mechanism = AUTO
+    epsilon: float | None = None
+    delta: float | None = None
+    guarantee: str = WORST_CASE
+    agreement: float = 0.85
+    n_queries: int | None = None
+    max_answers: int | None = None
+    representation: Any = AUTO
+    queries: str = "representatives"
+    smooth: bool = False
+    partition: Literal["hash", "random"] = "hash"
+    classes: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    noise: np.random.Generator | None = None
 
     def fit(self, X: Any, y: ArrayLike, X_public: Any = None, *, users: ArrayLike | None = None) -> Self:
         """Train teachers on (X, y), let them vote on X_public, train the student.
@@ -121,55 +102,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         )
         task = Task(
             private=rows,
-            classes=tuple(self.classes_.tolist()),
+            classes=tuple(self.classes_),
             X_public=X_public,
             classes_from="given by the caller"
             if self.classes is not None
             else "the labels of the private rows, which are thereby treated as public knowledge",
+            names=getattr(self, "feature_names_in_", None),
         )
-        self._meet(rows, task, int(check_random_state(self.random_state).randint(2**31 - 1)))
+        memory = InMemory()
+        finished = conduct(task, self._options(), memory, rng=self.noise)
+        self.votes_, self.teachers_ = memory.cast, memory.teachers
+        self.queries_ = finished.queries
+        self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
+        self.mechanism_ = finished.plan.mechanism
+        self.statement_ = finished.statement
+        self.student_name_, self.agreement_ = finished.student_name, finished.agreement
+        self.released_ = finished.student
         return self
-
-    def _meet(self, rows: Rows, task: Task, seed: int) -> None:
-        request = self._request()
-        plan = make_plan(
-            request,
-            units=rows.units,
-            pool=task.pool,
-            classes=len(task.classes),
-            unit=rows.unit,
-            auto=auto_mechanism(request, trained=not is_auto(self.teacher) or self.smooth),
-        )
-        view = view_of(task.X_public, self.representation, seed=seed)
-        self.queries_ = queries_of(view, plan.queries, strategy=self.queries, seed=seed)
-        self.votes_, self.teachers_ = collect(
-            plan,
-            rows,
-            view,
-            self.queries_,
-            teacher=self.teacher,
-            smooth=self.smooth,
-            seed=seed,
-            n_jobs=self.n_jobs,
-        )
-        learning = Learning(X_public=task.X_public, view=view, student=self.student, seed=seed)
-        answers = answer_queries(
-            plan,
-            self.votes_,
-            queries=self.queries_,
-            learning=learning,
-            log=MemoryLog(),
-            rng=secure_rng() if self.noise is None else self.noise,
-        )
-        self.answers_ = answers.labels
-        self.counts_ = answers.counts
-        self.mechanism_ = plan.mechanism
-        selection = fit_student(learning, plan, answers, self.queries_)
-        self.statement_ = make_statement(plan, answers, task, selection)
-        self.student_name_, self.agreement_ = selection.chosen.name, selection.agreement
-        form = RowForm.of(task.X_public, names=getattr(self, "feature_names_in_", None))
-        representation = None if selection.chosen.takes_rows else view.representation
-        self.released_ = ReleasedStudent(form, representation, selection.student, list(self.classes_))
 
     def predict(self, X: Any) -> Any:
         """The student's label of every row."""
@@ -185,20 +134,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         whole_table[:, np.asarray(self.released_.student.classes_)] = known
         return whole_table
 
-    def _request(self) -> Request:
+    def _options(self) -> Options:
+        """The options of a run, each from the argument of its name, or of the name that scikit-learn has for it."""
+        given = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
         if isinstance(self.mechanism, Mechanism):
-            name, parameters = self.mechanism.name, self.mechanism.parameters()
-        else:
-            name, parameters = self.mechanism, {}
-        return Request(
-            teachers=self.n_teachers,
-            mechanism=name,
-            parameters=parameters,
-            queries=self.n_queries,
-            max_answers=self.max_answers,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
+            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
+        return Options(**given | {"seed": int(check_random_state(self.random_state).randint(2**31 - 1))})
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         if _is_free_form(X):

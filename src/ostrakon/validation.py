@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+import typing
 from collections.abc import Callable
-from typing import Any, Never
+from typing import Any, Never, TypeVar
+
+M = TypeVar("M")
 
 LARGEST_WHOLE = 2**53
 """No whole number may be above it: up to here every one is a float, and no formula rounds a count down."""
@@ -114,3 +117,25 @@ def settle(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
         value = getattr(instance, name)
         if value is not None or name not in optional:
             object.__setattr__(instance, name, check(name, value))
+
+
+def marked_fields(kind: type, mark: type[M]) -> dict[str, M]:
+    """Fields of a dataclass by name → the one `mark` that stands in their annotation; fields without one are left out.
+
+    Errors: `TypeError` for a field with more than one.
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    found: dict[str, M] = {}
+    for field in dataclasses.fields(kind):
+        marks = _marks(hints[field.name], mark)
+        if len(marks) > 1:
+            raise TypeError(f"{kind.__name__}.{field.name} must be annotated by one {mark.__name__}, got {len(marks)}.")
+        if marks:
+            found[field.name] = marks[0]
+    return found
+
+
+def _marks(hint: Any, mark: type[M]) -> list[M]:
+    """The marks in an annotation, also within `... | None`."""
+    inner = [one for part in typing.get_args(hint) for one in _marks(part, mark)]
+    return inner + [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, mark)]

@@ -7,6 +7,7 @@ private rows, or of the process that held them.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,8 @@ from sklearn.datasets import load_digits
 from ostrakon.report.release import publish
 from ostrakon.run import noise_log
 from ostrakon.run.inputs.files import task_from_files
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 
 
 def forced(votes, mechanism, rng, *, max_answers=None):
@@ -68,16 +69,16 @@ def write_images(folder: Path, *, neighbour: str) -> None:
 def main(folder: Path, neighbour: bool) -> None:
     """Make every kind of release in `folder`."""
     noise_log.sample_capped = forced
-    teachers = Request(teachers=20, parameters={"threshold": 12.0, "sigma1": 9.0, "sigma2": 4.0}, queries=60)
-    voices = Request(mechanism="bounded-gnmax", parameters={"max_contributions": 3, "sigma2": 4.0}, queries=30)
+    teachers = Options(teachers=20, parameters={"threshold": 12.0, "sigma1": 9.0, "sigma2": 4.0}, queries=60)
+    voices = Options(mechanism="bounded-gnmax", parameters={"max_contributions": 3, "sigma2": 4.0}, queries=30)
     kinds = {
-        "table-teachers": (write_tables, "more", Recipe(request=teachers, teacher="naive-bayes")),
-        "table-trees": (write_tables, "more", Recipe(request=teachers, teacher="naive-bayes", student="extra-trees")),
-        "table-voices": (write_tables, "other", Recipe(request=voices)),
-        "images-teachers": (write_images, "more", Recipe(request=teachers, representation="pca")),
-        "images-voices": (write_images, "other", Recipe(request=voices, student="cnn(steps=20)", representation="pca")),
+        "table-teachers": (write_tables, "more", replace(teachers, teacher="naive-bayes")),
+        "table-trees": (write_tables, "more", replace(teachers, teacher="naive-bayes", student="extra-trees")),
+        "table-voices": (write_tables, "other", voices),
+        "images-teachers": (write_images, "more", replace(teachers, representation="pca")),
+        "images-voices": (write_images, "other", replace(voices, student="cnn(steps=20)", representation="pca")),
     }
-    for name, (write, how, recipe) in kinds.items():
+    for name, (write, how, options) in kinds.items():
         place = folder / name
         place.mkdir(parents=True)
         write(place, neighbour=how if neighbour else "")
@@ -85,7 +86,7 @@ def main(folder: Path, neighbour: bool) -> None:
         files = [place / file for file in (("private.csv", "public.csv") if table else ("private.npz", "public.npy"))]
         classes = None if table else ["0", "1", "2"]
         task = task_from_files(*files, target="ill" if table else None, classes=classes)
-        publish(run(place / "run", task, recipe))
+        publish(run(place / "run", task, options))
 
 
 if __name__ == "__main__":

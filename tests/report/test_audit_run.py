@@ -1,7 +1,5 @@
 """A whole run with canaries: sound at its own noise, found out at a tenth of it."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,15 +8,14 @@ from ostrakon.report.audit_run import audit_run
 from ostrakon.run.canaries import WithCanaries, plant
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import Recipe
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.settings.options import Options
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import queries_of
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 
-TEACHERS = Request(mechanism="gnmax", parameters={"sigma2": 40.0}, queries=10)
-RECIPE = Recipe(request=Request(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5), n_jobs=1)
+TEACHERS = Options(mechanism="gnmax", parameters={"sigma2": 40.0}, queries=10)
+RECIPE = Options(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5, jobs=1)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +85,7 @@ def test_equal_queries_get_no_canaries_twice(task):
 
 def test_trained_teachers_and_old_folders_are_refused(task, tmp_path):
     with pytest.raises(InvalidInput, match="every record is a teacher"):
-        audit_run(tmp_path / "run", task, replace(RECIPE, request=TEACHERS), rng=rng())
+        audit_run(tmp_path / "run", task, TEACHERS, rng=rng())
     (tmp_path / "old").mkdir()
     with pytest.raises(InvalidInput, match="new folder"):
         audit_run(tmp_path / "old", task, RECIPE, rng=rng())

@@ -19,8 +19,8 @@ from ostrakon.report.statement import read_statement, write_statement
 from ostrakon.report.table import run_table
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of
 
@@ -45,8 +45,8 @@ def make_task() -> Task:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("release") / "run"
-    request = Request(teachers=30, parameters=dict(NOISE), queries=100, max_answers=60)
-    outcome = run(folder, make_task(), Recipe(request=request, n_jobs=1))
+    request = Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=100, max_answers=60)
+    outcome = run(folder, make_task(), request)
     return outcome, publish(outcome)
 
 
@@ -178,8 +178,8 @@ def test_a_release_is_written_once(finished):
 
 
 def test_an_interrupted_release_is_written_anew(tmp_path):
-    request = Request(teachers=30, parameters=dict(NOISE), queries=40)
-    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    request = Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=40)
+    outcome = run(tmp_path / "run", make_task(), request)
     (tmp_path / "run" / "release.partial").mkdir()
     (tmp_path / "run" / "release.partial" / "student.onnx").write_text("half")
     release = publish(outcome, publish_accuracy=True)
@@ -189,8 +189,8 @@ def test_an_interrupted_release_is_written_anew(tmp_path):
 
 
 def test_the_released_picture_is_made_of_what_is_released(tmp_path):
-    request = Request(teachers=30, parameters=dict(NOISE), queries=40)
-    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    request = Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=40)
+    outcome = run(tmp_path / "run", make_task(), request)
     shown = released_picture(outcome)
     shutil.rmtree(tmp_path / "run" / "private")
     assert released_picture(replace(outcome, accuracy=None, test_rows=0, student=None)) == shown
@@ -213,8 +213,8 @@ def test_a_statement_of_another_kind_is_refused(tmp_path, content):
 
 
 def test_without_guarantee_the_card_and_the_table_say_so(tmp_path):
-    request = Request(teachers=30, mechanism="immutable", queries=40)
-    outcome = run(tmp_path / "run", make_task(), Recipe(request=request, n_jobs=1))
+    request = Options(jobs=1, teachers=30, mechanism="immutable", queries=40)
+    outcome = run(tmp_path / "run", make_task(), request)
     release = publish(outcome)
     card = (release / "model_card.md").read_text()
     assert "**This is not differentially private, because" in card

@@ -15,14 +15,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.run.inputs.files import task_from_files
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
 FLIPS = 16
-RECIPE = Recipe(
-    request=Request(teachers=8, mechanism="gnmax", queries=40, parameters={"sigma2": 2.0}), seed=3, n_jobs=1
-)
+RECIPE = Options(teachers=8, mechanism="gnmax", queries=40, parameters={"sigma2": 2.0}, seed=3, jobs=1)
 
 
 def make_task(folder: Path):
@@ -197,7 +195,7 @@ class Suicidal(LogisticRegression):
 def test_a_killed_worker_is_one_sentence_and_the_run_goes_on(task, tmp_path):
     # So slow that workers pay.
     teacher = Suicidal(mark=str(tmp_path / "mark"), pace=0.5)
-    recipe = replace(RECIPE, teacher=teacher, n_jobs=2)
+    recipe = replace(RECIPE, teacher=teacher, jobs=2)
     with pytest.raises(InvalidInput, match=r"A worker process was killed, .* the same command goes on from there"):
         run(tmp_path / "run", task, recipe)
     assert (tmp_path / "mark").exists()
@@ -205,7 +203,7 @@ def test_a_killed_worker_is_one_sentence_and_the_run_goes_on(task, tmp_path):
     assert held
     run(tmp_path / "run", task, recipe)
     assert {path: path.stat().st_mtime_ns for path in held} == held
-    calm = replace(recipe, n_jobs=1)
+    calm = replace(recipe, jobs=1)
     run(tmp_path / "calm", task, calm)
     votes = [np.load(tmp_path / name / "private" / "votes.npy") for name in ("run", "calm")]
     np.testing.assert_array_equal(*votes)

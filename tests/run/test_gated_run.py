@@ -9,13 +9,15 @@ from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms import GNMax
 from ostrakon.noise import secure_rng
 from ostrakon.run.noise_log import MemoryLog, NoiseLog
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request, make_plan, plan_from
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import plan_from
+from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.queries import ask
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
-REQUEST = Request(
+REQUEST = Options(
     teachers=100, mechanism="gnmax", parameters={"sigma2": 12.0}, queries=40, guarantee="gate", agreement=0.97
 )
 SIZES = {"units": 10_000, "pool": 500, "classes": 3}
@@ -90,19 +92,19 @@ def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
 
 
 def test_the_statement_of_a_gated_run(task, tmp_path):
-    request = Request(
-        teachers=20, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=20, guarantee="gate", agreement=0.97
+    request = Options(
+        jobs=1, teachers=20, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=20, guarantee="gate", agreement=0.97
     )
-    outcome = run(tmp_path / "run", task, Recipe(request=request, n_jobs=1))
+    outcome = run(tmp_path / "run", task, request)
     told = outcome.statement.as_dict()
     assert told["guarantee"]["kind"] == "gated"
     assert told["guarantee"]["epsilon"] >= outcome.plan.gate.certificate().epsilon
     assert any("The gate" in remark for remark in told["remarks"])
-    assert run(tmp_path / "run", task, Recipe(request=request, n_jobs=1)).answers.passed == outcome.answers.passed
+    assert run(tmp_path / "run", task, request).answers.passed == outcome.answers.passed
 
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):
-    monkeypatch.setattr("ostrakon.run.settings.plan.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
+    monkeypatch.setattr("ostrakon.run.settings.planning.choose_guarantee", lambda *_, **__: GNMax(sigma2=1.0))
     plan = make_plan(replace(REQUEST, epsilon=3.0), **SIZES)
     assert plan.gate is None
     assert plan.guarantee == plan.bound

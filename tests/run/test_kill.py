@@ -11,19 +11,17 @@ import pytest
 
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 
-RECIPE = Recipe(
-    request=Request(
-        teachers=30,
-        mechanism="interactive-gnmax",
-        queries=100,
-        parameters={"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0},
-    ),
+RECIPE = Options(
+    teachers=30,
+    mechanism="interactive-gnmax",
+    queries=100,
+    parameters={"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0},
     teacher="random-forest(n_estimators=10)",
     student="self-training",
-    n_jobs=1,
+    jobs=1,
 )
 
 

@@ -14,9 +14,11 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
-from ostrakon.run.pipeline import Recipe, run
+from ostrakon.run.pipeline import run
 from ostrakon.run.settings.learners import make_student
-from ostrakon.run.settings.plan import Request, auto_mechanism, make_plan, plan_from
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import plan_from
+from ostrakon.run.settings.planning import auto_mechanism, make_plan
 from ostrakon.students.export import load_student
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
@@ -24,7 +26,7 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes
 
 NAME = "bounded-gnmax"
-RECIPE = Recipe(request=Request(mechanism=NAME, epsilon=2.0), n_jobs=1)
+RECIPE = Options(mechanism=NAME, epsilon=2.0, jobs=1)
 
 
 def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
@@ -83,8 +85,10 @@ def test_another_student_learns_from_the_labels(task, tmp_path):
 def test_users_are_heard_by_their_ration(task, tmp_path):
     users = np.arange(600) // 4
     by_user = replace(task, private=Rows(X=task.private.X, y=task.private.y, users=users))
-    request = Request(mechanism=NAME, parameters={"max_contributions": 3, "sigma2": 1.0}, queries=40, delta=1e-4)
-    outcome = run(tmp_path / "run", by_user, replace(RECIPE, request=request))
+    request = Options(
+        jobs=1, mechanism=NAME, parameters={"max_contributions": 3, "sigma2": 1.0}, queries=40, delta=1e-4
+    )
+    outcome = run(tmp_path / "run", by_user, request)
     assert outcome.statement.teachers == 150
     assert outcome.statement.unit == "user"
     assert outcome.statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(6**0.5, 1e-4), rel=1e-6)
@@ -109,10 +113,10 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
         y=tables.indices(tables.private.labels("ill")),
         users=None if by is None else frame["user"][:500].to_numpy(),
     )
-    request = Request(mechanism=NAME, queries=30, parameters={"sigma2": 1.0, "max_contributions": 2})
+    request = Options(jobs=1, mechanism=NAME, queries=30, parameters={"sigma2": 1.0, "max_contributions": 2})
     found = []
     for name, task in (("disk", disk), ("memory", replace(disk, private=rows))):
-        outcome = run(tmp_path / name, task, replace(RECIPE, request=request))
+        outcome = run(tmp_path / name, task, request)
         found.append(np.load(tmp_path / name / "private" / "votes.npy"))
         assert outcome.statement.teachers == (500 if by is None else 90)
         assert ("equally many values of 'user'" if by else "equally many rows") in outcome.statement.adjacency
@@ -132,12 +136,12 @@ def test_one_odd_record_changes_its_own_voice_alone(tmp_path):
     odd = frame[:300].astype({"code": "Int64"})
     odd.loc[7, ["code", "until"]] = [None, "2020-01-01T10:00:00.123456789"]
     odd.loc[7, "ill"] = "no" if odd.loc[7, "ill"] == "yes" else "yes"
-    request = Request(mechanism=NAME, queries=30, parameters={"sigma2": 1.0})
+    request = Options(jobs=1, mechanism=NAME, queries=30, parameters={"sigma2": 1.0})
     found = []
     for name, private in (("one", frame[:300]), ("other", odd)):
         private.to_parquet(tmp_path / f"{name}.parquet")
         task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.parquet", target="ill")
-        run(tmp_path / name, task, replace(RECIPE, request=request))
+        run(tmp_path / name, task, request)
         found.append(np.load(tmp_path / name / "private" / "votes.npy"))
     assert 0 < np.linalg.norm(found[0] - found[1]) <= np.sqrt(2)
 
@@ -150,7 +154,7 @@ def test_one_user_however_written_speaks_once(tmp_path):
     frame[:250].to_csv(tmp_path / "private.csv", index=False)
     frame[250:].drop(columns=["ill", "user"]).to_csv(tmp_path / "public.csv", index=False)
     task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="user")
-    outcome = run(tmp_path / "run", task, replace(RECIPE, request=Request(mechanism=NAME, queries=20)))
+    outcome = run(tmp_path / "run", task, replace(RECIPE, queries=20))
     assert outcome.statement.teachers == 247
     assert np.load(tmp_path / "run" / "private" / "votes.npy").sum() == 247
 
@@ -169,9 +173,8 @@ def test_one_user_however_written_speaks_once(tmp_path):
     ],
 )
 def test_what_cannot_be_chosen_is_refused(changes, name):
-    request = replace(RECIPE.request, **changes)
     with pytest.raises(InvalidInput, match=name):
-        make_plan(request, units=600, pool=120, classes=3)
+        make_plan(replace(RECIPE, **changes), units=600, pool=120, classes=3)
 
 
 def test_other_teachers_and_smoothing_are_refused_before_anything_is_written(task, tmp_path):
@@ -182,9 +185,9 @@ def test_other_teachers_and_smoothing_are_refused_before_anything_is_written(tas
 
 
 def test_a_plan_survives_the_disk():
-    plan = make_plan(RECIPE.request, units=600, pool=120, classes=3)
+    plan = make_plan(RECIPE, units=600, pool=120, classes=3)
     assert plan_from(plan.as_dict(), classes=3) == plan
-    given = replace(RECIPE.request, epsilon=None, parameters={"max_contributions": 2})
+    given = replace(RECIPE, epsilon=None, parameters={"max_contributions": 2})
     assert make_plan(given, units=600, pool=120, classes=3).bound.epsilon == pytest.approx(2, rel=1e-2)
 
 
@@ -201,25 +204,26 @@ def test_the_estimator_hears_voices_too(task):
 
 
 @pytest.mark.parametrize(
-    ("request_", "options", "chosen"),
+    ("options", "chosen"),
     [
-        (Request(), {}, NAME),
-        (Request(epsilon=0.1, queries=40, parameters={"max_contributions": 2}), {}, NAME),
-        (Request(teachers=250), {}, "confident-gnmax"),
-        (Request(max_answers=3), {}, "confident-gnmax"),
-        (Request(guarantee="gate"), {}, "confident-gnmax"),
-        (Request(parameters={"sigma2": 40.0}), {}, "confident-gnmax"),
-        (Request(), {"trained": True}, "confident-gnmax"),
+        (Options(), NAME),
+        (Options(epsilon=0.1, queries=40, parameters={"max_contributions": 2}), NAME),
+        (Options(teachers=250), "confident-gnmax"),
+        (Options(max_answers=3), "confident-gnmax"),
+        (Options(guarantee="gate"), "confident-gnmax"),
+        (Options(parameters={"sigma2": 40.0}), "confident-gnmax"),
+        (Options(teacher="naive-bayes"), "confident-gnmax"),
+        (Options(smooth=True), "confident-gnmax"),
     ],
 )
-def test_every_record_is_a_teacher_unless_something_is_asked_of_trained_ones(request_, options, chosen):
-    assert auto_mechanism(request_, **options) == chosen
-    plan = make_plan(Request(epsilon=3.0), units=60_000, pool=2000, classes=3, auto=chosen)
+def test_every_record_is_a_teacher_unless_something_is_asked_of_trained_ones(options, chosen):
+    assert auto_mechanism(options) == chosen
+    plan = make_plan(options, units=60_000, pool=2000, classes=3)
     assert plan.mechanism.name == chosen
 
 
 def test_what_is_asked_by_name_is_what_runs():
-    plan = make_plan(Request(mechanism="gnmax", epsilon=3.0), units=60_000, pool=2000, classes=3, auto=NAME)
+    plan = make_plan(Options(mechanism="gnmax", epsilon=3.0), units=60_000, pool=2000, classes=3)
     assert plan.mechanism.name == "gnmax"
 
 
@@ -227,7 +231,7 @@ def test_what_is_asked_by_name_is_what_runs():
 @pytest.mark.parametrize("units", [401, 1000, 30_000])
 @pytest.mark.parametrize("pool", [3, 100, 20_000])
 def test_the_default_is_never_refused_at_epsilon_one_above_400_records(classes, units, pool):
-    plan = make_plan(Request(epsilon=1.0), units=units, pool=pool, classes=classes)
+    plan = make_plan(Options(epsilon=1.0), units=units, pool=pool, classes=classes)
     assert plan.mechanism.name == NAME
     assert 0.99 < plan.bound.epsilon <= 1
     assert 2 <= plan.queries <= pool
@@ -235,12 +239,12 @@ def test_the_default_is_never_refused_at_epsilon_one_above_400_records(classes, 
 
 
 def test_eight_classes_of_200_records_answer_at_epsilon_two():
-    plan = make_plan(Request(epsilon=2.0), units=200, pool=67, classes=8)
+    plan = make_plan(Options(epsilon=2.0), units=200, pool=67, classes=8)
     assert plan.queries == int(200 / (2 * plan.mechanism.sigma2)) > 30
 
 
 def test_a_refusal_names_what_would_do():
-    asked = Request(mechanism=NAME, epsilon=0.5, queries=300, delta=1e-5)
+    asked = Options(mechanism=NAME, epsilon=0.5, queries=300, delta=1e-5)
     with pytest.raises(InvalidInput, match="nearest reachable settings") as refused:
         make_plan(asked, units=1000, pool=500, classes=2)
     said = re.search(r"an epsilon of ([\d.]+), (\d+) queries at this one or (\d+) records\.$", str(refused.value))
@@ -259,7 +263,7 @@ def test_a_refusal_of_trained_teachers_names_what_answers_without_them():
     with pytest.raises(
         InvalidInput, match=r"Without trained teachers, bounded-gnmax asks 22 queries within epsilon 0.9998"
     ):
-        make_plan(Request(teachers=5, epsilon=1.0), units=600, pool=200, classes=2, auto="confident-gnmax")
+        make_plan(Options(teachers=5, epsilon=1.0), units=600, pool=200, classes=2)
 
 
 def test_a_named_estimator_hears_counts_where_it_can():

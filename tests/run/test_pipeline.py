@@ -1,6 +1,7 @@
 import io
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from ostrakon.report.table import run_table
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
-RECIPE = Recipe(request=Request(teachers=30, epsilon=3.0), n_jobs=1)
+RECIPE = Options(teachers=30, epsilon=3.0, jobs=1)
 
 
 def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
@@ -34,7 +35,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
 
 
 def test_the_noise_is_not_repeatable_and_all_else_is(task, tmp_path):
-    loud = Recipe(request=Request(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax"), n_jobs=1)
+    loud = Options(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax", jobs=1)
     first, second = (run(tmp_path / name, task, loud) for name in "ab")
     np.testing.assert_array_equal(first.queries, second.queries)
     votes = [np.load(tmp_path / name / "private" / "votes.npy") for name in "ab"]
@@ -58,8 +59,10 @@ def test_an_ordinary_generator_marks_the_run(task, tmp_path):
 
 
 def test_two_interactive_rounds_share_the_cap_and_the_bound(task, tmp_path):
-    request = Request(teachers=30, epsilon=6.0, mechanism="interactive-gnmax", queries=80, max_answers=30)
-    outcome = run(tmp_path / "run", task, Recipe(request=request, student="logistic", n_jobs=1))
+    options = Options(
+        teachers=30, epsilon=6.0, mechanism="interactive-gnmax", queries=80, max_answers=30, student="logistic", jobs=1
+    )
+    outcome = run(tmp_path / "run", task, options)
     first, second = outcome.statement.rounds
     assert (first.mechanism.name, second.mechanism.name) == ("confident-gnmax", "interactive-gnmax")
     assert first.queries + second.queries == 80
@@ -73,7 +76,7 @@ def test_two_interactive_rounds_share_the_cap_and_the_bound(task, tmp_path):
 
 
 def test_a_mechanism_without_guarantee_runs_and_claims_nothing(task, tmp_path):
-    outcome = run(tmp_path / "run", task, Recipe(request=Request(teachers=30, mechanism="immutable"), n_jobs=1))
+    outcome = run(tmp_path / "run", task, Options(teachers=30, mechanism="immutable", jobs=1))
     assert outcome.statement.guarantee is None
     assert "not differentially private" in outcome.statement.not_private
     assert "(1, 0)" in outcome.statement.not_private
@@ -101,8 +104,8 @@ def test_a_copy_without_its_noise_and_its_release_is_refused(task, tmp_path, als
 @pytest.mark.parametrize("lost", ["round-1.npy", "scores-2.npy", "round-2.npy"])
 def test_a_lost_noise_log_is_not_drawn_again(task, tmp_path, lost):
     noise = {"threshold": 20.0, "sigma1": 15.0, "sigma2": 5.0}
-    request = Request(teachers=30, mechanism="interactive-gnmax", queries=40, parameters=dict(noise))
-    recipe = Recipe(request=request, student="self-training", n_jobs=1)
+    sizes = {"teachers": 30, "queries": 40, "jobs": 1}
+    recipe = Options(mechanism="interactive-gnmax", parameters=dict(noise), student="self-training", **sizes)
     run(tmp_path / "run", task, recipe)
     run(tmp_path / "run", task, recipe)  # all there: nothing is drawn
     (tmp_path / "run" / "private" / "noise" / lost).unlink()
@@ -122,7 +125,7 @@ def test_a_lost_noise_log_is_not_drawn_again(task, tmp_path, lost):
 )
 def test_learners_that_cannot_be_made_are_refused_before_anything_is_written(task, tmp_path, wrong, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        run(tmp_path / "run", task, Recipe(request=RECIPE.request, n_jobs=1, **wrong))
+        run(tmp_path / "run", task, replace(RECIPE, **wrong))
     assert not (tmp_path / "run").exists()
 
 
@@ -137,8 +140,8 @@ def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path
 
 
 def test_a_weak_epsilon_is_told_in_the_table_the_statement_and_the_card(task, tmp_path):
-    loud = Request(teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
-    outcome = run(tmp_path / "run", task, Recipe(request=loud, n_jobs=1))
+    loud = Options(jobs=1, teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
+    outcome = run(tmp_path / "run", task, loud)
     assert outcome.statement.guarantee.epsilon > 10
     release = publish(outcome)
     warning = outcome.statement.remarks[0]
@@ -176,18 +179,18 @@ def test_damaged_votes_are_collected_again_and_no_noise_is_spent_on_them(task, t
 def test_other_settings_are_refused(task, tmp_path):
     run(tmp_path / "run", task, RECIPE)
     with pytest.raises(InvalidInput, match="seed was 0, now 1"):
-        run(tmp_path / "run", task, Recipe(request=RECIPE.request, seed=1, n_jobs=1))
+        run(tmp_path / "run", task, replace(RECIPE, seed=1))
 
 
 def test_no_answer_at_all_is_one_sentence(task, tmp_path):
-    silent = Request(teachers=30, parameters={"threshold": 1e6, "sigma1": 1.0, "sigma2": 5.0}, queries=5)
+    silent = Options(jobs=1, teachers=30, parameters={"threshold": 1e6, "sigma1": 1.0, "sigma2": 5.0}, queries=5)
     with pytest.raises(InvalidInput, match="no query was answered"):
-        run(tmp_path / "run", task, Recipe(request=silent, n_jobs=1))
+        run(tmp_path / "run", task, silent)
 
 
 def test_empty_shards_are_refused(task, tmp_path):
     with pytest.raises(InvalidInput, match="would have none of the 600 records; ask for fewer"):
-        run(tmp_path / "run", task, Recipe(request=Request(teachers=500, epsilon=1.0), n_jobs=1))
+        run(tmp_path / "run", task, Options(teachers=500, epsilon=1.0, jobs=1))
 
 
 def test_users_stay_together_and_are_what_is_counted(task):

@@ -16,13 +16,11 @@ from ostrakon.data.sources import Table
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
-from ostrakon.run.pipeline import Recipe, run
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
-RECIPE = Recipe(
-    request=Request(teachers=12, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=80), teacher="naive-bayes"
-)
+RECIPE = Options(teachers=12, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=80, teacher="naive-bayes")
 
 
 def people(n: int, seed: int) -> pd.DataFrame:
@@ -107,7 +105,7 @@ def test_what_is_written_is_what_is_learned_from_and_open_to_its_owner_alone(tab
     shards = tmp_path / "run" / "private" / "shards"
     for folder in (shards, shards.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    held = ShardFolder.open(shards, RECIPE.request.teachers)
+    held = ShardFolder.open(shards, RECIPE.teachers)
     rows = pd.concat([read_shard(held.files(index)) for index in range(held.n_teachers)])
     # Names are of no use, and whose a row is has been decided.
     assert (list(rows), len(rows)) == (["age", "city", "ill"], 900)
@@ -151,7 +149,7 @@ def test_users_are_counted_in_parts(tables, monkeypatch):
 
 def test_empty_teachers_are_refused(tables, tmp_path):
     with pytest.raises(InvalidInput, match=r"\d+ of 140 would have none of the 150 users; ask for fewer"):
-        run(tmp_path / "run", task_of(tables, "private.csv", by="user"), Recipe(request=Request(teachers=140)))
+        run(tmp_path / "run", task_of(tables, "private.csv", by="user"), Options(teachers=140))
 
 
 def flipped(content: bytes) -> bytes:

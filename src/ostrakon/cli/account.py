@@ -18,7 +18,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.accounting.statement import round_up
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import VotesFile, with_mechanism_parameters
+from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
@@ -27,7 +27,7 @@ from ostrakon.votes import PublicVotes, Votes
 
 
 @app.command()
-@with_mechanism_parameters
+@with_options(parameters=mechanism_parameters())
 def account(
     *,
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],

@@ -13,12 +13,12 @@ import typer
 from rich.table import Table
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import with_mechanism_parameters
+from ostrakon.cli.options import mechanism_parameters, with_options
 from ostrakon.validation import InvalidInput
 
 
 @app.command()
-@with_mechanism_parameters
+@with_options(parameters=mechanism_parameters())
 def audit(
     *,
     mechanism: Annotated[
@@ -115,23 +115,26 @@ def audit(
 def _audit_run(path: Path, *, out: Path | None, confidence: float, jobs: int, as_json: bool) -> None:
     """Audit the run in the folder `path`, or one of the options in that file, by canaries."""
     from ostrakon.cli.app import errors
-    from ostrakon.cli.train import read_config, task_and_recipe
+    from ostrakon.cli.train import read_config
     from ostrakon.noise import secure_rng
     from ostrakon.report.audit_run import audit_run
     from ostrakon.run.folder import RunFolder
+    from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.run.settings.files import Files
+    from ostrakon.run.settings.options import Options
     from ostrakon.run.settings.plan import plan_from
 
     description = path / "run.toml" if path.is_dir() else path
     asked = read_config(description)
-    missing = [name for name in ("private", "public") if name not in asked]
+    missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
-    task, recipe = task_and_recipe(asked, jobs=jobs)
+    task = task_from_files(**Files.of(asked).for_task())
     held = RunFolder(path).read() if path.is_dir() else None
     found = audit_run(
         path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
         task,
-        recipe,
+        Options.of({**asked, "jobs": jobs}),
         rng=secure_rng(),
         plan=None if held is None else plan_from(held["settled"], classes=len(task.classes)),
         confidence=confidence,

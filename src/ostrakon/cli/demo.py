@@ -30,8 +30,8 @@ def demo(
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table
     from ostrakon.run.inputs.task import task_from_dataset
-    from ostrakon.run.pipeline import Recipe, run
-    from ostrakon.run.settings.plan import Request
+    from ostrakon.run.pipeline import run
+    from ostrakon.run.settings.options import Options
 
     scale = 10 if small else 1
     # A tenth of the teachers would need more noise than there are votes.
@@ -39,8 +39,8 @@ def demo(
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)
     teachers = None if is_per_record(mechanism) else seats
-    recipe = Recipe(request=Request(teachers=teachers, mechanism=mechanism, epsilon=epsilon), seed=seed)
-    outcome = run(out, task_from_dataset(data), recipe, progress=True, say=say)
+    options = Options(teachers=teachers, mechanism=mechanism, epsilon=epsilon, seed=seed)
+    outcome = run(out, task_from_dataset(data), options, progress=True, say=say)
     release = publish(outcome, publish_accuracy=True)
     console.print(run_table(outcome, release=release))
     console.print(f"[bold]Picture[/]             {picture(outcome)}", highlight=False, soft_wrap=True)

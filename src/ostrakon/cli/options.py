@@ -1,4 +1,4 @@
-"""Options that several commands share: the mechanisms' parameters, and what a file of votes holds."""
+"""Options that are declared elsewhere, or shared: a run's, the mechanisms' parameters, what a file of votes holds."""
 
 from __future__ import annotations
 
@@ -6,47 +6,85 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
 from ostrakon.mechanisms.registry import MECHANISMS, declared_parameters
+from ostrakon.run.settings.option import Settings, plain_types
 
 _PANEL = "Mechanism parameters"
 
 
-def with_mechanism_parameters(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with an option for every parameter of every registered mechanism, handed on as its `parameters`.
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """An option that something else than a command's signature declares.
 
-    command: takes `parameters`, a dict by parameter name of what was given, None where it was not.
+    kind: bool (a flag), int, float or str. Defaults and ranges are for whoever uses the value.
     """
-    declared = declared_parameters()
-    hints = typing.get_type_hints(command, include_extras=True)
-    own = [each.replace(annotation=hints[each.name]) for each in inspect.signature(command).parameters.values()]
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[
-                _type_of(name) | None, typer.Option(help=f"{one.help} ({_owners(name)})", rich_help_panel=_PANEL)
-            ],
-        )
-        for name, one in declared.items()
-    ]
 
-    @functools.wraps(command)
-    def wrapped(**given: Any) -> None:
-        parameters = {name: given.pop(name) for name in declared}
-        command(**given, parameters=parameters)
+    kind: type
+    help: str
+    panel: str | None
 
-    # Typer reads these two; without them it would see the names of `command` itself.
-    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own if each.name != "parameters"] + options
-    wrapped.__signature__ = inspect.Signature(merged)  # pyright: ignore[reportAttributeAccessIssue]
-    wrapped.__annotations__ = {each.name: each.annotation for each in merged}
-    del wrapped.__wrapped__  # pyright: ignore[reportAttributeAccessIssue]
-    return wrapped
+
+def mechanism_parameters() -> dict[str, Declared]:
+    """The parameters of every registered mechanism, by name."""
+    return {
+        name: Declared(kind=_type_of(name), help=f"{one.help} ({_owners(name)})", panel=_PANEL)
+        for name, one in declared_parameters().items()
+    }
+
+
+def options_of(settings: type[Settings]) -> dict[str, Declared]:
+    """The options that the fields of `settings` are, by name."""
+    kinds = plain_types(settings)
+    return {
+        name: Declared(kind=kinds[name], help=one.help, panel=one.panel) for name, one in settings.options().items()
+    }
+
+
+def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A decorator: `command` with more options, handed on as dicts by name of what was given, None where it was not.
+
+    declared: for arguments of `command`, in whose places they stand, the options that each receives.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = typing.get_type_hints(command, include_extras=True)
+        merged: list[inspect.Parameter] = []
+        for each in inspect.signature(command).parameters.values():
+            if each.name in declared:
+                merged += [_parameter(name, one) for name, one in declared[each.name].items()]
+            else:
+                merged.append(each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+        @functools.wraps(command)
+        def wrapped(**given: Any) -> None:
+            for argument, options in declared.items():
+                values = {name: given.pop(name) for name in options}
+                given[argument] = {name: None if value is False else value for name, value in values.items()}
+            command(**given)
+
+        # Typer reads these two; without them it would see the names of `command` itself.
+        wrapped.__signature__ = inspect.Signature(merged)  # pyright: ignore[reportAttributeAccessIssue]
+        wrapped.__annotations__ = {each.name: each.annotation for each in merged}
+        del wrapped.__wrapped__  # pyright: ignore[reportAttributeAccessIssue]
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str, one: Declared) -> inspect.Parameter:
+    flag = one.kind is bool
+    # A bracket is no markup.
+    told = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel}
+    option = typer.Option(*([_option(name)] if flag else []), **told)
+    hint: Any = bool if flag else one.kind | None
+    default = False if flag else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def in_command_line_words(message: str, names: typing.Collection[str]) -> str:
@@ -73,8 +111,7 @@ def _option(name: str) -> str:
 def _type_of(name: str) -> type:
     """int where the parameter of the first mechanism that has it is annotated so, else float."""
     kind = next(kind for kind in MECHANISMS.values() if name in kind.declared())
-    hint = typing.get_type_hints(kind)[name]
-    return int if hint is int or int in typing.get_args(hint) else float
+    return int if plain_types(kind)[name] is int else float
 
 
 def _owners(name: str) -> str:

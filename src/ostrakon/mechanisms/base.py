@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -13,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.validation import InvalidInput, finite, scale, settle, shown
+from ostrakon.validation import InvalidInput, finite, marked_fields, scale, settle, shown
 from ostrakon.votes import IntArray, Votes
 
 FloatArray = NDArray[np.float64]
@@ -205,20 +204,11 @@ class StatefulMechanism(Mechanism):
 
 @functools.cache
 def _declared(kind: type[Mechanism]) -> tuple[tuple[str, Parameter], ...]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    found: list[tuple[str, Parameter]] = []
-    for field in dataclasses.fields(cast(Any, kind)):
-        marks = _marks(hints[field.name])
-        if len(marks) != 1:
-            raise TypeError(f"{kind.__name__}.{field.name} must be annotated by one Parameter, got {len(marks)}.")
-        found.append((field.name, marks[0]))
-    return tuple(found)
-
-
-def _marks(hint: Any) -> list[Parameter]:
-    """The `Parameter`s in an annotation, also within `... | None`."""
-    inner = [mark for part in typing.get_args(hint) for mark in _marks(part)]
-    return inner + [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Parameter)]
+    found = marked_fields(kind, Parameter)
+    bare = [field.name for field in dataclasses.fields(cast(Any, kind)) if field.name not in found]
+    if bare:
+        raise TypeError(f"{kind.__name__}.{bare[0]} must be annotated by one Parameter, got 0.")
+    return tuple(found.items())
 
 
 def laplace_deviation(gamma: float) -> float:

@@ -16,10 +16,11 @@ from ostrakon.noise import require_rng
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.canaries import WithCanaries, plant
+from ostrakon.run.conductor import Say, plan_of
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import Recipe, Say, run
-from ostrakon.run.settings.learners import is_auto
-from ostrakon.run.settings.plan import Plan, Request, auto_mechanism, make_plan
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.validation import InvalidInput, fraction
@@ -28,7 +29,7 @@ from ostrakon.validation import InvalidInput, fraction
 def audit_run(
     folder: Path,
     task: Task,
-    recipe: Recipe,
+    options: Options,
     *,
     rng: np.random.Generator,
     plan: Plan | None = None,
@@ -39,7 +40,7 @@ def audit_run(
     """Do the run again in the new `folder`, with canaries in a copy of the private data; guess them; bound its epsilon.
 
     rng: of the canaries' coins (`ostrakon.noise.secure_rng()`). plan: of the run that is audited; default: what the
-    recipe's request settles. The audited run has its noise, its queries and its delta, on so many more records as there
+    options settle. The audited run has its noise, its queries and its delta, on so many more records as there
     are canaries. Beside the canaries' coins the adversary knows everything: the other records' votes are counted apart.
 
     Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
@@ -50,34 +51,34 @@ def audit_run(
     confidence, rng = fraction("confidence", confidence), require_rng(rng)
     if folder.exists():
         raise InvalidInput(f"An audit needs a new folder, got {folder}, which exists.")
-    plan = _planned(task, recipe) if plan is None else plan
+    plan = plan_of(task, options) if plan is None else plan
     mechanism = plan.mechanism
     if not mechanism.per_record:
         raise InvalidInput(
             f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; audit the mechanism itself with --mechanism."
         )
-    view = view_of(task.X_public, recipe.representation, seed=recipe.seed)
-    queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
+    view = view_of(task.X_public, options.representation, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
     rows = queries[canaries.cells]
     X = task.X_public.iloc[rows] if hasattr(task.X_public, "iloc") else task.X_public[rows]
     private = WithCanaries(base=task.private, X=X, y=canaries.labels)
+    # The audited plan's numbers, given: nothing is settled again.
     again = dataclasses.replace(
-        recipe,
-        request=Request(
-            mechanism=mechanism.name,
-            parameters={"sigma2": mechanism.sigma2, "max_contributions": mechanism.max_contributions},
-            queries=plan.queries,
-            delta=plan.delta,
-        ),
+        options,
+        epsilon=None,
+        mechanism=mechanism.name,
+        parameters={"sigma2": mechanism.sigma2, "max_contributions": mechanism.max_contributions},
+        queries=plan.queries,
+        delta=plan.delta,
     )
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     outcome = run(folder, with_canaries, again, asked=asked, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
     say("Guessing the canaries")
-    without, _ = collect(plan, task.private, view, queries, seed=recipe.seed, folder=folder / "private" / "without")
+    without, _ = collect(plan, task.private, view, queries, seed=options.seed, folder=folder / "private" / "without")
     cost = mechanism.run_cost(queries=plan.queries)
     assert cost.mu is not None
     return audit_one_run(
@@ -88,17 +89,6 @@ def audit_run(
         delta=plan.delta,
         mu=cost.mu,
         confidence=confidence,
-    )
-
-
-def _planned(task: Task, recipe: Recipe) -> Plan:
-    return make_plan(
-        recipe.request,
-        units=task.private.units,
-        pool=task.pool,
-        classes=len(task.classes),
-        unit=task.private.unit,
-        auto=auto_mechanism(recipe.request, trained=not is_auto(recipe.teacher) or recipe.smooth),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,8 @@ class Task:
     private: rows with the numbers of their classes, indices into `classes`. classes: labels, public knowledge.
     X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
     fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
-    student. kinds: what the raw columns behind `X_public` are where its types no longer tell (see `RowForm`), or None.
+    student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
+    are called where it is an array that had names (see `RowForm`); or None.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
@@ -38,6 +40,7 @@ class Task:
     fingerprints: dict[str, str] = field(default_factory=dict[str, str])
     rows: str = "rows as the public ones"
     kinds: dict[str, str] | None = None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:

@@ -12,7 +12,6 @@ from ostrakon.validation import InvalidInput, fraction, whole
 TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 ROWS_PER_TEACHER = 100
 DEFAULT_EPSILON = 2.0
-AUTO = "auto"
 DEFAULT_MECHANISM = "bounded-gnmax"
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """Where something is asked of trained teachers."""

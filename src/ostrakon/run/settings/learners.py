@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from ostrakon.run.settings.defaults import AUTO
+from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
@@ -24,11 +24,6 @@ _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH = "graph"
 _IMAGES = ("hog", "contrastive", "hog+contrastive")
-
-
-def is_auto(choice: Any) -> bool:
-    """Whether the choice is left to ostrakon."""
-    return isinstance(choice, str) and choice == AUTO
 
 
 def default_teacher(representation: str) -> str:

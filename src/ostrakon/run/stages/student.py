@@ -15,10 +15,10 @@ from ostrakon.accounting.statement import Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.learning import Learning
 from ostrakon.run.noise_log import Log
 from ostrakon.run.settings.learners import is_images
 from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.students.labelled import NOTHING_ANSWERED, take_rows
 from ostrakon.students.selection import Released, Selection, select

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.run.inputs.private_data import PrivateData
-from ostrakon.run.settings.defaults import AUTO
-from ostrakon.run.settings.learners import default_teacher, is_auto, make_teacher
+from ostrakon.run.settings.learners import default_teacher, make_teacher
+from ostrakon.run.settings.options import AUTO, is_auto
+from ostrakon.run.settings.per_record_plan import refuse_teacher_options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
 from ostrakon.teachers.per_record import collect_per_record
-from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, Votes
 
 
@@ -88,13 +88,6 @@ def votes_from(plan: Plan, counts: ArrayLike) -> Votes:
         if plan.per_record
         else Votes(counts)
     )
-
-
-def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
-    """Refuse what cannot be chosen where every record is a teacher."""
-    if not is_auto(teacher) or smooth:
-        given = "smooth" if is_auto(teacher) else "teacher"
-        raise InvalidInput(f"{given} cannot be chosen for per-record teachers: every record votes for itself.")
 
 
 def _max_contributions(plan: Plan) -> int:

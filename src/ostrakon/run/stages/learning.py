@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.run.settings.defaults import AUTO
-from ostrakon.run.settings.learners import is_auto, is_images, make_student, takes_rows
+from ostrakon.run.settings.learners import is_images, make_student, takes_rows
+from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.run.stages.features import View
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.selection import Candidate

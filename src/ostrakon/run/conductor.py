@@ -1,0 +1,153 @@
+"""The one order of a run: plan, features, queries, votes, noisy answers, student, statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.statement import Statement
+from ostrakon.mechanisms.base import StatefulMechanism
+from ostrakon.noise import secure_rng
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.keeping import Place
+from ostrakon.run.settings.learners import require_choices
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.settings.planning import make_plan
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.students.released import ReleasedStudent
+from ostrakon.students.row_form import RowForm
+from ostrakon.teachers import TeacherStore
+from ostrakon.votes import Votes
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Finished:
+    """A finished run. Publishable: student, statement, labels, queries. `accuracy` (on the test rows) is for eyes on
+    the trusted side.
+
+    student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
+    about. answers: released labels. agreement: of each candidate student with held-out released answers, by name;
+    empty where one was named.
+    """
+
+    plan: Plan
+    statement: Statement
+    student: ReleasedStudent
+    queries: NDArray[np.int64]
+    answers: Answers
+    classes: tuple[Any, ...]
+    accuracy: float | None
+    test_rows: int
+    rows: str
+    representation: str
+    student_name: str
+    agreement: dict[str, float]
+
+
+def conduct(
+    task: Task,
+    options: Options,
+    place: Place,
+    *,
+    rng: np.random.Generator | None = None,
+    progress: bool = False,
+    say: Say = lambda stage: None,
+) -> Finished:
+    """Do, or finish, a run: whatever `place` already keeps is not made again.
+
+    rng: None for the cryptographic noise source; an ordinary generator is for tests and marks the statement "not
+    private". say: told each stage. Guarantee: what `Finished.statement` says.
+    Errors: `InvalidInput` for settings that cannot be kept, and where no query was answered.
+    """
+    require_choices(teacher=options.teacher, student=options.student)
+    with place.opened():
+        plan = place.plan(lambda: plan_of(task, options))
+        say("Learning features from the public data")
+        view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))
+        queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+        say(
+            f"Collecting the votes of {plan.teachers} per-record teachers"
+            if plan.per_record
+            else f"Training {plan.teachers} teachers"
+        )
+
+        def cast(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
+            return collect(
+                plan,
+                task.private,
+                view,
+                queries,
+                teacher=options.teacher,
+                smooth=options.smooth,
+                seed=options.seed,
+                n_jobs=options.jobs,
+                progress=progress,
+                store=store,
+                folder=folder,
+            )
+
+        votes = place.votes(plan, view, queries, cast)
+        say(f"Asking {plan.queries} queries")
+        learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
+        noise = secure_rng() if rng is None else rng
+        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=place.log(), rng=noise)
+        place.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
+        say("Training the student")
+        selection = fit_student(learning, plan, answers, queries)
+        raw = selection.chosen.takes_rows
+        form = RowForm.of(task.X_public, kinds=task.kinds, names=task.names)
+        released = ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes))
+        accuracy = None
+        if task.y_test is not None:
+            # In doubles, as the released student computes.
+            X_test = task.X_test if raw else np.asarray(view.transform(task.X_test), np.float64)
+            accuracy = float(np.mean(selection.student.predict(X_test) == task.y_test))
+            found = {"accuracy": accuracy, "test_rows": len(task.y_test)}
+            place.note("evaluation", lambda: found)
+        return Finished(
+            plan=plan,
+            statement=make_statement(plan, answers, task, selection),
+            student=released,
+            queries=queries,
+            answers=answers,
+            classes=task.classes,
+            accuracy=accuracy,
+            test_rows=0 if task.y_test is None else len(task.y_test),
+            rows=task.rows,
+            representation=view.name,
+            student_name=selection.chosen.name,
+            agreement=selection.agreement,
+        )
+
+
+def plan_of(task: Task, options: Options) -> Plan:
+    """The plan of a run on `task` (see `ostrakon.run.settings.planning.make_plan`)."""
+    data = task.private
+    return make_plan(options, units=data.units, pool=task.pool, classes=len(task.classes), unit=data.unit)
+
+
+def _data_dependent_cost(plan: Plan, answers: Answers, votes: Votes) -> dict[str, Any]:
+    """The data-dependent cost, for eyes on the trusted side. The cap on answers is not credited."""
+    content: dict[str, Any] = {"notice": "depends on the private votes: not a guarantee, never to be published"}
+    if isinstance(plan.mechanism, StatefulMechanism):
+        return content
+    start, total = 0, None
+    for asked in answers.rounds:
+        curve = exact_curve(votes[start : start + asked.queries], asked.mechanism)
+        total = curve if total is None else total + curve
+        start += asked.queries
+    assert total is not None
+    epsilon, order = total.epsilon(delta=plan.delta)
+    return content | {"epsilon": epsilon if np.isfinite(epsilon) else "infinite", "order": order, "delta": plan.delta}

@@ -1,0 +1,176 @@
+"""Where a run keeps what it has made: in a folder, from which it goes on, or in memory, which ends with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
+
+from ostrakon.data.checksummed import Damaged, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan, plan_from
+from ostrakon.run.stages.features import View
+from ostrakon.run.stages.student import versions
+from ostrakon.run.stages.votes import votes_from
+from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, Votes
+
+VOTES = "votes.npy"
+
+Collect = Callable[[TeacherStore | None, Path | None], tuple[Votes, Any]]
+"""From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
+
+
+class Place(Protocol):
+    """Where the stages of a run leave what they made. Each is handed how its result is made, should it not be there."""
+
+    def opened(self) -> contextlib.AbstractContextManager[object]:
+        """Held for one run."""
+        ...
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """The plan, settled once."""
+        ...
+
+    def view(self, make: Callable[[], View]) -> View:
+        """What the learners see."""
+        ...
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """The teachers' votes on `queries` seen through `view`. Private."""
+        ...
+
+    def log(self) -> Log:
+        """What keeps drawn noise."""
+        ...
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """Leave a note for eyes on the trusted side."""
+        ...
+
+
+class InMemory:
+    """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private."""
+
+    def __init__(self) -> None:
+        self.cast: Votes | None = None
+        self.teachers: Any = None
+
+    def opened(self) -> contextlib.AbstractContextManager[object]:
+        """See `Place`."""
+        return contextlib.nullcontext()
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """See `Place`."""
+        return make()
+
+    def view(self, make: Callable[[], View]) -> View:
+        """See `Place`."""
+        return make()
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """See `Place`."""
+        self.cast, self.teachers = collect(None, None)
+        return self.cast
+
+    def log(self) -> Log:
+        """See `Place`."""
+        return MemoryLog()
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """Nobody is there to read it."""
+
+
+class InFolder:
+    """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
+
+    asked: what the user typed, as run.toml keeps it and a resumed run compares it.
+    """
+
+    def __init__(self, home: RunFolder, task: Task, options: Options, asked: dict[str, Any]) -> None:
+        self._home = home
+        self._task = task
+        self._options = options
+        self._asked = asked
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[object]:
+        """The folder, locked; refused where it is another run's."""
+        with self._home.opened():
+            self._home.refuse_other_run(self._asked, self._task.fingerprints)
+            yield
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """See `Place`; refused where run.toml settles what costs more than was asked for."""
+        held = self._home.read()
+        if held is None:
+            plan = make()
+            fingerprints = dict(self._task.fingerprints)
+            settled = {"asked": self._asked, "settled": plan.as_dict()}
+            self._home.write({**settled, "versions": versions(), "fingerprints": fingerprints})
+            return plan
+        plan, epsilon = plan_from(held["settled"], classes=len(self._task.classes)), self._options.epsilon
+        if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
+            raise InvalidInput(
+                f"{self._home.description} must keep within epsilon {epsilon:g} as asked, but what it settles costs "
+                f"{plan.guarantee.epsilon:.6g}: it was changed; restore it or start a new run in a new folder."
+            )
+        return plan
+
+    def view(self, make: Callable[[], View]) -> View:
+        """See `Place`. Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold."""
+        path, belongs = self._home.private / "representation.joblib", self._home.identity
+        held = _whole(path, what="representation", belongs=belongs)
+        if held is not None:
+            return joblib.load(io.BytesIO(held))
+        view = make()
+        if view.fitted is not None:
+            buffer = io.BytesIO()
+            joblib.dump(view, buffer)
+            write_checksummed(path, buffer.getbuffer(), what="representation", belongs=belongs)
+        return view
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """See `Place`."""
+        private = self._home.private
+        # Of these queries, seen this way: a row of other votes would be another question's answer.
+        asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+        belongs = {"run": self._home.identity, **asked}
+        held = _whole(private / VOTES, what="votes", belongs=belongs)
+        if held is None:
+            # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
+            store = None if plan.per_record else TeacherStore(private_folder(private / "teachers"))
+            votes, _ = collect(store, private / "shards")
+            held = bytes(npy(votes.counts))
+            write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
+        return votes_from(plan, array_from(held))
+
+    def log(self) -> Log:
+        """See `Place`."""
+        return NoiseLog(self._home.private / "noise", marks=self._home.marks)
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """A file in private/; one that already says so stays, and one that was damaged does not."""
+        path, text = self._home.private / f"{name}.json", (json.dumps(make(), indent=2) + "\n").encode()
+        if not path.is_file() or path.read_bytes() != text:
+            write_atomically(path, text)
+
+
+def _whole(path: Path, *, what: str, belongs: Any) -> bytes | None:
+    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again."""
+    try:
+        held = read_checksummed(path, what=what)
+    except Damaged:
+        return None
+    return held.payload if held is not None and held.belongs == belongs else None

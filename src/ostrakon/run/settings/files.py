@@ -1,0 +1,66 @@
+"""Where a run's data are: the options that name files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from ostrakon.run.settings.option import Option, Settings
+
+_DATA = "Data"
+
+
+def _place(name: str, value: str) -> str:
+    return str(Path(value).resolve())
+
+
+def _as_text(value: Any) -> Any:
+    """A column given by its position."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _joined(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Settings):
+    """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
+
+    private, public, test: paths, made absolute. classes: labels joined by commas. publish_accuracy: the test file is
+    public, too.
+    """
+
+    private: Annotated[
+        str,
+        Option(
+            help="The sensitive table (CSV, Parquet) or images (.npz, or a folder per class).",
+            panel=_DATA,
+            check=_place,
+        ),
+    ]
+    public: Annotated[str, Option(help="Rows or images of the same kind, free to publish.", panel=_DATA, check=_place)]
+    target: Annotated[
+        str | None, Option(help="The column to predict (of tables).", panel=_DATA, from_toml=_as_text)
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(help="The column that says whose a row is: protects users.", panel=_DATA, from_toml=_as_text),
+    ] = None
+    test: Annotated[str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_place)] = (
+        None
+    )
+    names: Annotated[
+        str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA)
+    ] = None
+    classes: Annotated[str | None, Option(help="All labels, as a,b,c.", panel=_DATA, from_toml=_joined)] = None
+    publish_accuracy: Annotated[bool, Option(help="The test file is public too: put the accuracy into the card.")] = (
+        False
+    )
+
+    def for_task(self) -> dict[str, Any]:
+        """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
+        labels = None if self.classes is None else [label.strip() for label in self.classes.split(",")]
+        return {**given, "classes": labels}

@@ -1,0 +1,167 @@
+"""What a run is made of, wherever its data are: the one list of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from ostrakon.mechanisms.registry import declared_parameters, find
+from ostrakon.run.settings.option import Option, Settings, of_plain_type
+from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
+
+AUTO = "auto"
+"""The choice that is left to ostrakon."""
+WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
+
+_PRIVACY, _LEARNING = "Privacy", "Learning"
+
+
+def is_auto(choice: Any) -> bool:
+    """Whether the choice is left to ostrakon."""
+    return isinstance(choice, str) and choice == AUTO
+
+
+def _guarantee(name: str, value: Any) -> str:
+    if value not in GUARANTEES:
+        raise InvalidInput(f"{name} must be one of {', '.join(GUARANTEES)}, got {shown(value)}.")
+    return value
+
+
+def _mechanism(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} must be a name, got {shown(value)}.")
+    return value if value == AUTO else find(value).name
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+_some = partial(whole, at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Settings):
+    """Every option of a run, once: the command line, TOML files and `PATEClassifier` are made from these fields.
+
+    None: chosen for you from public numbers. epsilon: the guarantee stays within it. guarantee: "worst-case", or
+    "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
+    of which a share `agreement` goes to the winner; the worst case where no gate helps. mechanism: a name, or "auto";
+    parameters: its own, by name. teacher, student, representation: names or estimators (see
+    `ostrakon.run.settings.learners`). queries_strategy: how the public rows to ask about are chosen (see
+    `ostrakon.public.choose_queries`). smooth: smooth each teacher's predictions over the neighbour graph of the public
+    rows. seed: of data splitting and models only, never of noise. jobs: workers, as joblib's n_jobs.
+
+    Errors: `InvalidInput` for a value that cannot be, whatever the data are.
+    """
+
+    epsilon: Annotated[
+        float | None,
+        Option(
+            help="Keep the guarantee within this. [default: 2, unless all noise is given]",
+            panel=_PRIVACY,
+            check=positive,
+        ),
+    ] = None
+    delta: Annotated[
+        float | None, Option(help="[default: below 1 / number of records]", panel=_PRIVACY, check=fraction)
+    ] = None
+    guarantee: Annotated[
+        str,
+        Option(
+            help="worst-case, or gate: less noise, and no release where teachers disagree.",
+            panel=_PRIVACY,
+            check=_guarantee,
+        ),
+    ] = WORST_CASE
+    agreement: Annotated[
+        float,
+        Option(
+            help="Share of teachers expected to agree, for the gate. [default: 0.85]", panel=_PRIVACY, check=fraction
+        ),
+    ] = 0.85
+    teachers: Annotated[
+        int | None,
+        Option(help="Train so many. [default: every record is one]", panel=_PRIVACY, check=_some, python="n_teachers"),
+    ] = None
+    queries: Annotated[
+        int | None,
+        Option(
+            help="Public rows to ask about. [default: what epsilon allows]",
+            panel=_PRIVACY,
+            check=_some,
+            python="n_queries",
+        ),
+    ] = None
+    max_answers: Annotated[int | None, Option(help="Stop after so many answers.", panel=_PRIVACY, check=_some)] = None
+    mechanism: Annotated[
+        str,
+        Option(
+            help="How votes become answers. [default: bounded-gnmax; confident-gnmax of trained teachers]",
+            panel=_PRIVACY,
+            check=_mechanism,
+        ),
+    ] = AUTO
+    parameters: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    teacher: Annotated[
+        Any,
+        Option(help="A scikit-learn classifier: short name or import path, with (options).", panel=_LEARNING),
+    ] = AUTO
+    student: Annotated[
+        Any,
+        Option(
+            help="As --teacher, or self-training[:NAME], label-spreading, graph. [default: the best of several]",
+            panel=_LEARNING,
+        ),
+    ] = AUTO
+    representation: Annotated[
+        Any, Option(help="What learners see of a row, learned from public rows.", panel=_LEARNING)
+    ] = AUTO
+    queries_strategy: Annotated[
+        str,
+        Option(help="Which public rows to ask about: representatives or random.", panel=_LEARNING, python="queries"),
+    ] = "representatives"
+    smooth: Annotated[
+        bool, Option(help="Smooth teachers over the public neighbour graph.", panel=_LEARNING, check=_flag)
+    ] = False
+    seed: Annotated[
+        int,
+        Option(
+            help="Of data splitting and models, never of noise. [default: 0]",
+            panel=_LEARNING,
+            check=whole,
+            python="random_state",
+        ),
+    ] = 0
+    jobs: Annotated[
+        int | None,
+        Option(
+            help="Teachers trained at a time; -1: one per core. [default: -1]",
+            panel=_LEARNING,
+            python="n_jobs",
+            asked=False,
+        ),
+    ] = -1
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From plain values by name, the mechanisms' parameters among them; what is no option is left out."""
+        parameters = {name: values[name] for name in declared_parameters() if name in values}
+        return cls(parameters=parameters, **{name: values[name] for name in cls.options() if name in values})
+
+    def as_toml(self) -> dict[str, Any]:
+        """See `Settings`; the mechanism's parameters stand beside the others."""
+        return {**super().as_toml(), **{name: value for name, value in self.parameters.items() if value is not None}}
+
+    @classmethod
+    def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
+        """See `Settings`; the mechanisms' parameters stand beside the others."""
+        parameters = {name: content[name] for name in declared_parameters() if name in content}
+        numbers = {name: of_plain_type(name, value, float, source) for name, value in parameters.items()}
+        return {**super().from_toml(content, source), **numbers}

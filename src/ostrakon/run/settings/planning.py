@@ -1,0 +1,148 @@
+"""Planning: what the options leave open is settled from public sizes alone, and priced."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ostrakon.accounting.calibration.gated import choose_guarantee
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.accounting.statement import round_up
+from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.registry import build_with_defaults, find
+from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS, default_size
+from ostrakon.run.settings.options import AUTO, GATE, WORST_CASE, Options, is_auto
+from ostrakon.run.settings.per_record_plan import per_record_plan
+from ostrakon.run.settings.plan import INTERACTIVE, Plan, first_round, shape
+from ostrakon.run.settings.settled import (
+    parameters_told,
+    settled_delta,
+    settled_epsilon,
+    settled_queries,
+    settled_teachers,
+)
+from ostrakon.validation import InvalidInput
+
+
+def make_plan(options: Options, *, units: int, pool: int, classes: int, unit: str = "record") -> Plan:
+    """Settle what `options` leaves open, from public sizes alone, and price it.
+
+    units: private records or users. pool: public rows. Where no epsilon is given and not all of the noise, the noise is
+    calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee.
+
+    Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
+    parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
+    """
+    tuned: dict[str, str] = {}
+    if options.mechanism == AUTO:
+        options = dataclasses.replace(options, mechanism=auto_mechanism(options))
+    if find(options.mechanism).per_record:
+        return per_record_plan(options, units=units, pool=pool, classes=classes, unit=unit)
+    teachers = settled_teachers(options, units, unit, tuned)
+    delta = settled_delta(options, units, unit, tuned)
+    mechanism = build_with_defaults(first_round(options.mechanism), teachers, options.parameters)
+    epsilon = settled_epsilon(options, mechanism, tuned)
+    max_answers = options.max_answers
+    if options.queries is None:
+        tuned["number of queries"] = "a default from the size of the public data and the epsilon"
+        queries, cap = default_size(
+            mechanism, pool=pool, epsilon=epsilon, delta=delta, classes=classes, max_answers=max_answers
+        )
+        max_answers = cap if options.guarantee == WORST_CASE else max_answers
+    else:
+        queries = settled_queries(options.queries, pool, tuned)
+    interactive = options.mechanism == INTERACTIVE
+    if interactive and options.guarantee == GATE:
+        raise InvalidInput("A gate takes one batch of queries: interactive-gnmax, which asks in two rounds, has none.")
+    sizes: dict[str, Any] = {"queries": queries, "delta": delta, "max_answers": max_answers}
+    sizes |= shape(interactive, teachers=teachers, classes=classes)
+    gate = _gate(options, mechanism, epsilon=epsilon, **sizes) if options.guarantee == GATE else None
+    if gate is not None:
+        mechanism = gate.mechanism
+        tuned["gate"] = f"votes simulated with a share of {options.agreement:g} for the winner"
+    elif epsilon is not None:
+        try:
+            mechanism = calibrate(mechanism, epsilon=epsilon, **sizes)
+            _require_noise_below_votes(mechanism, teachers, epsilon=epsilon, queries=queries)
+        except InvalidInput as refused:
+            raise InvalidInput(
+                _or_per_record(refused, options, units=units, pool=pool, classes=classes, unit=unit)
+            ) from None
+    tuned |= parameters_told(options, mechanism, epsilon)
+    return Plan(
+        teachers=teachers,
+        classes=classes,
+        mechanism=mechanism,
+        interactive=interactive,
+        queries=queries,
+        max_answers=max_answers,
+        delta=delta,
+        bound=worst_case(mechanism, **sizes),
+        tuned=tuned,
+        gate=gate,
+    )
+
+
+def auto_mechanism(options: Options) -> str:
+    """What the mechanism "auto" stands for: every record a teacher of its own, so that queries cost nothing each.
+
+    Confident-GNMax wherever something is asked for that only trained teachers have: how many, a cap on answers, a gate,
+    noise of other mechanisms, which they are, or that they are smoothed.
+    """
+    of_answers = options.max_answers is not None or options.guarantee != WORST_CASE
+    of_noise = any(value is not None for name, value in options.parameters.items() if name != "max_contributions")
+    of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
+    return DEFAULT_OF_TEACHERS if of_teachers or of_answers or of_noise else DEFAULT_MECHANISM
+
+
+def _or_per_record(refused: InvalidInput, options: Options, *, units: int, pool: int, classes: int, unit: str) -> str:
+    """What a refusal of trained teachers says: its own sentence, and what per-record teachers would do."""
+    asked = Options(mechanism=DEFAULT_MECHANISM, epsilon=options.epsilon, delta=options.delta)
+    try:
+        plan = per_record_plan(asked, units=units, pool=pool, classes=classes, unit=unit)
+    except InvalidInput:
+        return str(refused)
+    return (
+        f"{refused} Without trained teachers, {DEFAULT_MECHANISM} asks {plan.queries} queries within epsilon "
+        f"{round_up(plan.bound.epsilon):g}."
+    )
+
+
+def _gate(
+    options: Options,
+    mechanism: Mechanism,
+    *,
+    epsilon: float | None,
+    queries: int,
+    delta: float,
+    max_answers: int | None,
+    teachers: int,
+    classes: int,
+) -> Gate | None:
+    """The gate for votes like the simulated ones, None where the worst case needs no more noise."""
+    if max_answers is not None:
+        raise InvalidInput("max_answers cannot be combined with a gate, which answers a whole batch or refuses it.")
+    # Votes of public numbers alone: what is drawn here is no noise.
+    public = simulate_votes(
+        np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=options.agreement
+    )
+    if epsilon is None:
+        return Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
+    chosen = choose_guarantee(public, mechanism, epsilon=epsilon, delta=delta)
+    return chosen if isinstance(chosen, Gate) else None
+
+
+def _require_noise_below_votes(mechanism: Mechanism, teachers: int, *, epsilon: float, queries: int) -> None:
+    # `calibrate` refuses this itself, with the nearest settings, wherever it may be told the number of teachers.
+    noise = mechanism.parameters().get("sigma2")
+    if noise is not None and noise > teachers:
+        raise InvalidInput(
+            f"epsilon must leave noise below the votes: {epsilon!r} for {queries} queries needs noise of standard "
+            f"deviation {noise:.4g} for {teachers} teachers; ask fewer queries, allow a larger epsilon or use more "
+            "teachers."
+        )
