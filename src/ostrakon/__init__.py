@@ -28,7 +28,7 @@ _HOME = {
 }
 _MODULES = ("accounting", "audit", "datasets", "mechanisms", "noise", "public", "students", "teachers")
 
-__all__ = [*_HOME, *_MODULES]
+__all__ = [*_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll] (each name stands in one place)
 
 
 def __getattr__(name: str) -> Any:

@@ -83,19 +83,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
         same form, unlabelled. users: whose each private row is, to protect users instead of records.
         """
-        X, y = self._checked(X, y)
+        given, labels = self._checked(X, y)
         if X_public is None:
             raise InvalidInput(
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
                 "label; private rows cannot stand in for them."
             )
-        X_public = self._same_form(X_public)
+        public = self._same_form(X_public)
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
-        found, numbers = np.unique(y, return_inverse=True)
+        found, numbers = np.unique(labels, return_inverse=True)
         self.classes_, numbers = self._known(found, numbers)
         rows = Rows(
-            X=X,
+            X=given,
             y=numbers.astype(np.int64),
             users=None if users is None else np.asarray(users),
             fixed=self.partition == "random",
@@ -103,7 +103,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         task = Task(
             private=rows,
             classes=tuple(self.classes_),
-            X_public=X_public,
+            X_public=public,
             classes_from="given by the caller"
             if self.classes is not None
             else "the labels of the private rows, which are thereby treated as public knowledge",
@@ -128,29 +128,29 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> Any:
         """The student's class probabilities, (rows, len(classes_)); 0 for classes that no answer named."""
         check_is_fitted(self)
-        X = self._same_form(X)
-        known = self.released_.predict_proba(X)
+        known = self.released_.predict_proba(self._same_form(X))
         whole_table = np.zeros((len(known), len(self.classes_)))
         whole_table[:, np.asarray(self.released_.student.classes_)] = known
         return whole_table
 
     def _options(self) -> Options:
         """The options of a run, each from the argument of its name, or of the name that scikit-learn has for it."""
-        given = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
+        given: dict[str, Any] = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
         if isinstance(self.mechanism, Mechanism):
             given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
-        return Options(**given | {"seed": int(check_random_state(self.random_state).randint(2**31 - 1))})
+        given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Options(**given)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         if _is_free_form(X):
-            X = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
-            y = np.asarray(y)
+            rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
+            labels: Any = np.asarray(y)
         else:
-            X, y = validate_data(self, X, y, dtype=None, accept_sparse=False)
-        check_classification_targets(y)
-        if type_of_target(y) not in ("binary", "multiclass") or y.ndim != 1:
-            raise InvalidInput(f"y must be one label per row, got {type_of_target(y)} of shape {y.shape}.")
-        return X, y
+            rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False)
+        check_classification_targets(labels)
+        if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:
+            raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
+        return rows, labels
 
     def _same_form(self, X: Any) -> Any:
         if hasattr(X, "iloc") and _is_free_form(X):

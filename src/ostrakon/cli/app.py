@@ -79,4 +79,4 @@ def _fail(sentence: str) -> NoReturn:
 def _arguments(commands: typer.Typer = app) -> set[str]:
     """The names of all options of all commands, as the library knows them."""
     group = typer.main.get_group(commands)
-    return {str(one.name) for command in group.commands.values() for one in command.params if one.name is not None}
+    return {one.name for command in group.commands.values() for one in command.params if one.name}

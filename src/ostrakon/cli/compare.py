@@ -42,7 +42,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
-    from ostrakon.report.compare import ADJACENCY, AT, NOTICE, At, Comparison
+    from ostrakon.report.compare import ADJACENCY, AT, NOTICE, Comparison
     from ostrakon.report.compare import compare as run
 
     if at not in AT:
@@ -59,7 +59,7 @@ def compare(
             loaded,
             epsilon=epsilon,
             delta=delta,
-            at=cast(At, at),
+            at=at,
             labels=truth,
             progress=lambda name: status.update(f"Comparing: {name}"),
         )

@@ -80,7 +80,7 @@ def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., 
 def _parameter(name: str, one: Declared) -> inspect.Parameter:
     flag = one.kind is bool
     # A bracket is no markup.
-    told = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel}
+    told: Any = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel}
     option = typer.Option(*([_option(name)] if flag else []), **told)
     hint: Any = bool if flag else one.kind | None
     default = False if flag else None

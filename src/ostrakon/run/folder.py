@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ class RunFolder:
         self.description = self.path / "run.toml"
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[RunFolder]:
+    def opened(self) -> Generator[RunFolder]:
         """Hold the folder for this process: made where it is missing, locked against a second one.
 
         Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -105,7 +105,7 @@ class InFolder:
         self._asked = asked
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator[object]:
+    def opened(self) -> Generator[object]:
         """The folder, locked; refused where it is another run's."""
         with self._home.opened():
             self._home.refuse_other_run(self._asked, self._task.fingerprints)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ FORMAT = 2
 class Drawable(Protocol):
     """What may be drawn once and kept: a mechanism's answers, a gate's decision, noisy counts."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         """What is released, one row per query."""

@@ -106,7 +106,7 @@ class Rows:
         """A user where users are given, else a record."""
         return "record" if self.users is None else "user"
 
-    @cached_property
+    @property
     def units(self) -> int:
         """Number of records, or of users."""
         return int(self._owners.max()) + 1
@@ -162,9 +162,13 @@ class PrivateTable:
         """A user where a column says whose a row is, else a record."""
         return self.tables.unit
 
-    @cached_property
+    @property
     def units(self) -> int:
         """Number of records, or of users."""
+        return self._units
+
+    @cached_property
+    def _units(self) -> int:
         return self.tables.units()
 
     @property

@@ -101,7 +101,7 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         "delta": content["delta"],
         "max_answers": content.get("max_answers"),
     }
-    sizes_of_votes = shape(interactive, teachers=content["teachers"], classes=classes)
+    sizes_of_votes: dict[str, Any] = shape(interactive, teachers=content["teachers"], classes=classes)
     gate = None
     if "gate" in content:
         size = {"queries": content["queries"], "delta": content["delta"], **sizes_of_votes}
