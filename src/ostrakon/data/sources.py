@@ -29,6 +29,10 @@ _COUNTED_AT_ONCE = 2**24
 # And a Parquet file's statistics leave NaN out: DuckDB takes them to say that isnan is false in every row.
 _DISABLED = ("in_clause", "statistics_propagation")
 
+FORMATS: dict[str, Callable[[str], str]] = {}
+"""Formats beside CSV and Parquet, by suffix: from a path as an SQL literal to the DuckDB relation that reads it. An entry
+is all that a format needs; the relation must give named columns, and its rows in the order of the file."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
@@ -213,14 +217,21 @@ def open_table(
         raise InvalidInput(f"{place} is empty.")
     if start == _PARQUET:
         return _open_parquet(place, [place.as_posix()])
+    if place.suffix in FORMATS:
+        return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](literal(place.as_posix())))
     return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
 
 
 def _open_parquet(place: Path, parts: list[str]) -> Table:
     relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    return _open_typed(place, "parquet", relation)
+
+
+def _open_typed(place: Path, kind: str, relation: str) -> Table:
+    """A table whose columns have names and types of their own."""
     with asking(place) as connection:
         columns = describe_columns(connection, relation)
-    return _checked(place, "parquet", columns, header=True, named=True, relation=relation)
+    return _checked(place, kind, columns, header=True, named=True, relation=relation)
 
 
 def _dialect_of(place: Path, like: Table) -> Dialect:

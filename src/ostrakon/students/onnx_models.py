@@ -53,6 +53,8 @@ def has_writer(model: Any) -> bool:
 
 
 def _writer(model: Any) -> Callable[[Graph, Any, Any], Answer] | None:
+    if callable(getattr(model, "write_onnx", None)):
+        return lambda graph, model, rows: model.write_onnx(graph, rows)  # a classifier from elsewhere writes itself
     known = type(model).__module__.startswith(("sklearn.", "ostrakon."))
     return _WRITERS.get(type(model).__name__) if known else None
 

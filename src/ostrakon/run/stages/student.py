@@ -25,6 +25,11 @@ from ostrakon.students.selection import Released, Selection, select
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
+GATE_REFUSED = (
+    "The gate must find that the teachers agree, and it did not: nothing is released, and the refusal itself has cost "
+    "its epsilon; take the worst case, which needs no agreement, or data on which teachers agree."
+)
+
 TUNED_ALWAYS = {"representation": "the public data alone"}
 
 _SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
@@ -62,7 +67,7 @@ def fit_student(learning: Learning, plan: Plan, answers: Answers, queries: IntAr
     else:
         answered = np.flatnonzero(answers.taught != NO_ANSWER)
         if not len(answered):
-            raise InvalidInput(NOTHING_ANSWERED)
+            raise InvalidInput(GATE_REFUSED if answers.passed is False else NOTHING_ANSWERED)
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     return select(

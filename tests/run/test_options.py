@@ -1,0 +1,139 @@
+"""Every option of a run stands in one place: what is added there is on the command line, in TOML and in Python."""
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from ostrakon.estimator import PATEClassifier
+from ostrakon.run.settings.files import Files
+from ostrakon.run.settings.options import Options
+from ostrakon.validation import InvalidInput
+
+# scikit-learn's own defaults: no seed, and one process.
+OF_SCIKIT_LEARN = {"seed": None, "jobs": None}
+OF_THE_ESTIMATOR = {"partition", "classes", "noise"}
+
+
+def test_the_estimator_takes_every_option_with_its_default():
+    arguments = inspect.signature(PATEClassifier).parameters
+    for field in dataclasses.fields(Options):
+        if field.name not in Options.options():
+            continue
+        argument = arguments[Options.options()[field.name].python or field.name]
+        assert argument.default == OF_SCIKIT_LEARN.get(field.name, field.default), field.name
+
+
+def test_the_estimator_takes_nothing_else():
+    known = {one.python or name for name, one in Options.options().items()}
+    assert set(inspect.signature(PATEClassifier).parameters) == known | OF_THE_ESTIMATOR
+    assert set(PATEClassifier().get_params()) == known | OF_THE_ESTIMATOR
+
+
+def test_every_field_says_what_all_must_know():
+    fields = {field.name for kind in (Options, Files) for field in dataclasses.fields(kind)}
+    declared = {**Options.options(), **Files.options()}
+    assert fields - set(declared) == {"parameters"}  # declared by the mechanisms
+    for name, one in declared.items():
+        assert one.help.endswith((".", "]")), name
+
+
+def test_what_is_asked_comes_back():
+    asked = Options(epsilon=3, teachers=30, mechanism="gnmax", parameters={"sigma2": 4.0}, smooth=True, seed=7, jobs=2)
+    told = asked.as_toml()
+    assert "jobs" not in told  # how many workers there are is no part of what was asked
+    assert told["sigma2"] == 4.0
+    assert "delta" not in told
+    assert Options.of({**Options.from_toml(told, "run.toml"), "jobs": 2}) == asked
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epsilon": True}, "epsilon must be a finite number above 0, got True"),
+        ({"epsilon": float("inf")}, "epsilon must be a finite number above 0, got inf"),
+        ({"delta": 1.0}, "delta must be a number strictly between 0 and 1, got 1.0"),
+        ({"agreement": 0.0}, "agreement must be a number strictly between 0 and 1, got 0.0"),
+        ({"agreement": None}, "agreement must be a number strictly between 0 and 1, got None"),
+        ({"guarantee": ["gate"]}, "guarantee must be one of worst-case, gate"),
+        ({"teachers": 2.5}, "teachers must be an integer of at least 1, got 2.5"),
+        ({"queries": 0}, "queries must be an integer of at least 1, got 0"),
+        ({"max_answers": True}, "max_answers must be an integer of at least 1, got True"),
+        ({"mechanism": ["gnmax"]}, "mechanism must be a name, got"),
+        ({"mechanism": "best"}, "mechanism must be one of"),
+        ({"smooth": "yes"}, "smooth must be True or False, got 'yes'"),
+        ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_at_once(given, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        Options(**given)
+
+
+FROM_OUTSIDE = """
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from ostrakon.run.settings import options
+from ostrakon.run.settings.option import Option
+from ostrakon.validation import whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(options.Options):
+    depth: Annotated[int, Option(help="How deep.", panel="Learning", check=partial(whole, at_least=1))] = 3
+
+    def __post_init__(self):
+        super().__post_init__()
+        print("depth is", self.depth)
+
+
+options.Options = Options  # as if the line stood there
+
+from ostrakon.cli import main  # noqa: E402
+from ostrakon.estimator import PATEClassifier  # noqa: E402
+
+if sys.argv[1] != "fit":
+    main()
+
+
+@dataclass(eq=False, repr=False)
+class Deeper(PATEClassifier):
+    depth: int = 3
+
+
+print(Deeper(depth=5).get_params()["depth"], Deeper(depth=6)._options().depth)
+"""
+
+
+@pytest.fixture
+def outside(tmp_path):
+    script = tmp_path / "outside.py"
+    script.write_text(textwrap.dedent(FROM_OUTSIDE))
+
+    def call(*arguments):
+        done = subprocess.run(
+            [sys.executable, script, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+        return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+    return call
+
+
+def test_an_option_from_outside_is_everywhere(outside, tmp_path):
+    code, out, _ = outside("train", "--help")
+    assert code == 0
+    assert out.index("Learning") < out.index("--depth") < out.index("Mechanism parameters")
+    files = ("train", "--private", "a.csv", "--public", "b.csv")
+    assert outside(*files, "--depth", "0")[2] == "Error: --depth must be an integer of at least 1, got 0."
+    (tmp_path / "c.toml").write_text("depth = 4\n")
+    assert "depth is 4\n" in outside(*files, "--config", "c.toml")[1]
+    assert "depth is 7\n" in outside(*files, "--config", "c.toml", "--depth", "7")[1]
+    (tmp_path / "c.toml").write_text('depth = "4"\n')
+    assert "depth in c.toml must be a number, got '4'" in outside(*files, "--config", "c.toml")[2]
+    assert outside("fit")[1].splitlines()[-1] == "5 6"
