@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from ostrakon.accounting.epsilons import Gated
+from ostrakon.estimator import PATEClassifier
 from ostrakon.mechanisms import GNMax
 from ostrakon.noise import secure_rng
 from ostrakon.run.noise_log import MemoryLog, NoiseLog
 from ostrakon.run.pipeline import run
+from ostrakon.run.settings import planning
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import plan_from
 from ostrakon.run.settings.planning import make_plan
@@ -101,6 +103,80 @@ def test_the_statement_of_a_gated_run(task, tmp_path):
     assert told["guarantee"]["epsilon"] >= outcome.plan.gate.certificate().epsilon
     assert any("The gate" in remark for remark in told["remarks"])
     assert run(tmp_path / "run", task, request).answers.passed == outcome.answers.passed
+
+
+@pytest.fixture(scope="module")
+def planned():
+    """A gate that is planned once: planning is seconds of search."""
+    return make_plan(GATED, units=600, pool=120, classes=3)
+
+
+GATED = Options(
+    teachers=20,
+    mechanism="gnmax",
+    parameters={"sigma2": 3.0},
+    queries=20,
+    guarantee="gate",
+    agreement=0.97,
+    student="logistic",
+    jobs=1,
+)
+
+
+@pytest.fixture
+def estimator(planned, monkeypatch):
+    monkeypatch.setattr(planning, "_gate", lambda *_, **__: planned.gate)
+    return PATEClassifier(
+        student="logistic",
+        n_teachers=20,
+        mechanism=GNMax(sigma2=3.0),
+        n_queries=20,
+        guarantee="gate",
+        agreement=0.97,
+        random_state=1,
+        noise=np.random.default_rng(2),
+    )
+
+
+def blobs(task, *, agreed):
+    """Rows whose labels teachers can learn, or coins."""
+    y = task.private.y if agreed else np.random.default_rng(0).integers(0, 3, len(task.private.y))
+    return task.private.X, y
+
+
+def test_the_estimator_releases_where_its_teachers_agree(task, planned, estimator):
+    estimator.fit(*blobs(task, agreed=True), X_public=task.X_public)
+    assert (estimator.answers_ >= 0).all()
+    assert estimator.score(task.X_test, task.y_test) > 0.9
+    secure = estimator.set_params(noise=None).fit(*blobs(task, agreed=True), X_public=task.X_public)
+    assert secure.statement_.guarantee == planned.gate.certificate()
+    assert secure.statement_.guarantee.epsilon < planned.bound.epsilon
+
+
+def test_the_estimator_keeps_back_what_a_gate_refuses(task, planned, estimator, monkeypatch):
+    estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
+    prefix = planned.gate.prefix
+    assert 0 < prefix < 20
+    assert (estimator.answers_[:prefix] >= 0).all()
+    assert (estimator.answers_[prefix:] == -1).all()
+    assert any("The gate refused" in remark for remark in estimator.statement_.remarks)
+    monkeypatch.setattr(planning, "_gate", lambda *_, **__: replace(planned.gate, prefix=0))
+    with pytest.raises(InvalidInput, match="The gate must find that the teachers agree, and it did not"):
+        estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
+
+
+def test_the_estimator_and_a_run_in_a_folder_answer_the_same(task, estimator, tmp_path):
+    estimator.fit(*blobs(task, agreed=True), X_public=task.X_public)
+    seed = int(np.random.RandomState(1).randint(2**31 - 1))
+    outcome = run(tmp_path / "run", task, replace(GATED, seed=seed), rng=np.random.default_rng(2))
+    assert outcome.answers.passed
+    np.testing.assert_array_equal(outcome.queries, estimator.queries_)
+    np.testing.assert_array_equal(outcome.answers.labels, estimator.answers_)
+    held = np.load(tmp_path / "run" / "private" / "votes.npy")
+    np.testing.assert_array_equal(held, estimator.votes_.counts)
+    assert [task.classes[label] for label in estimator.predict(task.X_test)] == list(
+        outcome.student.predict(task.X_test)
+    )
 
 
 def test_where_no_gate_helps_the_worst_case_is_the_guarantee(monkeypatch):

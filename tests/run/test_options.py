@@ -2,9 +2,9 @@
 
 import dataclasses
 import inspect
+import json
 import subprocess
 import sys
-import textwrap
 
 import pytest
 
@@ -74,6 +74,7 @@ def test_a_value_that_cannot_be_is_refused_at_once(given, sentence):
 
 
 FROM_OUTSIDE = """
+import json
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -98,9 +99,6 @@ options.Options = Options  # as if the line stood there
 from ostrakon.cli import main  # noqa: E402
 from ostrakon.estimator import PATEClassifier  # noqa: E402
 
-if sys.argv[1] != "fit":
-    main()
-
 
 @dataclass(eq=False, repr=False)
 class Deeper(PATEClassifier):
@@ -108,32 +106,40 @@ class Deeper(PATEClassifier):
 
 
 print(Deeper(depth=5).get_params()["depth"], Deeper(depth=6)._options().depth)
+for arguments in json.loads(sys.argv[1]):
+    print("#", flush=True)
+    sys.argv = ["ostrakon", *arguments]
+    try:
+        main()
+    except SystemExit:
+        sys.stderr.flush()
 """
 
 
-@pytest.fixture
-def outside(tmp_path):
-    script = tmp_path / "outside.py"
-    script.write_text(textwrap.dedent(FROM_OUTSIDE))
-
-    def call(*arguments):
-        done = subprocess.run(
-            [sys.executable, script, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
-        return done.returncode, done.stdout, " ".join(done.stderr.split())
-
-    return call
-
-
-def test_an_option_from_outside_is_everywhere(outside, tmp_path):
-    code, out, _ = outside("train", "--help")
-    assert code == 0
-    assert out.index("Learning") < out.index("--depth") < out.index("Mechanism parameters")
-    files = ("train", "--private", "a.csv", "--public", "b.csv")
-    assert outside(*files, "--depth", "0")[2] == "Error: --depth must be an integer of at least 1, got 0."
-    (tmp_path / "c.toml").write_text("depth = 4\n")
-    assert "depth is 4\n" in outside(*files, "--config", "c.toml")[1]
-    assert "depth is 7\n" in outside(*files, "--config", "c.toml", "--depth", "7")[1]
-    (tmp_path / "c.toml").write_text('depth = "4"\n')
-    assert "depth in c.toml must be a number, got '4'" in outside(*files, "--config", "c.toml")[2]
-    assert outside("fit")[1].splitlines()[-1] == "5 6"
+def test_an_option_from_outside_is_everywhere(tmp_path):
+    (tmp_path / "outside.py").write_text(FROM_OUTSIDE)
+    (tmp_path / "four.toml").write_text("depth = 4\n")
+    (tmp_path / "text.toml").write_text('depth = "4"\n')
+    files = ["train", "--private", "a.csv", "--public", "b.csv"]
+    calls = [
+        ["train", "--help"],
+        [*files, "--depth", "0"],
+        [*files, "--config", "four.toml"],
+        [*files, "--config", "four.toml", "--depth", "7"],
+        [*files, "--config", "text.toml"],
+    ]
+    done = subprocess.run(
+        [sys.executable, "outside.py", json.dumps(calls)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
+    python, shown, refused, read, overruled, text = done.stdout.split("#\n")
+    assert python.splitlines()[-1] == "5 6"
+    assert shown.index("Learning") < shown.index("--depth") < shown.index("Mechanism parameters")
+    assert "--depth must be an integer of at least 1, got 0." in " ".join(refused.split())
+    assert "depth is 4\n" in read
+    assert "depth is 7\n" in overruled
+    assert "depth in text.toml must be a number, got '4'" in " ".join(text.split())
