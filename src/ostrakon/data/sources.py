@@ -30,8 +30,9 @@ _COUNTED_AT_ONCE = 2**24
 _DISABLED = ("in_clause", "statistics_propagation")
 
 FORMATS: dict[str, Callable[[str], str]] = {}
-"""Formats beside CSV and Parquet, by suffix: from a path as an SQL literal to the DuckDB relation that reads it. An entry
-is all that a format needs; the relation must give named columns, and its rows in the order of the file."""
+"""Formats beside CSV and Parquet, by suffix: from a path as an SQL literal to the DuckDB relation that reads it.
+
+An entry is all that a format needs. The relation has named columns, and its rows in the order of the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
