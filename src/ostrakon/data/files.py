@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -93,7 +93,7 @@ def cannot_write(path: str | os.PathLike[str], error: OSError) -> CannotWrite:
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+def writing(path: str | os.PathLike[str]) -> Generator[None]:
     """Turn a failure of the system while writing `path` into `CannotWrite`."""
     try:
         yield

@@ -124,10 +124,10 @@ def _checked(X: NDArray[Any], place: Path) -> NDArray[Any]:
         )
     if X.dtype == np.uint8:
         return X.astype(np.float32) / 255
-    X = X.astype(np.float32)
-    if not np.isfinite(X).all():
+    images = X.astype(np.float32)
+    if not np.isfinite(images).all():
         raise InvalidInput(f"{place} must hold finite numbers, got a NaN or an infinity.")
-    return X
+    return images
 
 
 def _text(labels: NDArray[Any], place: Path) -> NDArray[Any]:

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -168,7 +168,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]
 
 
 @contextlib.contextmanager
-def asking(place: Path, *, note: str = "") -> Iterator[duckdb.DuckDBPyConnection]:
+def asking(place: Path, *, note: str = "") -> Generator[duckdb.DuckDBPyConnection]:
     """A connection to ask about the file `place`: DuckDB's errors become one sentence.
 
     It spills nothing: what it holds is private, and by itself it would write it into the current folder.
@@ -259,7 +259,8 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     with asking(place, note="Is it gzip?" if packed else "") as connection:
         # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
         answer = connection.execute(f"FROM sniff_csv({source}{told_header}{told_signs})")
-        found = dict(zip([column[0] for column in answer.description or []], answer.fetchone() or (), strict=True))
+        values: tuple[Any, ...] = answer.fetchone() or ()
+        found = dict(zip([column[0] for column in answer.description or []], values, strict=True))
     has_header = bool(found["HasHeader"]) if header is None else header
     skip = int(found["SkipRows"])
     if known is None:

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ostrakon.networks.architectures import ARCHITECTURES, build_network
+    from ostrakon.networks.classifier import TorchClassifier
 
 _HOME = {
     "ARCHITECTURES": "ostrakon.networks.architectures",
@@ -14,7 +18,7 @@ _HOME = {
     "build_network": "ostrakon.networks.architectures",
 }
 
-__all__ = [*_HOME]
+__all__ = ["ARCHITECTURES", "TorchClassifier", "build_network"]
 
 
 def __getattr__(name: str) -> Any:

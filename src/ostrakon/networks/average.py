@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ostrakon.networks.backend import nn, torch
+from ostrakon.networks.backend import Tensor, nn, torch
 
 # Layers that treat every channel on its own and have no weights.
 _BY_CHANNEL = (
@@ -117,11 +117,15 @@ def _wide_linear(layers: Sequence[Any], wide: bool) -> Any:
 
 def _mean_linear(layers: Sequence[Any], wide: bool) -> Any:
     weights = [layer.weight.detach() for layer in layers]
-    weight = torch.cat(weights, dim=1) / len(layers) if wide else torch.stack(weights).mean(dim=0)
-    return _linear(weight, layers, lambda biases: torch.stack(biases).mean(dim=0))
+    weight = torch.cat(weights, dim=1) / len(layers) if wide else _mean(weights)
+    return _linear(weight, layers, _mean)
 
 
-def _linear(weight: Any, layers: Sequence[Any], join: Any) -> Any:
+def _mean(tensors: list[Tensor]) -> Tensor:
+    return torch.stack(tensors).mean(dim=0)
+
+
+def _linear(weight: Tensor, layers: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> Any:
     has_bias = layers[0].bias is not None
     made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias)
     return _filled(made, weight=weight, bias=has_bias and join([layer.bias.detach() for layer in layers]))

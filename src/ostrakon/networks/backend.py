@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,7 +50,7 @@ def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:
 
 
 @contextmanager
-def seeded(seed: int | np.random.SeedSequence) -> Iterator[None]:
+def seeded(seed: int | np.random.SeedSequence) -> Generator[None]:
     """Layers made, and dropout drawn, inside follow `seed`; the global generator is as before afterwards."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
@@ -48,7 +49,7 @@ def describe(network: Any) -> list[dict[str, Any]] | None:
             return None
         options = {key: getattr(layer, key) for key in LAYERS[name]}
         if "bias" in options:
-            options["bias"] = layer.bias is not None
+            options["bias"] = options["bias"] is not None
         if name == "Conv2d" and layer.padding_mode != "zeros":
             return None
         if name == "MaxPool2d" and (layer.dilation != 1 or layer.ceil_mode):
@@ -68,18 +69,18 @@ def packed(network: Any) -> tuple[bytes, list[dict[str, Any]]] | None:
 
 def as_onnx(network: Any, shape: tuple[int, ...], *, opset: int) -> Any:
     """A module from single numbers (rows, *shape) to one output as an ONNX model of that operator set."""
-    buffer = io.BytesIO()
-    with warnings.catch_warnings():
+    with TemporaryDirectory() as folder, warnings.catch_warnings():
+        file = Path(folder, "network.onnx")
         # The older exporter is the one that needs no further package; it says so at every call.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             network.cpu().eval(),
             (torch.zeros(2, *shape),),
-            buffer,
+            file,
             input_names=["input"],
             output_names=["output"],
             dynamic_axes={"input": {0: "rows"}, "output": {0: "rows"}},
             opset_version=opset,
             dynamo=False,
         )
-    return onnx.load_from_string(buffer.getvalue())
+        return onnx.load_model(file)

@@ -35,7 +35,7 @@ def can_group(network: nn.Module) -> bool:
 
 def can_map(network: nn.Module) -> bool:
     """Whether `mapped` can run the network: none of its layers keeps running statistics."""
-    return not any(isinstance(layer, nn.modules.batchnorm._NormBase) for layer in network.modules())
+    return not any(hasattr(layer, "running_mean") for layer in network.modules())
 
 
 def grouped(network: nn.Module, *, draw: torch.Generator | None = None) -> Forward:

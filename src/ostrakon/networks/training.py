@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -119,7 +119,7 @@ def balanced(targets: Tensor, size: int, draw: torch.Generator) -> Iterator[Tens
 
 
 @contextmanager
-def progress(label: str, total: int, verbose: int) -> Iterator[Callable[[], None]]:
+def progress(label: str, total: int, verbose: int) -> Generator[Callable[[], None]]:
     """A progress bar on the terminal's error stream when `verbose`, nothing otherwise."""
     if not verbose:
         yield lambda: None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -10,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.networks import augment, training
 from ostrakon.networks.backend import F, Tensor, generator, nn, pick_device, seeded, torch
-from ostrakon.networks.classifier import LAYOUT, beside
 from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
+from ostrakon.networks.network import LAYOUT, beside
 from ostrakon.validation import InvalidInput, non_negative, positive, whole
+
+View = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class ContrastiveEncoder(TransformerMixin, BaseEstimator):
@@ -39,7 +42,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         temperature: float = 0.3,
         learning_rate: float = 0.003,
         weight_decay: float = 0.001,
-        augmentation: Any = None,
+        augmentation: str | View | None = None,
         random_state: int | None = None,
         device: str | None = None,
         verbose: int = 0,
@@ -119,7 +122,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
         return hasattr(self, "weights_")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in super().__getstate__().items() if key != "_built"}
+        return {key: value for key, value in vars(self).items() if key != "_built"}
 
     def _body(self) -> Any:
         if "_built" not in self.__dict__:
@@ -131,7 +134,7 @@ class ContrastiveEncoder(TransformerMixin, BaseEstimator):
 
     def _view(self, x: Tensor, draw: torch.Generator) -> Tensor:
         draw = beside(draw, x)
-        if callable(self.augmentation):
+        if not (self.augmentation is None or isinstance(self.augmentation, str)):
             return self.augmentation(x, draw)
         colour = self.augmentation == "colour" or (self.augmentation is None and x.shape[1] > 1)
         if not colour:

@@ -128,6 +128,7 @@ def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[in
     for example in points[fixed]:
         # Each fixed example takes over the centre next to it.
         centres = np.delete(centres, np.square(centres - example).sum(axis=1).argmin(), axis=0)
+    members = np.zeros(more, np.intp)
     for _ in range(20):
         own = _squared(points, np.concatenate([points[fixed], centres])).argmin(axis=1) - len(fixed)
         sums = np.zeros_like(centres)

@@ -37,6 +37,11 @@ class Representation:
         self._rows = rows
 
     @property
+    def transformer(self) -> Any:
+        """What rows go through: the fitted transformer."""
+        return self._transformer
+
+    @property
     def features(self) -> int:
         """Number of features of a row."""
         return self._features

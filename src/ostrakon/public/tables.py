@@ -103,5 +103,5 @@ def _number(column: pd.Series) -> pd.Series:
     if _is_moment(column):
         return days(column)
     if pd.api.types.is_timedelta64_dtype(column):
-        return column / pd.Timedelta(days=1)
+        return pd.to_timedelta(column) / pd.Timedelta(days=1)
     return pd.to_numeric(column, errors="coerce").astype(float)

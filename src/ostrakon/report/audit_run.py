@@ -69,7 +69,7 @@ def audit_run(
         options,
         epsilon=None,
         mechanism=mechanism.name,
-        parameters={"sigma2": mechanism.sigma2, "max_contributions": mechanism.max_contributions},
+        parameters=mechanism.parameters(),
         queries=plan.queries,
         delta=plan.delta,
     )
@@ -80,6 +80,7 @@ def audit_run(
     say("Guessing the canaries")
     without, _ = collect(plan, task.private, view, queries, seed=options.seed, folder=folder / "private" / "without")
     cost = mechanism.run_cost(queries=plan.queries)
+    assert cost is not None
     assert cost.mu is not None
     return audit_one_run(
         canaries.scores(counts, without.counts),

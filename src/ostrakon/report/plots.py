@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ostrakon.accounting.statement import round_up
 from ostrakon.data.files import write_atomically
@@ -61,7 +62,7 @@ def _labels(axes: Axes, outcome: Outcome) -> None:
     else:
         axes.set_xlabel(f"{len(counts)} classes, in order")
     axes.set_ylabel("labels")
-    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     asked = len(outcome.queries)
     axes.set_title(
         f"What was learned: {int(counts.sum())} labels for {asked} public rows", loc="left", fontweight="bold"

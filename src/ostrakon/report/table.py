@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.statement import round_up, weak_remark
+from ostrakon.mechanisms import Mechanism
 from ostrakon.run.pipeline import Outcome
 
 
@@ -59,11 +60,8 @@ def _privacy(outcome: Outcome) -> tuple[str, str]:
     return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
 
 
-def _mechanism(mechanism: object) -> str:
-    parameters = getattr(mechanism, "parameters")()  # noqa: B009
+def _mechanism(mechanism: Mechanism) -> str:
     told = ", ".join(
-        f"{name} {value:g}"
-        for name, value in parameters.items()
-        if isinstance(value, int | float) and value is not None
+        f"{name} {value:g}" for name, value in mechanism.parameters().items() if isinstance(value, int | float)
     )
-    return f"{getattr(mechanism, 'name')} ({told})"  # noqa: B009
+    return f"{mechanism.name} ({told})"

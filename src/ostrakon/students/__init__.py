@@ -3,7 +3,33 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ostrakon.students.export import export_student, load_student
+    from ostrakon.students.fixmatch import FixMatch
+    from ostrakon.students.graph_model import GraphStudent
+    from ostrakon.students.label_spreading import LabelSpreadingStudent
+    from ostrakon.students.self_training import SelfTrainingStudent
+    from ostrakon.students.self_training_network import SelfTrainingNetwork
+    from ostrakon.students.semi_supervised_gan import SemiSupervisedGAN
+    from ostrakon.students.sklearn_student import SklearnStudent
+    from ostrakon.students.supervised import SupervisedNetwork
+    from ostrakon.students.virtual_adversarial import VirtualAdversarial
+
+__all__ = [
+    "FixMatch",
+    "GraphStudent",
+    "LabelSpreadingStudent",
+    "SelfTrainingNetwork",
+    "SelfTrainingStudent",
+    "SemiSupervisedGAN",
+    "SklearnStudent",
+    "SupervisedNetwork",
+    "VirtualAdversarial",
+    "export_student",
+    "load_student",
+]
 
 _HOME = {
     "FixMatch": "fixmatch",
@@ -18,8 +44,6 @@ _HOME = {
     "export_student": "export",
     "load_student": "export",
 }
-
-__all__ = [*_HOME]
 
 
 def __getattr__(name: str) -> Any:

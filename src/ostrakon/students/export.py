@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.students import load_student as loader
-from ostrakon.students import onnx_features, onnx_models
+from ostrakon.students import loader, onnx_features, onnx_models
 from ostrakon.students.onnx_features import ImageRows, TableRows, represented
 from ostrakon.students.onnx_graph import Graph
 from ostrakon.students.onnx_models import classified
@@ -177,9 +176,9 @@ def _inputs(graph: Graph, form: RowForm) -> Any:
             word_names=words,
         )
         return made if form.frame else made.as_numbers()
-    if form.channels is None:
-        return graph.input("rows", "double", form.shape or ())
     shape = form.shape or ()
+    if form.channels is None or not shape:
+        return graph.input("rows", "double", shape)
     channels = {"none": 1, "first": shape[0], "last": shape[-1]}[form.channels]
     size = shape[1:] if form.channels == "first" else shape[:2]
     value = graph.input("rows", "float", (channels, *size))

@@ -120,7 +120,7 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         """The likeliest class number of every row, shape (rows,)."""
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    @available_if(lambda self: are_networks(getattr(self, "models_", [])))
+    @available_if(lambda student: are_networks(getattr(student, "models_", [])))
     def exported_network(self) -> Any:
         """The networks that were learned, as one module from inputs to probabilities; only where they are networks."""
         from ostrakon.networks.average import averaged

@@ -81,10 +81,12 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
             self.estimator_ = None
             return self
         given = shares[own][:, said]
-        for repeated in range(1 + whole("rounds", self.rounds)):
-            if repeated:
-                given = shared_out(self.estimator_.predict_proba(rows), own, shares[:, said], sizes=sizes)
-            self.estimator_ = self._learned(rows, given, heavy, said)
+        rounds = whole("rounds", self.rounds)
+        learned = self._learned(rows, given, heavy, said)
+        for _ in range(rounds):
+            given = shared_out(learned.predict_proba(rows), own, shares[:, said], sizes=sizes)
+            learned = self._learned(rows, given, heavy, said)
+        self.estimator_ = learned
         return self
 
     def _learned(

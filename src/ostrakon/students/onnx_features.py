@@ -59,7 +59,7 @@ def represented(graph: Graph, representation: Any, rows: Any) -> str:
 def _within(representation: Any) -> Any:
     # A representation of a representation is the inner one.
     while isinstance(representation, Representation):
-        representation = representation._transformer
+        representation = representation.transformer
     return representation
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.columns import word
-from ostrakon.students.load_student import read_table
+from ostrakon.students.loader import read_table
 from ostrakon.validation import InvalidInput
 
 _ORIGIN = datetime.datetime(2000, 1, 1)

@@ -9,10 +9,10 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.networks import augment, training
+from ostrakon.networks import training
 from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import Tensor, torch
-from ostrakon.networks.classifier import TorchClassifier, beside
+from ostrakon.networks.network import TorchNetwork
 from ostrakon.students.labelled import UNLABELLED, require_labels
 from ostrakon.validation import InvalidInput, positive, whole
 
@@ -33,7 +33,7 @@ class Training(TypedDict, total=False):
     verbose: int
 
 
-class TorchStudent(TorchClassifier, ABC):
+class TorchStudent(TorchNetwork, ABC):
     """Base of the network students.
 
     fit(X, y): X public rows or images, y class numbers of shape (rows,) with -1 for unlabelled.
@@ -99,18 +99,19 @@ class TorchStudent(TorchClassifier, ABC):
         labels = require_labels(y, len(X))
         self.classes_ = np.unique(labels[labels != UNLABELLED])
         targets = np.where(labels == UNLABELLED, -1, np.searchsorted(self.classes_, labels))
-        self._fit(X, targets.astype(np.int64))
+        self._fit(X, targets.astype(np.int64), self._train)
         return self
 
     def _check(self) -> None:
         super()._check()
-        whole("steps", self.steps, at_least=1)
         whole("patience", self.patience)
 
     def _train(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> int:
         """Minimise this student's loss; `targets` holds -1 for unlabelled."""
         loss_of = self._losses(module, pool, targets.to(pool.device), draw)
-        return self._run(module, loss_of, self.steps, probe=self._probe(pool), patience=self.patience)
+        return self._run(
+            module, loss_of, whole("steps", self.steps, at_least=1), probe=self._probe(pool), patience=self.patience
+        )
 
     @abstractmethod
     def _losses(self, module: Any, pool: Tensor, targets: Tensor, draw: torch.Generator) -> Any:
@@ -125,12 +126,6 @@ class TorchStudent(TorchClassifier, ABC):
         rows = torch.nonzero(targets >= 0).flatten().cpu()
         for chosen in training.batches(len(rows), min(self.batch_size, max(len(rows), 16)), draw):
             yield rows[chosen].to(targets.device)
-
-    def _changed(self, x: Tensor, draw: torch.Generator, how: str) -> Tensor:
-        """`x` changed by the augmentation named `how`."""
-        if how == "none":
-            return x
-        return getattr(augment, how)(x, beside(draw, x), flip=self.mirror)
 
 
 def share_of(name: str, value: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Unpack
 
@@ -11,6 +11,8 @@ from ostrakon.networks.architectures import Factory
 from ostrakon.networks.backend import F, Tensor, nn, torch
 from ostrakon.students.torch_student import TorchStudent, Training
 from ostrakon.validation import non_negative, positive, whole
+
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 class VirtualAdversarial(TorchStudent):
@@ -102,8 +104,8 @@ def _like(x: Tensor, draw: torch.Generator) -> Tensor:
 
 
 @contextmanager
-def _frozen_statistics(module: Any) -> Iterator[None]:
-    norms = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+def _frozen_statistics(module: Any) -> Generator[None]:
+    norms = [layer for layer in module.modules() if isinstance(layer, _NORMS)]
     before = [layer.momentum for layer in norms]
     for layer in norms:
         layer.momentum = 0.0

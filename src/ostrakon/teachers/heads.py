@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -167,7 +167,7 @@ class HeadTeachers:
         """Teachers that had no rows to learn from and abstain on every query."""
         return np.flatnonzero(self.sizes == 0)
 
-    def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> IntArray:
+    def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> NDArray[np.integer]:
         """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
 
         Ties, of scores that are rounded to a public grid, go to the lowest class of those that the teacher has rows of.
@@ -227,7 +227,7 @@ def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
 
 
 @contextmanager
-def _one_teacher_a_thread(n_jobs: int | None) -> Iterator[Each]:
+def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Each]:
     """A map over teachers, in their order, that works with linear algebra of one thread.
 
     How many threads share one product decides how it is rounded; how many teachers are solved at once decides nothing.

@@ -17,6 +17,8 @@ from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardize
 from ostrakon.networks.stacked import Forward, fold_scale, grouped, mapped
 from ostrakon.teachers.one_teacher import ABSTAIN, Abstainer
 
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
@@ -87,8 +89,8 @@ def train_chunk(plan: Chunk, indices: range, rows: list[tuple[Any, NDArray[np.in
     networks = [plan.build(index) for index in indices]
     if plan.mode == "one-by-one":
         states = [
-            _train_alone(plan, *each, index=index)
-            for index, *each in zip(indices, networks, inputs, targets, schedules, strict=True)
+            _train_alone(plan, network, x, y, schedule, index=index)
+            for index, network, x, y, schedule in zip(indices, networks, inputs, targets, schedules, strict=True)
         ]
     else:
         states = _train_together(plan, networks, inputs, targets, schedules, first=indices[0])
@@ -168,9 +170,7 @@ def _train_together(
     share = (counted / counted.sum(dim=2, keepdim=True).clamp(min=1)).float().to(device)
     chosen = torch.from_numpy(np.where(order >= 0, order, longest)).to(device)
     each = torch.arange(len(inputs), device=device)[:, None]
-    draws = plan.mode == "vmap" and any(
-        isinstance(layer, nn.modules.dropout._DropoutNd) for layer in networks[0].modules()
-    )
+    draws = plan.mode == "vmap" and any(isinstance(layer, _DROPOUTS) for layer in networks[0].modules())
     with seeded(seed) if draws else nullcontext():
         for step in range(steps):
             at = chosen[step]

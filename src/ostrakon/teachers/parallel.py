@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
@@ -21,7 +21,7 @@ class WorkerKilled(InvalidInput):
 
 
 @contextlib.contextmanager
-def workers() -> Iterator[None]:
+def workers() -> Generator[None]:
     """Turn the loss of one of joblib's worker processes into `WorkerKilled`."""
     try:
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -11,7 +11,7 @@ Report = Callable[[int, int], None]
 
 
 @contextlib.contextmanager
-def reporting(progress: bool | Report | None, *, label: str, total: int) -> Iterator[Report]:
+def reporting(progress: bool | Report | None, *, label: str, total: int) -> Generator[Report]:
     """A function (done, total) to call as work goes on.
 
     progress: None or False for silence, True for a bar on the terminal, or a function that is called instead.

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import _safe_indexing
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.partition import number_of_each
 from ostrakon.data.sharding import ShardFile, ShardFolder, read_shard
 from ostrakon.data.task import TableTask
+from ostrakon.public.rowwise import take
 from ostrakon.validation import InvalidInput, whole
 
 
@@ -91,7 +91,7 @@ class ArrayShards:
     def part(self, teachers: range) -> ArrayPart:
         """The rows of some teachers, in the order of the data."""
         chosen = [self._order[self._start[index] : self._start[index + 1]] for index in teachers]
-        return ArrayPart([(_safe_indexing(self.X, rows), self.y[rows]) for rows in chosen])
+        return ArrayPart([(take(self.X, rows), self.y[rows]) for rows in chosen])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class TablePart:
         X = X if self.transform is None else self.transform(X)
         ends = np.cumsum([len(labels) for _, labels in read])
         return [
-            (_safe_indexing(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
+            (take(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
             for (rows, labels), end in zip(read, ends, strict=True)
         ]
 
@@ -149,9 +149,9 @@ class TableShards:
         for index in np.flatnonzero(self.sizes):
             rows = read_shard(self._folder.files(int(index)))
             owners = np.arange(len(rows)) if task.by is None else number_of_each(rows[task.by])
-            X = task.columns.apply(rows)
-            X = X if self._transform is None else self._transform(X)
-            yield owners, X, task.indices(rows[task.target])
+            typed = task.columns.apply(rows)
+            features = typed if self._transform is None else self._transform(typed)
+            yield owners, features, task.indices(rows[task.target])
 
     def part(self, teachers: range) -> TablePart:
         """The rows of some teachers, not yet read."""

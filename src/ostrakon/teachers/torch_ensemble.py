@@ -113,8 +113,8 @@ class TorchEnsemble(TorchClassifier):
             plan=plan,
         )
 
-    def _train(self, module: Any, pool: Any, targets: Any, draw: Any) -> int:
-        return self._fit_steps(module, pool, targets, draw, self.epochs * -(-len(pool) // self.batch_size))
+    def _steps(self, rows: int) -> int:
+        return self.epochs * -(-rows // self.batch_size)
 
     def _plan(self, shards: Shards, seed: int) -> Chunk:
         whole("epochs", self.epochs, at_least=1)
@@ -178,26 +178,23 @@ class TorchTeachers(Teachers):
 
 def _train(plan: Chunk, shards: Shards, indices: range, store: TeacherStore | None) -> list[tuple[int, Any]]:
     rows = shards.part(indices).load()
-    prints = [fingerprint_of(X, y) for X, y in rows] if store is not None else []
-    if store is not None:
-        missing = [i for i, mark in zip(indices, prints, strict=True) if not store.has(i, fingerprint=mark)]
-        if not missing:
-            return [(index, None) for index in indices]
-    # A chunk that was cut off is trained again whole, in the same places: its arithmetic is then the same.
-    models = train_chunk(plan, indices, rows)
     if store is None:
-        return list(zip(indices, models, strict=True))
-    for index, model, mark in zip(indices, models, prints, strict=True):
-        if index in missing:
-            store.save(index, model, fingerprint=mark)
+        return list(zip(indices, train_chunk(plan, indices, rows), strict=True))
+    prints = {index: fingerprint_of(X, y) for index, (X, y) in zip(indices, rows, strict=True)}
+    missing = [index for index, mark in prints.items() if not store.has(index, fingerprint=mark)]
+    if missing:
+        # A chunk that was cut off is trained again whole, in the same places: its arithmetic is then the same.
+        models = dict(zip(indices, train_chunk(plan, indices, rows), strict=True))
+        for index in missing:
+            store.save(index, models[index], fingerprint=prints[index])
     return [(index, None) for index in indices]
 
 
 def _ask(teachers: TorchTeachers, inputs: NDArray[np.float32], indices: range, key: str) -> tuple[list[int], IntArray]:
     store = teachers.store
     if store is not None:
-        kept = [store.load_predictions(index, key) for index in indices]
-        if all(values is not None for values in kept):
+        kept = [values for index in indices if (values := store.load_predictions(index, key)) is not None]
+        if len(kept) == len(indices):
             return list(indices), np.stack(kept)
     models = [teachers.model(index) for index in indices]
     values = predict_chunk(teachers.plan, models, inputs)

@@ -84,7 +84,7 @@ class _Font:
         left, _, right, _ = self.font.getbbox(character, anchor="ls")
         place = ((SIDE - left - right) / 2, _BASELINE)
         ImageDraw.Draw(image).text(place, character, fill=255, font=self.font, anchor="ls")
-        return np.asarray(image, np.float32) / 255
+        return np.asarray(image, np.float32) / np.float32(255)
 
 
 def _different(drawings: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:

@@ -90,7 +90,7 @@ def draw_glyphs(labels: Labels, shapes: tuple[Images, ...], rng: np.random.Gener
     """One distorted image per label, float32 in [0, 1], shape (images, 28, 28); shapes as `glyph_shapes` gives them."""
     # Two blurs of each drawing: the smoother the drawing, the softer the edge of its images.
     sharp = np.concatenate(shapes)
-    layers = np.stack([gaussian_filter(sharp, (0, width, width)) for width in (0.7, 1.6)])
+    layers = np.stack([gaussian_filter(sharp, (0, width, width)) for width in (0.7, 1.6)], dtype=np.float32)
     starts = np.concatenate([[0], np.cumsum([len(drawings) for drawings in shapes])])
     count = len(labels)
     fonts = starts[labels] + (rng.random(count) * np.diff(starts)[labels]).astype(np.int64)

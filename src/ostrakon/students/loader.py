@@ -15,6 +15,7 @@ import datetime
 import json
 import math
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Student:
             return np.zeros(0, np.int64), np.zeros((0, len(self.classes_)))
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
-    def _inputs(self, rows: Any) -> dict:
+    def _inputs(self, rows: Any) -> dict[str, Any]:
         given = self.description["input"]
         if "columns" not in given:
             return {"rows": arranged(rows, given["shape"], given["dtype"], given.get("channels"))}
@@ -76,7 +77,7 @@ class Student:
         return {name: np.column_stack(values) for name, values in columns.items() if values}
 
 
-def read_table(rows: Any, columns: list) -> dict:
+def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 
     columns: "name" and "kind" of each; kinds: number, date (days since 2000), duration (days), category ("" is
@@ -101,7 +102,7 @@ def read_table(rows: Any, columns: list) -> dict:
     return {column["name"]: _read_column(given[column["name"]], column) for column in columns}
 
 
-def _read_column(cells: Any, column: dict) -> np.ndarray:
+def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
     kind = column["kind"]
     if kind == "number" and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
         numbers = np.asarray(cells, dtype=np.float64)
@@ -156,11 +157,13 @@ def read_date(cell: Any) -> float:
         cell = datetime.datetime(cell.year, cell.month, cell.day)
     if not isinstance(cell, datetime.datetime) or cell != cell:
         return math.nan
-    if hasattr(cell, "to_pydatetime"):
-        cell = cell.floor("us").to_pydatetime()
-    if cell.tzinfo is None:
-        cell = cell.replace(tzinfo=datetime.UTC)
-    return (cell - _ORIGIN) / _DAY
+    moment = _plain(cell)
+    return ((moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment) - _ORIGIN) / _DAY
+
+
+def _plain(moment: Any) -> datetime.datetime:
+    # pandas has moments of its own, which know nanoseconds.
+    return moment.floor("us").to_pydatetime() if hasattr(moment, "to_pydatetime") else moment
 
 
 _FORM = "%Y-%m-%dT%H:%M:%S%z"
@@ -203,7 +206,7 @@ def read_word(cell: Any, known: Any) -> str:
 _READERS = {"number": read_number, "date": read_date, "duration": read_duration}
 
 
-def arranged(rows: Any, shape: list, dtype: str, channels: Any) -> np.ndarray:
+def arranged(rows: Any, shape: list[Any], dtype: str, channels: Any) -> np.ndarray:
     """Numbers in the shape that the student reads: (rows, columns), or images as (rows, channels, height, width).
 
     shape: ["rows", ...] as the public rows are. channels: where images have them, "first", "last" or "none"; else None.
@@ -222,7 +225,7 @@ def arranged(rows: Any, shape: list, dtype: str, channels: Any) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(array, -1, 1)) if channels == "last" else array
 
 
-def _as_wanted(array: np.ndarray, wanted: tuple, channels: str) -> np.ndarray:
+def _as_wanted(array: np.ndarray, wanted: tuple[int, ...], channels: str) -> np.ndarray:
     here = array.shape[1:]
     if len(here) == 1 and here[0] == math.prod(wanted):
         return array.reshape(-1, *wanted)
@@ -238,12 +241,12 @@ def _as_wanted(array: np.ndarray, wanted: tuple, channels: str) -> np.ndarray:
 class _Onnx:
     """A graph, run by onnxruntime."""
 
-    def __init__(self, path: Path, description: dict) -> None:
+    def __init__(self, path: Path, description: dict[str, Any]) -> None:
         import onnxruntime
 
         self._session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
-    def run(self, inputs: dict) -> Any:
+    def run(self, inputs: dict[str, Any]) -> Any:
         known = {each.name for each in self._session.get_inputs()}
         held = {name: value for name, value in inputs.items() if name in known}
         return self._session.run(["place", "probabilities"], held)
@@ -252,7 +255,7 @@ class _Onnx:
 class _Torch:
     """A network of plain layers, run by torch."""
 
-    def __init__(self, path: Path, description: dict) -> None:
+    def __init__(self, path: Path, description: dict[str, Any]) -> None:
         import torch
 
         self._torch = torch
@@ -262,19 +265,19 @@ class _Torch:
         self._network.load_state_dict(weights)
         self._network.eval()
 
-    def _layer(self, entry: dict) -> Any:
+    def _layer(self, entry: dict[str, Any]) -> Any:
         kind = getattr(self._torch.nn, entry["layer"], None)
         if not isinstance(kind, type) or not issubclass(kind, self._torch.nn.Module):
             raise ValueError(f"student.json must name layers of torch.nn, got {entry['layer']!r}.")
         return kind(**entry["options"])
 
-    def run(self, inputs: dict) -> Any:
+    def run(self, inputs: dict[str, Any]) -> Any:
         with self._torch.no_grad():
             likely = self._network(self._torch.from_numpy(inputs["rows"])).numpy()
         return likely.argmax(axis=1), likely
 
 
-def read_safetensors(path: Path) -> dict:
+def read_safetensors(path: Path) -> dict[str, Any]:
     """The arrays of a safetensors file: a header of JSON, then their bytes."""
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")

@@ -1,0 +1,166 @@
+"""What every network here shares that is fitted as scikit-learn's estimators are: its parameters, state and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.networks import augment, training
+from ostrakon.networks.architectures import Factory, build_network, wants_images
+from ostrakon.networks.backend import Tensor, generator, nn, pick_device, seeded, torch
+from ostrakon.networks.inputs import FloatArray, as_inputs, moments, standardized
+from ostrakon.validation import InvalidInput, non_negative, positive, whole
+
+LAYOUT = torch.channels_last
+Train = Callable[[nn.Module, Tensor, Tensor, torch.Generator], int]
+"""(module, standardized rows, targets, source of randomness) -> steps taken."""
+
+
+class TorchNetwork(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers that are networks; parameters and fitted state as `TorchClassifier` tells them.
+
+    A subclass has a `fit` that sets `classes_` and calls `_fit`.
+    """
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        network: str | Factory | None = None,
+        *,
+        steps: int | None = None,
+        batch_size: int = 64,
+        learning_rate: float = 0.002,
+        weight_decay: float = 0.01,
+        augmentation: str = "none",
+        mirror: bool = False,
+        average: float = 0.0,
+        random_state: int | None = None,
+        device: str | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.network = network
+        self.steps = steps
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.augmentation = augmentation
+        self.mirror = mirror
+        self.average = average
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities, (rows, classes), columns as in `classes_`."""
+        return torch.softmax(self._logits(X), dim=1).numpy()
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The likeliest class of every row."""
+        return self.classes_[self._logits(X).argmax(dim=1).numpy()]
+
+    def exported_network(self) -> Any:
+        """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""
+        check_is_fitted(self, "weights_")
+        body = self._module().cpu()
+        kind = nn.BatchNorm1d if len(self.shape_) == 1 else nn.BatchNorm2d
+        # A batch norm without weights in evaluation mode is exactly the standardization, and every reader has it.
+        scale = kind(self.shape_[0], affine=False, eps=0.0)
+        scale.running_mean = torch.from_numpy(self.mean_.copy())
+        scale.running_var = torch.from_numpy(self.deviation_.astype(np.float32) ** 2)
+        parts = list(body) if type(body) is nn.Sequential else [body]
+        return nn.Sequential(scale, *parts, nn.Softmax(dim=1)).eval()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_built"}
+
+    def _fit(self, X: Any, targets: NDArray[np.int64], train: Train) -> None:
+        """Train on `targets`, classes as positions in `classes_` and -1 for unlabelled, by what `train` does."""
+        self._check()
+        inputs = as_inputs(X, images=wants_images(self.network))
+        if len(inputs) != len(targets):
+            raise InvalidInput(f"X and y must have equally many rows, got {len(inputs)} and {len(targets)}.")
+        self.n_features_in_ = int(np.prod(np.shape(X)[1:]))
+        self.shape_ = inputs.shape[1:]
+        self.mean_, self.deviation_ = moments(inputs)
+        device = pick_device(self.device)
+        seeds = np.random.SeedSequence(self.random_state).spawn(3)
+        with seeded(seeds[0]):
+            # Channels last in memory: convolutions and pooling on a CPU are a quarter faster.
+            module = build_network(self.network, self.shape_, len(self.classes_)).to(device, memory_format=LAYOUT)
+        draw = generator(seeds[1])
+        pool = torch.from_numpy(standardized(inputs, self.mean_, self.deviation_)).to(device)
+        with seeded(seeds[2]):
+            self.n_steps_ = train(module, pool, torch.from_numpy(targets), draw)
+        self.weights_ = {name: value.cpu().contiguous().numpy().copy() for name, value in module.state_dict().items()}
+        self.__dict__.pop("_built", None)
+
+    def _run(self, module: Any, loss_of: Any, steps: int, **options: Any) -> int:
+        return training.train(
+            module,
+            loss_of,
+            steps=steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            average=self.average,
+            label=type(self).__name__,
+            verbose=self.verbose,
+            **options,
+        )
+
+    def _changed(self, x: Tensor, draw: torch.Generator, how: str) -> Tensor:
+        """`x` changed by the augmentation named `how`."""
+        if how == "none":
+            return x
+        return getattr(augment, how)(x, beside(draw, x), flip=self.mirror)
+
+    def _check(self) -> None:
+        if self.steps is not None:
+            whole("steps", self.steps, at_least=1)
+        whole("batch_size", self.batch_size, at_least=1)
+        positive("learning_rate", self.learning_rate)
+        non_negative("weight_decay", self.weight_decay)
+        non_negative("average", self.average)
+        if not self.average < 1:
+            raise InvalidInput(f"average must be below 1, got {self.average!r}.")
+        if self.augmentation not in ("none", "weak", "moderate", "strong"):
+            raise InvalidInput(f"augmentation must be none, weak, moderate or strong, got {self.augmentation!r}.")
+        if self.random_state is not None:
+            whole("random_state", self.random_state)
+
+    def _module(self) -> Any:
+        if "_built" not in self.__dict__:
+            with seeded(0):
+                built = build_network(self.network, self.shape_, len(self.classes_))
+            built.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in self.weights_.items()})
+            self._built = built.to(memory_format=LAYOUT).eval()
+        return self._built
+
+    def _logits(self, X: Any) -> Tensor:
+        check_is_fitted(self, "weights_")
+        inputs = as_inputs(X, images=wants_images(self.network))
+        if inputs.shape[1:] != tuple(self.shape_):
+            raise InvalidInput(f"X must have rows of shape {tuple(self.shape_)}, as in fit, got {inputs.shape[1:]}.")
+        device = pick_device(self.device)
+        module = self._module().to(device)
+        with torch.no_grad():
+            parts = [
+                module(torch.from_numpy(standardized(inputs[at : at + 512], self.mean_, self.deviation_)).to(device))
+                for at in range(0, len(inputs), 512)
+            ]
+        return torch.cat(parts).cpu()
+
+
+def beside(draw: torch.Generator, x: Tensor) -> torch.Generator:
+    """A generator on the device of `x`, which follows the one on the CPU."""
+    if x.device.type == "cpu":
+        return draw
+    return generator(int(torch.randint(2**62, (), generator=draw)), x.device)
