@@ -137,8 +137,6 @@ class Votes:
             and np.array_equal(self.counts, other.counts)
         )
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
     def __repr__(self) -> str:
         # The histograms are private: only their shape is shown.
         return f"{type(self).__name__}(queries={self.queries}, classes={self.classes}, teachers={self.teachers})"
@@ -200,8 +198,6 @@ class BoundedVotes(Votes):
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) and self.max_contributions == getattr(other, "max_contributions", None)
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
 class PublicVotes(Votes):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.mechanisms.base import FloatArray, finite_orders
-from ostrakon.validation import InvalidInput, fraction, shown, whole
+from ostrakon.validation import InvalidInput, fraction, settle, shown, whole
 
 Conversion = Literal["cks", "mironov"]
 
@@ -39,15 +39,17 @@ class Curve:
     values: FloatArray
 
     def __post_init__(self) -> None:
-        orders = require_orders(self.orders)
-        values = np.array(self.values, dtype=np.float64)
-        if values.shape != orders.shape:
-            raise InvalidInput(f"values must have the shape of orders, {orders.shape}, got {values.shape}.")
+        settle(self, orders=lambda _, orders: require_orders(orders))
+        settle(self, values=self._as_values)
+
+    def _as_values(self, name: str, given: ArrayLike) -> FloatArray:
+        values = np.array(given, dtype=np.float64)
+        if values.shape != self.orders.shape:
+            raise InvalidInput(f"{name} must have the shape of orders, {self.orders.shape}, got {values.shape}.")
         if not (values >= 0).all():
-            raise InvalidInput(f"values must be non-negative, got {values[~(values >= 0)][0]}.")
+            raise InvalidInput(f"{name} must be non-negative, got {values[~(values >= 0)][0]}.")
         values.setflags(write=False)
-        object.__setattr__(self, "orders", orders)
-        object.__setattr__(self, "values", values)
+        return values
 
     def __add__(self, other: object) -> Curve:
         if not isinstance(other, Curve):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -232,8 +233,8 @@ def _law_votes(law: Mechanism, *, teachers: int, classes: int) -> Votes:
 def _pairs(neighbours: Pair | Sequence[Pair] | None) -> list[Pair]:
     if neighbours is None:
         return []
-    given = [neighbours] if isinstance(neighbours[0], Votes) else list(neighbours)
-    pairs = [require_neighbours((pair[0], pair[1])) for pair in given]  # pyright: ignore[reportArgumentType]
+    given: list[Any] = [neighbours] if isinstance(neighbours[0], Votes) else list(neighbours)
+    pairs = [require_neighbours((pair[0], pair[1])) for pair in given]
     if len({pair[0].queries for pair in pairs}) != 1:
         raise InvalidInput(f"neighbours must all have the same number of queries, got {pairs!r}.")
     return pairs

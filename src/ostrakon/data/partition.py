@@ -156,18 +156,14 @@ def teacher_sql(identity: str, n_teachers: int, *, key: bytes) -> str:
     60 bits of the hash are used; the bias of the modulo is below n_teachers / 2**60.
     """
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
-    padded = _checked(key).ljust(_BLOCK, b"\0")
+    if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
+        size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+        raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
+    padded = key.ljust(_BLOCK, b"\0")
     inner = f"unhex('{bytes(byte ^ 0x36 for byte in padded).hex()}')"
     outer = f"unhex('{bytes(byte ^ 0x5C for byte in padded).hex()}')"
     digest = f"sha256({outer} || unhex(sha256({inner} || encode({identity}))))"
     return f"(('0x' || substr({digest}, 1, 15))::BIGINT % {n_teachers})"
-
-
-def _checked(key: Any) -> bytes:
-    if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
-        size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
-        raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
-    return key
 
 
 def quoted(name: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
-from scipy.optimize import brentq
 
+from ostrakon.accounting.calibration.noise import scaled
 from ostrakon.accounting.calibration.stability import propose_test_release_within, sparse_vector_within
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
@@ -19,6 +18,7 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms import Mechanism, ProposeTestRelease, SparseVector, StatefulMechanism
 from ostrakon.mechanisms.registry import build_with_defaults
+from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, positive
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
@@ -37,6 +37,7 @@ ADJACENCY = (
     "record is a teacher (bounded-gnmax). Epsilons of such different neighbours must not be ranked."
 )
 
+_MOST_NOISE = 1e17
 _ORDERS = np.concatenate([np.arange(1.1, 2, 0.1), np.arange(2, 12, 0.5), np.geomspace(12, 400, 25)])
 
 
@@ -178,11 +179,11 @@ def compare(
             "votes must be public (simulated, published, or cast on public data) to be compared at a gated epsilon, "
             f"got {type(votes).__name__}."
         )
-    tell = progress or (lambda name: None)
     shapes = mechanisms or tuple(build_with_defaults(name, votes.teachers, {}) for name in COMPARED)
     rows: list[Row] = []
     for shape in shapes:
-        tell(shape.name)
+        if progress is not None:
+            progress(shape.name)
         fitted = _fit(shape, votes, at=at, epsilon=epsilon, delta=delta)
         if fitted is not None:
             mechanism, gated = fitted
@@ -192,7 +193,8 @@ def compare(
             (ProposeTestRelease, propose_test_release_within),
             (SparseVector, sparse_vector_within),
         ):
-            tell(kind.name)
+            if progress is not None:
+                progress(kind.name)
             mechanism = within(epsilon=epsilon, delta=delta, queries=votes.queries)
             rows.append(_row(mechanism, votes, labels, delta=delta, gated=None))
     rows.sort(key=lambda row: (not row.mechanism.releasable, -row.worth(votes.classes), row.name))
@@ -232,35 +234,27 @@ def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
 
 
 def _solved(
-    shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float], *, accuracy: float = 1e-4
+    shape: Mechanism,
+    epsilon: float,
+    cost: Callable[[Mechanism], float],
+    *,
+    accuracy: float = 1e-4,
+    growth: float = 4.0,
+    start: float = 1.0,
+    least: float = 1e-17,
 ) -> Mechanism | None:
-    """`shape` with the least noise, on this scale, whose cost is at most `epsilon`, within the relative `accuracy`.
+    """`shape` with the least noise whose cost is at most `epsilon`, within the relative `accuracy`; None without one.
 
-    Cost falls about as a power of the noise, so the logarithms are interpolated; a bracket guards every step.
+    start, least: the factors of the noise where the search begins and ends; it goes from there by steps of `growth`.
     """
-    low, high = -math.inf, math.inf  # logarithms of a factor that costs too much, and of one that does not
-    cost_low = cost_high = math.nan
-    at = 0.0
-    for _ in range(40):
-        found = cost(_scaled(shape, math.exp(at)))
-        gap = math.log(found / epsilon) if found > 0 else -math.inf
-        if -accuracy <= gap <= 0:
-            return _scaled(shape, math.exp(at))
-        if gap > 0:
-            low, cost_low = at, gap
-        else:
-            high, cost_high = at, gap
-        if math.isinf(low) or math.isinf(high):
-            at += math.copysign(min(max(abs(gap), 0.05), 2.0), gap) * 1.1
-        else:
-            share = cost_low / (cost_low - cost_high) if math.isfinite(cost_low - cost_high) else 0.5
-            # Aim inside the tolerance, and never so near an end that the bracket stops shrinking.
-            at = low + (high - low) * min(max(share + accuracy, 0.05), 0.95)
-        if high - low < accuracy / 10:
-            break
-        if abs(at) > 40:
-            return None
-    return None if math.isinf(high) else _scaled(shape, math.exp(high))
+
+    def at(factor: float) -> float:
+        return cost(scaled(shape, factor * start, digits=None))
+
+    factor = least_of_power(
+        at, epsilon, tolerance=accuracy, growth=growth, nearest=least / start, furthest=_MOST_NOISE / start
+    )
+    return scaled(shape, factor * start, digits=None) if 0 < factor < math.inf else None
 
 
 def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
@@ -269,33 +263,10 @@ def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechani
     A data-dependent cost is not monotone: where the votes agree it falls again once the noise is small. Where it never
     reaches `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
     """
-
-    def over(step: float) -> float:
-        found = cost(_scaled(shape, math.exp(step)))
-        return min(math.log(found / epsilon), 10.0) if found > 0 else -1.0
-
-    quiet = 4.0
-    while over(quiet) > 0:
-        quiet += 2.0
-        if quiet > 30:
-            return None
-    while over(quiet - 0.5) <= 0:
-        quiet -= 0.5
-        if quiet <= -3.0:
-            return _scaled(shape, math.exp(quiet))
-    root = float(brentq(over, quiet - 0.5, quiet, xtol=1e-4))
-    while over(root) > 0:
-        root += 1e-4
-    return _scaled(shape, math.exp(root))
-
-
-def _scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    declared = mechanism.declared()
-    changes = {
-        name: value * factor if declared[name].noise > 0 else value / factor
-        for name, value in mechanism.noise_parameters().items()
-    }
-    return dataclasses.replace(cast(Any, mechanism), **changes)
+    least = math.exp(-3)
+    found = _solved(shape, epsilon, cost, growth=math.sqrt(math.e), start=math.exp(4), least=least)
+    quiet = scaled(shape, least, digits=None)
+    return quiet if found is None and cost(quiet) <= epsilon else found
 
 
 def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: float, gated: float | None) -> Row:

@@ -13,7 +13,7 @@ from ostrakon.validation import InvalidInput
 FILE = "statement.json"
 
 
-def write_statement(folder: Path, statement: object) -> None:
+def write_statement(folder: Path, statement: Statement) -> None:
     """Write `statement.json`. Errors: `InvalidInput` for anything but a `Statement`."""
     if not isinstance(statement, Statement):
         raise InvalidInput(f"A release states its privacy by a Statement, got a {type(statement).__name__}.")

@@ -48,7 +48,8 @@ def make_estimator(name: str, **parameters: Any) -> Any:
     >>> make_estimator("logistic", C=0.5)
     LogisticRegression(C=0.5, max_iter=1000)
     """
-    name = _checked(name)
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"The estimator must be a short name or an import path, got {name!r}.")
     path, defaults = SHORT_NAMES.get(name, (name, {}))
     factory = _import(name, path)
     if not all(callable(getattr(factory, part, None)) for part in ("fit", "predict", "get_params")):
@@ -81,12 +82,6 @@ def import_path(estimator: Any) -> str:
     """Where an estimator's class is defined, as it is written into a run's description."""
     kind = type(estimator)
     return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _checked(name: Any) -> str:
-    if not isinstance(name, str) or not name:
-        raise InvalidInput(f"The estimator must be a short name or an import path, got {name!r}.")
-    return name
 
 
 def _import(name: str, path: str) -> Any:

@@ -46,7 +46,7 @@ def calibrate(
     """
     epsilon, delta = positive("epsilon", epsilon), fraction("delta", delta)
     queries = whole("queries", queries, at_least=1)
-    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     if not mechanism.releasable:
         raise InvalidInput(f"{mechanism.name} gives no guarantee that noise could be calibrated to.")
@@ -91,11 +91,11 @@ def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries:
     )
 
 
-def scaled(mechanism: Mechanism, factor: float) -> Mechanism:
-    """The mechanism with its noise scaled by `factor`, rounded towards more noise."""
+def scaled(mechanism: Mechanism, factor: float, *, digits: int | None = _DIGITS) -> Mechanism:
+    """The mechanism with its noise scaled by `factor`, rounded to so many digits towards more noise; None: as it is."""
     declared = mechanism.declared()
     changes = {
-        name: _up(value * factor, _DIGITS) if declared[name].noise > 0 else _down(value / factor, _DIGITS)
+        name: _up(value * factor, digits) if declared[name].noise > 0 else _down(value / factor, digits)
         for name, value in mechanism.noise_parameters().items()
     }
     return dataclasses.replace(cast(Any, mechanism), **changes)
@@ -107,13 +107,17 @@ def noise_deviation(mechanism: Mechanism) -> float:
     return max(mechanism.noise_parameters().values()) if noise is None else noise
 
 
-def _up(value: float, digits: int) -> float:
+def _up(value: float, digits: int | None) -> float:
+    if digits is None:
+        return value
     place = digits - 1 - math.floor(math.log10(value))
     rounded = round(value, place)
     return rounded if rounded >= value else round(rounded + 10.0**-place, place)
 
 
-def _down(value: float, digits: int) -> float:
+def _down(value: float, digits: int | None) -> float:
+    if digits is None:
+        return value
     place = digits - 1 - math.floor(math.log10(value))
     rounded = round(value, place)
     return rounded if rounded <= value else round(rounded - 10.0**-place, place)

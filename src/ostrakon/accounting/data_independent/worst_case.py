@@ -51,7 +51,7 @@ def worst_case(
     answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     classes = None if classes is None else whole("classes", classes, at_least=2)
-    if not isinstance(mechanism, Mechanism):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     if queries == 0:
         return WorstCase(epsilon=0.0, delta=delta, basis="no query")

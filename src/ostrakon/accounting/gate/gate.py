@@ -18,7 +18,7 @@ from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
 from ostrakon.noise import require_rng
 from ostrakon.numerics.inverse import most
 from ostrakon.numerics.rounding import sum_above
-from ostrakon.validation import InvalidInput, fraction, non_negative, positive, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, whole
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
 
@@ -55,8 +55,7 @@ class Gate:
         whole("teachers", self.teachers, at_least=1)
         whole("classes", self.classes, at_least=2)
         fraction("delta", self.delta)
-        for name in ("order", "B", "kappa", "s"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        settle(self, order=positive, B=positive, kappa=positive, s=positive)
         whole("prefix", self.prefix, at_most=self.queries)
         if self.prefix and self.mechanism.gaussian_dp() is None:
             raise InvalidInput(f"prefix must be 0 for {self.mechanism.name}, which is not Gaussian-DP.")
@@ -101,7 +100,7 @@ class Gate:
 
         Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon.
         """
-        if not isinstance(public_votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(public_votes, PublicVotes):
             raise InvalidInput(
                 "public_votes must be PublicVotes (simulated, published, or cast on public data): a gate planned on "
                 f"the private votes would leak them, got {type(public_votes).__name__}."

@@ -16,7 +16,7 @@ from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction, positive
+from ostrakon.validation import InvalidInput, fraction, positive, settle
 from ostrakon.votes import PublicVotes, Votes
 
 GRID = 1e-3
@@ -47,17 +47,14 @@ class Sanitizer:
     confidence: float = 1 - 1e-5
 
     def __post_init__(self) -> None:
-        for name in ("order", "kappa", "s"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        settle(self, order=positive, kappa=positive, s=positive, delta=fraction, confidence=fraction)
         if not self.order > 1:
             raise InvalidInput(f"order must be above 1, got {self.order!r}.")
-        fraction("delta", self.delta)
-        fraction("confidence", self.confidence)
 
     @classmethod
     def plan(cls, public_votes: PublicVotes, mechanism: Mechanism, *, delta: float) -> Self:
         """The order, kappa and s with the smallest mean plus two standard deviations at votes like these."""
-        if not isinstance(public_votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(public_votes, PublicVotes):
             raise InvalidInput(
                 "public_votes must be PublicVotes (simulated, published, or cast on public data), "
                 f"got {type(public_votes).__name__}."

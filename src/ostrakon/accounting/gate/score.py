@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from ostrakon.accounting.gate.envelope import envelope
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.validation import InvalidInput, positive
+from ostrakon.validation import InvalidInput, positive, settle
 from ostrakon.votes import Votes
 
 LIPSCHITZ = 1 + 1e-6
@@ -37,8 +37,7 @@ class CostCurve:
     highest: float
 
     def __post_init__(self) -> None:
-        for name in ("order", "B", "kappa", "highest"):
-            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        settle(self, order=positive, B=positive, kappa=positive, highest=positive)
         if not self.order > 1:
             raise InvalidInput(f"order must be above 1, got {self.order!r}.")
 

@@ -18,7 +18,7 @@ from ostrakon.accounting.published.pate_2018 import require_order
 from ostrakon.accounting.published.smooth_sensitivity import theorem_24
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction, non_negative, positive
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle
 
 
 class GNSSEstimate(DataDependent):
@@ -49,9 +49,7 @@ class _Theorem23(ABC):
     theorem = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "order", require_order(self.order))
-        object.__setattr__(self, "beta", positive("beta", self.beta))
-        object.__setattr__(self, "sigma", positive("sigma", self.sigma))
+        settle(self, order=lambda _, order: require_order(order), beta=positive, sigma=positive)
 
     @abstractmethod
     def rdp(self) -> float:

@@ -14,7 +14,7 @@ from ostrakon.accounting.published.pate_2018 import beta, log_q0, require_order
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.numerics.normal import log_ndtr
-from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.validation import InvalidInput, positive, settle, whole
 from ostrakon.votes import IntArray, Votes
 
 _MOST_TEACHERS = 10_000_000
@@ -38,8 +38,7 @@ class LabelSensitivity:
     plateau: float = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", positive("sigma", self.sigma))
-        object.__setattr__(self, "order", require_order(self.order))
+        settle(self, sigma=positive, order=lambda _, order: require_order(order))
         others = math.log(whole("classes", self.classes, at_least=2) - 1)
         # B_L maps q to (m-1) Phi(x - sqrt(2)/sigma), x = Phi^-1(q / (m-1)); its inverse B_U adds sqrt(2)/sigma.
         q0 = log_q0(sigma=self.sigma, order=self.order)
