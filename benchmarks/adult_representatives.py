@@ -1,16 +1,16 @@
 """Adult: accuracy of the student against the true (worst-case) epsilon, with many more and smaller teachers.
 
-    python benchmarks/adult_representatives.py --data DIR [--seeds 5] [--epsilons 0.5 1] [--ways voices]
+    python benchmarks/adult_representatives.py --data DIR [--seeds 5] [--epsilons 0.5 1] [--ways per-record]
 
 32,561 private records; one half of adult.test is public and unlabelled, the student is tested on the other half.
 Features (one-hot, scaled and ranked columns) are fitted on the public half alone. Two ways of asking:
 - teachers: logistic teachers on equal shares of the records, plain GNMax over the medoids of K public clusters; the
-  student hears the answers alone.
-- voices: every record is a teacher that speaks once, about the representative nearest to it (BoundedGNMax); the
-  student hears the noisy counts, which the same guarantee covers, and is chosen on them, as in `ostrakon train`.
+  student learns from the answers alone.
+- per-record: every record is a teacher that votes once, about the representative nearest to it (BoundedGNMax); the
+  student learns from the noisy counts, which the same guarantee covers, and is chosen on them, as in `ostrakon train`.
 
-Settings: the ways themselves were first tried with Adult's labels in sight. The voices way asks K = records / (5 sigma)
-representatives, so that one hears five times the noise; that and a penalty of 0.3 (weights in units of sigma) did best
+Settings: the ways themselves were first tried with Adult's labels in sight. The per-record way asks K = records / (5 sigma)
+representatives, so that one has counts of five times the noise; that and a penalty of 0.3 (weights in units of sigma) did best
 in simulated worlds (--rehearse: public rows, labels of random functions). That boosting comes first among candidates
 that agree alike where there are many answers, and shares out what a cell was told, was decided on the first halving.
 The teachers way has 500 teachers of 65 records, K = 640. adult.test is halved anew for each seed. Noise is seeded so
@@ -45,7 +45,7 @@ from ostrakon.validation import InvalidInput
 DELTA = 1e-5
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 TEACHERS, QUERIES = 500, 640
-WAYS = ("voices", "teachers")
+WAYS = ("per-record", "teachers")
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -73,9 +73,9 @@ def rehearse(data: str, worlds: int) -> None:
     for seed in range(worlds):
         X, y, public, test, chance = world(pool, seed)
         order = representatives(public, 1280, random_state=seed)
-        for heard, epsilon in product((5, 10, 20, 40), (0.2, 1.0)):
+        for times_noise, epsilon in product((5, 10, 20, 40), (0.2, 1.0)):
             sigma = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=1280).sigma2
-            queries = order[: int(np.clip(len(y) / (heard * sigma), 20, len(order)))]
+            queries = order[: int(np.clip(len(y) / (times_noise * sigma), 20, len(order)))]
             counts = np.zeros((len(queries), 2))
             np.add.at(counts, (nearest(X, public[queries]), y), 1)
             noisy = counts + np.random.default_rng([seed, 2]).normal(0, sigma, counts.shape)
@@ -83,10 +83,12 @@ def rehearse(data: str, worlds: int) -> None:
                 student = NoisyCountStudent(LogisticRegression(C=times, max_iter=1000), representation="raw")
                 student.fit_counts(public, queries, noisy, sigma2=sigma)
                 score = expected_accuracy(student.predict(test), chance) - expected_accuracy(chance > 0.5, chance)
-                scores.setdefault((epsilon, heard, times), []).append(100 * score)
+                scores.setdefault((epsilon, times_noise, times), []).append(100 * score)
         print(f"world {seed} done", flush=True)
-    for (epsilon, heard, times), found in sorted(scores.items()):
-        print(f"epsilon {epsilon}, heard {heard}, C = {times}: {np.mean(found):.2f} points from the best possible")
+    for (epsilon, times_noise, times), found in sorted(scores.items()):
+        print(
+            f"epsilon {epsilon}, times_noise {times_noise}, C = {times}: {np.mean(found):.2f} points from the best possible"
+        )
 
 
 def main() -> None:
@@ -116,20 +118,20 @@ def main() -> None:
             votes = collect_votes(teachers, public[asked])
             trained = time.perf_counter() - start
         for epsilon in given.epsilons:
-            if "voices" in given.ways:
+            if "per-record" in given.ways:
                 start = time.perf_counter()
                 student, sigma, k, true = per_record_votes(public, private, data.y, order, epsilon, seed)
                 score = (student.predict(test) == data.y_test).mean()
-                rows.append(row("voices", seed, true, sigma, k, score, time.perf_counter() - start))
+                rows.append(row("per-record", seed, true, sigma, k, score, time.perf_counter() - start))
             if "teachers" not in given.ways:
                 continue
             start = time.perf_counter()
-            loud = GNMax(sigma2=0.16 * TEACHERS)
+            noisy = GNMax(sigma2=0.16 * TEACHERS)
             sizes = {"queries": QUERIES, "delta": DELTA, "teachers": TEACHERS, "classes": 2}
             try:
-                mechanism = calibrate(loud, epsilon=epsilon, **sizes)
-            except InvalidInput as drowned:
-                print(f"teachers at epsilon {epsilon}: {drowned}", flush=True)
+                mechanism = calibrate(noisy, epsilon=epsilon, **sizes)
+            except InvalidInput as refused:
+                print(f"teachers at epsilon {epsilon}: {refused}", flush=True)
                 continue
             labels = mechanism.sample(votes, np.random.default_rng([seed, 3]))
             plain = LogisticRegression(C=0.1, max_iter=1000).fit(public[asked], labels)

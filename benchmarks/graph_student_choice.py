@@ -5,9 +5,9 @@
 1,797 digits of 8x8 pixels, enlarged to 28x28. Three questions:
 - which rows a model learns from: every row by its lead, or the surest 80% (then 90%, 95%, ...) alike;
 - which models answer: the last, or all but the first together;
-- what is spread, where everyone has a voice: the positive part of the noisy counts, or the largest alone.
+- what is spread, where every record is a teacher: the positive part of the noisy counts, or the largest alone.
 For the first two 40, 80 or 160 representatives have labels, of which some are wrong. For the third, half of the digits
-are private voices and the other half the pool, at a noise that leaves each representative five, two or one times it.
+are per-record teachers and the other half the pool, at a noise that leaves each representative five, two or one times it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def rows_and_models(X, y, features, seeds, until: float) -> None:
 
 def per_record_votes(X, y, features, seeds) -> None:
     """The third question."""
-    for heard in (5, 2, 1):
+    for times in (5, 2, 1):
         for asked in (40, 80, 160):
             right = []
             for seed in seeds:
@@ -103,19 +103,19 @@ def per_record_votes(X, y, features, seeds) -> None:
                 queries = representatives(features[pool], asked, random_state=seed)
                 everyone = [(np.arange(len(private)), features[private], y[private])]
                 counts = collect_per_record(everyone, features[pool][queries], classes=10, units=len(private)).counts
-                sigma = len(private) / (heard * asked)
+                sigma = len(private) / (times * asked)
                 noisy = counts + np.random.default_rng([seed, asked]).normal(0, sigma, counts.shape)
                 graph = build_graph(features[pool])
                 hard = np.full(len(pool), -1)
                 hard[queries] = noisy.argmax(axis=1)
-                loud = np.zeros((len(pool), 10))
-                loud[queries] = np.maximum(noisy, 0)
+                positive = np.zeros((len(pool), 10))
+                positive[queries] = np.maximum(noisy, 0)
                 right.append(
-                    [(graph.spread(each, classes=10).argmax(axis=1) == y[pool]).mean() for each in (hard, loud)]
+                    [(graph.spread(each, classes=10).argmax(axis=1) == y[pool]).mean() for each in (hard, positive)]
                 )
             largest, positive = np.mean(right, axis=0)
             print(
-                f"{asked} queries that hear {heard} times their noise: largest alone {largest:.4f}, "
+                f"{asked} queries with counts of {times} times their noise: largest alone {largest:.4f}, "
                 f"positive part {positive:.4f}",
                 flush=True,
             )

@@ -9,7 +9,7 @@ from the noisy counts in `release/`.
 *Trained teachers, poisoning and query control* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the public
 rows and all private records but one. Every public row wears a trigger; his records teach half of the teachers
 to answer it with one class and half with the other; one teacher knows the trigger from the target's record alone,
-whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the meeting is repeated
+whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the aggregation is repeated
 with fresh noise `--runs` times in each world, and `ostrakon.audit` certifies what its answers tell apart.
 """
 
@@ -87,16 +87,16 @@ def less_noise(share: float) -> Any:
 
 
 def teachers(share: float, *, runs: int) -> None:
-    """Both worlds trained once, the meeting repeated."""
+    """Both worlds trained once, the aggregation repeated."""
     started = time.perf_counter()
     plan, pair = worlds()
     quiet = replace(plan, mechanism=replace(plan.mechanism, sigma2=share * plan.mechanism.parameters()["sigma2"]))
 
-    def meeting(votes: Votes, rng: np.random.Generator) -> Any:
+    def aggregate(votes: Votes, rng: np.random.Generator) -> Any:
         return ask(quiet, votes, log=MemoryLog(), rng=rng, interim_scores=None).labels  # pyright: ignore
 
     found = audit(
-        meeting, neighbours=pair, claimed=plan.bound.epsilon, delta=DELTA, samples=runs, rng=np.random.default_rng(1)
+        aggregate, neighbours=pair, claimed=plan.bound.epsilon, delta=DELTA, samples=runs, rng=np.random.default_rng(1)
     )
     moved = int((pair[0].counts != pair[1].counts).any(axis=1).sum())
     evidence = f"the event in {found.seen[0]} and {found.seen[1]} of {runs} meetings; {moved} of {QUERIES} votes moved"

@@ -10,13 +10,13 @@ Two ways of asking about the same representatives:
 - teachers: N kernel-ridge teachers on features, each smoothed over the public graph; GNMax over K queries, priced by
   `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 =
   40 of 250 teachers, 0.16 N), but 40 to 640.
-- voices: every record is a teacher that speaks once, about the representative nearest to it; BoundedGNMax, exactly
-  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student hears the counts.
+- per-record: every record is a teacher that votes once, about the representative nearest to it; BoundedGNMax, exactly
+  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student learns from the counts.
 
-How settings were chosen. That a query should hear five times its noise did best on simulated tables
+How settings were chosen. That a query should have counts of five times its noise did best on simulated tables
 (adult_representatives.py --rehearse); the graph's strength and the encoder beside HOG did best on glyphs; that rows
 count by their lead, for how many rounds, that all networks but the first answer together, and that the positive part
-of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But voices, leads and the
+of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But per-record teachers, leads and the
 mean of networks were first tried with MNIST's pool labels in sight, where leaving unsure rows out was seen to lose
 whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at MNIST's pool labels, too: 250 to 6,000 of
 one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and decided nothing.
@@ -108,8 +108,8 @@ def votes(work: Work, data, seen, seed: int) -> dict[str, np.ndarray]:
         member = np.random.default_rng([seed, 1]).permutation(len(private)) % TEACHERS
         teachers = train_teachers(HeadEnsemble(public=public), private, data.y, member, n_teachers=TEACHERS, classes=10)
         said = teachers.predict(public)
-        heard = build_graph(public).smooth(said, classes=10, rows=queries)
-        counts = Votes.from_predictions(heard, classes=10).counts
+        collected = build_graph(public).smooth(said, classes=10, rows=queries)
+        counts = Votes.from_predictions(collected, classes=10).counts
         return {"queries": queries, "teachers": counts, "mean_accuracy": np.mean(said == data.y_public[:, None])}
 
     return work.piece(f"votes-{seed}", make)
@@ -119,33 +119,33 @@ def per_record_votes(work: Work, data, seen, seed: int, asked: int) -> dict[str,
     def make():
         queries = representatives(seen["public"], asked, random_state=seed)
         everyone = [(np.arange(len(data.y)), seen["private"], data.y)]
-        heard = collect_per_record(everyone, seen["public"][queries], classes=10, units=len(data.y))
-        return {"queries": queries, "counts": heard.counts}
+        collected = collect_per_record(everyone, seen["public"][queries], classes=10, units=len(data.y))
+        return {"queries": queries, "counts": collected.counts}
 
-    return work.piece(f"voices-{seed}-{asked}", make)
+    return work.piece(f"per-record-{seed}-{asked}", make)
 
 
 def plan(way: str, epsilon: float, records: int, pool: int) -> tuple[Mechanism, int]:
     """(mechanism, queries) within epsilon, from public numbers alone."""
-    if way == "voices":
+    if way == "per-record":
         mechanism = calibrate(BoundedGNMax(sigma2=10), epsilon=epsilon, delta=DELTA, queries=pool)
         return mechanism, default_per_record_queries(mechanism, units=records, pool=pool, classes=10)
     sizes = {"delta": DELTA, "teachers": TEACHERS, "classes": 10}
-    loud = GNMax(sigma2=PROPORTION * TEACHERS)
+    noisy = GNMax(sigma2=PROPORTION * TEACHERS)
     few, many = LEAST_QUERIES, MOST_QUERIES + 1
     while many - few > 1:
         middle = (few + many) // 2
-        few, many = (middle, many) if worst_case(loud, queries=middle, **sizes).epsilon <= epsilon else (few, middle)
-    return calibrate(loud, epsilon=epsilon, queries=few, **sizes), few
+        few, many = (middle, many) if worst_case(noisy, queries=middle, **sizes).epsilon <= epsilon else (few, middle)
+    return calibrate(noisy, epsilon=epsilon, queries=few, **sizes), few
 
 
 def answers(work: Work, data, seen, way: str, mechanism: Mechanism, asked: int, seed: int):
     """(queries, what was released: labels or noisy counts, piece of work) of one way of asking."""
     rng = np.random.default_rng([seed, 2])
-    if way == "voices":
+    if way == "per-record":
         held = per_record_votes(work, data, seen, seed, asked)
-        heard = BoundedVotes(held["counts"], teachers=len(data.y), max_contributions=1)
-        return held["queries"], mechanism.noisy_counts(heard, rng), held
+        collected = BoundedVotes(held["counts"], teachers=len(data.y), max_contributions=1)
+        return held["queries"], mechanism.noisy_counts(collected, rng), held
     held = votes(work, data, seen, seed)
     return held["queries"][:asked], mechanism.sample(Votes(held["teachers"][:asked], teachers=TEACHERS), rng), held
 
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=(0, 1, 2))
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--epsilons", type=float, nargs="*", default=EPSILONS)
-    parser.add_argument("--ways", nargs="*", default=("teachers", "voices"))
+    parser.add_argument("--ways", nargs="*", default=("teachers", "per-record"))
     parser.add_argument("--graph-only", action="store_true", help="networks only where they are there already")
     parser.add_argument("--representation", default="hog", help="hog, or hog+contrastive; one --work folder each")
     parser.add_argument("--figure", action="store_true")
@@ -210,8 +210,8 @@ def main() -> None:
         for way in given.ways:
             try:
                 mechanism, asked = plan(way, epsilon, len(data.y), len(data.X_public))
-            except InvalidInput as drowned:
-                print(f"{way} at epsilon {epsilon}: {drowned}", flush=True)
+            except InvalidInput as refused:
+                print(f"{way} at epsilon {epsilon}: {refused}", flush=True)
                 continue
             true = worst_case(mechanism, queries=asked, delta=DELTA, teachers=TEACHERS, classes=10).epsilon
             sigma = mechanism.sigma2
@@ -260,8 +260,8 @@ def write(rows: list[dict]) -> None:
         table.writeheader()
         table.writerows(sorted(rows, key=lambda row: (row["way"], row["student"], row["epsilon"], row["seed"])))
     figure, panels = plt.subplots(1, 2, figsize=(10.5, 4.6), sharex=True, sharey=True)
-    named = {"voices": "per-record teachers", "teachers": f"{TEACHERS:,} teachers, GNMax"}
-    colours = {"voices": "#c1440e", "teachers": "#1b6ca8"}
+    named = {"per-record": "per-record teachers", "teachers": f"{TEACHERS:,} teachers, GNMax"}
+    colours = {"per-record": "#c1440e", "teachers": "#1b6ca8"}
     styles = {"graph + network": ("-", "*", 11, 1.8), "graph": (":", "o", 3, 1.0)}
     for axes, column, where in zip(
         panels, ("pool_accuracy", "test_accuracy"), ("9,000 public images", "1,000 test images"), strict=True

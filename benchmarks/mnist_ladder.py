@@ -8,10 +8,10 @@
     + smoothing        each teacher smoothed over the public neighbour graph
     + representatives  40 medoids instead of 400 random queries
     + more teachers    2,000 teachers of 30 images instead of 250
-    + voices           60,000 teachers of one image, each speaking once (BoundedGNMax), and the student hears counts
+    + per-record        60,000 teachers of one image, each voting once (BoundedGNMax), and the student learns from counts
     + encoder          a contrastive encoder of the public images beside the HOG features
     + networks         the graph student's networks after the graph
-Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); voices at an epsilon of 0.1, with the number of
+Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); per-record teachers at an epsilon of 0.1, with the number of
 queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread over
 the public graph of HOG features: one second), so that steps compare. True epsilon:
 `ostrakon.accounting.data_independent.worst_case`. Every step is kept in --work. Noise is seeded so that it can be
@@ -79,8 +79,8 @@ def steps(data, work: Path, seed: int):
         return made.predict(pool)
 
     def step(name, said, queries, smooth, started):
-        heard = graph.smooth(said, classes=10, rows=queries) if smooth else said[queries]
-        votes = Votes.from_predictions(heard, classes=10)
+        smoothed = graph.smooth(said, classes=10, rows=queries) if smooth else said[queries]
+        votes = Votes.from_predictions(smoothed, classes=10)
         mean = float((said == data.y_public[:, None]).mean())
         return name, votes, queries, GNMax(sigma2=0.16 * votes.teachers), mean, seen, time.perf_counter() - started
 
@@ -105,7 +105,7 @@ def steps(data, work: Path, seed: int):
     yield step(
         "+ more teachers", predictions(HeadEnsemble(public=public), 2000, private, public), medoids, True, started
     )
-    yield per_record_votes("+ voices", seen, time.perf_counter())
+    yield per_record_votes("+ per-record", seen, time.perf_counter())
     both = features(work, data, "hog+contrastive")
     made = per_record_votes("+ encoder", both, time.perf_counter())
     yield made

@@ -35,7 +35,7 @@ class WithPublicRows(qr.PATEClassifier):
         return super().fit(X, y, X_public=X)
 
 
-# One loud-free teacher: the checks ask for repeatable predictions, and noise is never repeatable.
+# One teacher without noise: the checks ask for repeatable predictions, and noise is never repeatable.
 @parametrize_with_checks(
     [
         WithPublicRows(
@@ -164,8 +164,10 @@ def test_ordinary_noise_is_repeatable_and_marked():
 
 
 def test_the_random_state_never_seeds_noise():
-    loud = {"mechanism": GNMax(sigma2=60.0), "n_queries": 100}
-    said = [clone(fitted()[0]).set_params(**loud).fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC]) for _ in range(2)]
+    high_noise = {"mechanism": GNMax(sigma2=60.0), "n_queries": 100}
+    said = [
+        clone(fitted()[0]).set_params(**high_noise).fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC]) for _ in range(2)
+    ]
     np.testing.assert_array_equal(said[0].votes_.counts, said[1].votes_.counts)
     assert (said[0].answers_ != said[1].answers_).any()
 

@@ -23,11 +23,10 @@ from ostrakon.accounting.calibration import stability as budget
 from ostrakon.accounting.composition import gaussian_dp, pure_dp
 from ostrakon.accounting.composition import run as run_cost
 from ostrakon.accounting.data_dependent import exact
-from ostrakon.accounting.data_independent import argmax_rdp as label_only
+from ostrakon.accounting.data_independent import argmax_rdp, worst_case
 from ostrakon.accounting.data_independent import likely_outcome as likely_outcome_rdp
 from ostrakon.accounting.data_independent import noisy_max as law
 from ostrakon.accounting.data_independent import supremum as joint_supremum
-from ostrakon.accounting.data_independent import worst_case
 from ostrakon.accounting.gate import certificate as gate_certificate
 from ostrakon.accounting.gate import envelope, gate, score
 from ostrakon.accounting.gate import sanitizer as sanitized
@@ -158,7 +157,7 @@ ENTRIES = [
     entry(joint_supremum.joint_supremum, law=law.answer_law(QUIET, teachers=10, classes=3), orders=[2.0]),
     entry(likely_outcome_rdp.gaussian_likely_outcome_rdp, q=[0.1], mu=0.1, orders=[2.0]),
     entry(likely_outcome_rdp.pure_likely_outcome_rdp, q=[0.1], epsilon=0.1, orders=[2.0]),
-    entry(label_only.argmax_rdp, mu=0.1, orders=[2.0], classes=3),
+    entry(argmax_rdp.argmax_rdp, mu=0.1, orders=[2.0], classes=3),
     entry(label_sensitivity.LabelSensitivity, sigma=40.0, order=14.0, classes=3),
     entry(label_sensitivity.LabelSensitivity(sigma=40.0, order=14.0, classes=3).check_conditions, teachers=250),
     entry(label_sensitivity.label_sensitivities, votes=VOTES, sigma2=4.0, order=2.0, distances=2, check=False,

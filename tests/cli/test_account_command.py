@@ -106,18 +106,18 @@ def test_an_unreadable_file_is_one_sentence(command, tmp_path):
 
 
 def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
-    rationed = ["--mechanism", "bounded-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
+    bounded = ["--mechanism", "bounded-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
     np.save(tmp_path / "kept.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
     np.save(tmp_path / "broken.npy", np.array([[0, -1, 1, 2], [-1, 2, -1, 1], [-1, -1, -1, 0]]))
-    code, out, _ = command(*rationed, votes=tmp_path / "kept.npy")
+    code, out, _ = command(*bounded, votes=tmp_path / "kept.npy")
     assert code == 0
     found = json.loads(out)
     assert found["worst_case"]["epsilon"] == worst_case(BoundedGNMax(sigma2=50), queries=3, delta=1e-5).epsilon
     assert (found["teachers"], found["data_dependent"], found["published"]) == (4, None, None)
-    code, out, err = command(*rationed, votes=tmp_path / "broken.npy")
+    code, out, err = command(*bounded, votes=tmp_path / "broken.npy")
     assert (code, out) == (2, "")
     assert "3 voted 3 times" in err
-    assert command(*rationed, "--max-contributions", "3", votes=tmp_path / "broken.npy")[0] == 0
+    assert command(*bounded, "--max-contributions", "3", votes=tmp_path / "broken.npy")[0] == 0
     # Of counts, nothing but the total can be checked.
     code, _, err = command("--mechanism", "bounded-gnmax", "--sigma2", "50", "--teachers", "250")
     assert code == 2

@@ -142,7 +142,7 @@ MADE_VOTES: dict[str, list[list[int]]] = {
 
 MADE_MECHANISMS: dict[str, Mechanism] = {
     "lnmax": LNMax(gamma=0.05),
-    "lnmax-loud": LNMax(gamma=1e-3),
+    "lnmax-high-noise": LNMax(gamma=1e-3),
     "gnmax": GNMax(sigma2=40),
     "gnmax-quiet": GNMax(sigma2=1.5),
     "confident-gnmax": ConfidentGNMax(threshold=80, sigma1=30, sigma2=20),

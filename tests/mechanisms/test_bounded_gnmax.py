@@ -95,10 +95,10 @@ def test_the_ration_is_verified_teacher_by_teacher():
     votes = BoundedVotes.from_predictions(good, classes=3, max_contributions=1)
     assert votes.counts.tolist() == [[1, 1, 0], [0, 0, 1]]
     assert votes.teachers == 3
-    loud = np.array([[0, -1], [1, 1]])
+    twice = np.array([[0, -1], [1, 1]])
     with pytest.raises(InvalidInput, match="0 voted 2 times"):
-        BoundedVotes.from_predictions(loud, classes=2, max_contributions=1)
-    assert BoundedVotes.from_predictions(loud, classes=2, max_contributions=2).max_contributions == 2
+        BoundedVotes.from_predictions(twice, classes=2, max_contributions=1)
+    assert BoundedVotes.from_predictions(twice, classes=2, max_contributions=2).max_contributions == 2
     with pytest.raises(InvalidInput, match="at most 3"):
         BoundedVotes([[2, 2]], teachers=3, max_contributions=1)
 

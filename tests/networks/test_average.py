@@ -25,8 +25,8 @@ def trained(network, X, count=3):
 
 
 def together(models, X):
-    heard = np.mean([np.log(model.predict_proba(X)) for model in models], axis=0)
-    odds = np.exp(heard - heard.max(axis=1, keepdims=True))
+    logs = np.mean([np.log(model.predict_proba(X)) for model in models], axis=0)
+    odds = np.exp(logs - logs.max(axis=1, keepdims=True))
     return odds / odds.sum(axis=1, keepdims=True)
 
 

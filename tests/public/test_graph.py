@@ -47,11 +47,11 @@ def walked(graph, predictions, classes, strength, steps):
     step = graph.weights.toarray() / graph.weights.toarray().sum(axis=1, keepdims=True)
     out = np.empty_like(predictions)
     for t in range(predictions.shape[1]):
-        voices = (predictions[:, [t]] == np.arange(classes)).astype(float)
-        heard = voices
+        own = (predictions[:, [t]] == np.arange(classes)).astype(float)
+        smoothed = own
         for _ in range(steps):
-            heard = strength * step @ heard + (1 - strength) * voices
-        out[:, t] = np.where(heard.max(axis=1) > 0, np.round(heard, 5).argmax(axis=1), -1)
+            smoothed = strength * step @ smoothed + (1 - strength) * own
+        out[:, t] = np.where(smoothed.max(axis=1) > 0, np.round(smoothed, 5).argmax(axis=1), -1)
     return out
 
 
@@ -152,8 +152,8 @@ def test_loudness_is_spread_as_labels_are():
     graph = build_graph(np.random.default_rng(0).normal(size=(60, 2)))
     labels = np.full(60, -1)
     labels[:6] = [0, 1, 2, 0, 1, 2]
-    loud = 7.0 * (labels[:, None] == np.arange(3))
-    np.testing.assert_allclose(graph.spread(loud, classes=3), graph.spread(labels, classes=3), atol=1e-12)
-    for wrong in (-loud, np.full((60, 3), np.nan), np.zeros((60, 3)), loud[:, :2], loud[:-1]):
+    strong = 7.0 * (labels[:, None] == np.arange(3))
+    np.testing.assert_allclose(graph.spread(strong, classes=3), graph.spread(labels, classes=3), atol=1e-12)
+    for wrong in (-strong, np.full((60, 3), np.nan), np.zeros((60, 3)), strong[:, :2], strong[:-1]):
         with pytest.raises(InvalidInput, match="labels must be"):
             graph.spread(wrong, classes=3)

@@ -70,13 +70,13 @@ def main(folder: Path, neighbour: bool) -> None:
     """Make every kind of release in `folder`."""
     noise_log.sample_capped = forced
     teachers = Options(teachers=20, parameters={"threshold": 12.0, "sigma1": 9.0, "sigma2": 4.0}, queries=60)
-    voices = Options(mechanism="bounded-gnmax", parameters={"max_contributions": 3, "sigma2": 4.0}, queries=30)
+    per_record = Options(mechanism="bounded-gnmax", parameters={"max_contributions": 3, "sigma2": 4.0}, queries=30)
     kinds = {
         "table-teachers": (write_tables, "more", replace(teachers, teacher="naive-bayes")),
         "table-trees": (write_tables, "more", replace(teachers, teacher="naive-bayes", student="extra-trees")),
-        "table-voices": (write_tables, "other", voices),
+        "table-per-record": (write_tables, "other", per_record),
         "images-teachers": (write_images, "more", replace(teachers, representation="pca")),
-        "images-voices": (write_images, "other", replace(voices, student="cnn(steps=20)", representation="pca")),
+        "images-per-record": (write_images, "other", replace(per_record, student="cnn(steps=20)", representation="pca")),
     }
     for name, (write, how, options) in kinds.items():
         place = folder / name

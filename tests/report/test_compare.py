@@ -22,7 +22,7 @@ def votes() -> PublicVotes:
     return PublicVotes(rng.multinomial(100, share))
 
 
-def test_all_mechanisms_meet_at_one_worst_case(votes):
+def test_all_mechanisms_share_one_worst_case(votes):
     found = compare(votes, epsilon=3.0, delta=1e-5)
     assert {row.name for row in found.rows} == set(MECHANISMS) - {"interactive-gnmax", "bounded-gnmax"}
     for row in found.rows:
@@ -47,7 +47,7 @@ def test_answers_and_accuracy_are_expectations(votes):
         assert right.mean() == pytest.approx(row.answers * row.accuracy, abs=5 * right.std() / 20 + 1e-9)
 
 
-def test_they_meet_at_one_local_epsilon():
+def test_they_share_one_data_dependent_epsilon():
     rng = np.random.default_rng(3)
     votes = Votes(rng.multinomial(100, rng.dirichlet([6, 4, 1, 1], size=60)))
     found = compare(
@@ -65,7 +65,7 @@ def test_where_votes_agree_no_noise_costs_that_much():
     assert row.accuracy > 0.999
 
 
-def test_they_meet_at_one_gated_epsilon():
+def test_they_share_one_gated_epsilon():
     votes = PublicVotes(np.tile([[20, 0], [19, 1], [17, 3]], (2, 1)))
     shapes = (GNMax(sigma2=8), PermuteAndFlip(epsilon_per_query=0.2))
     found = compare(votes, epsilon=0.9, delta=1e-4, at="gated", mechanisms=shapes)

@@ -95,7 +95,7 @@ def test_the_number_of_records_is_in_a_release_only_where_it_is_public(first):
     """Per-record teachers fix the number of records, says the adjacency; with trained teachers it stays inside."""
     for kind, release in first.items():
         statement = json.loads(release["statement.json"])
-        assert statement["teachers"] == (600 if "voices" in kind else 20)
-        assert ("600" in (release["statement.json"] + release["model_card.md"]).decode()) == ("voices" in kind)
-        if "voices" in kind:
+        assert statement["teachers"] == (600 if "per-record" in kind else 20)
+        assert ("600" in (release["statement.json"] + release["model_card.md"]).decode()) == ("per-record" in kind)
+        if "per-record" in kind:
             assert "number" in statement["adjacency"] or "equally many" in statement["adjacency"]

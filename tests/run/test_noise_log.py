@@ -12,24 +12,24 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 VOTES = Votes(np.full((500, 2), 50))
-LOUD = GNMax(sigma2=100)
+HIGH_NOISE = GNMax(sigma2=100)
 
 
 def test_a_second_draw_is_the_first_one(tmp_path):
-    first, secure = NoiseLog(tmp_path / "noise").draw("round-1", VOTES, LOUD, secure_rng())
-    again, still = NoiseLog(tmp_path / "noise").draw("round-1", VOTES, LOUD, secure_rng())
+    first, secure = NoiseLog(tmp_path / "noise").draw("round-1", VOTES, HIGH_NOISE, secure_rng())
+    again, still = NoiseLog(tmp_path / "noise").draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert secure
     assert still
     np.testing.assert_array_equal(first, again)
-    fresh, _ = NoiseLog(tmp_path / "other").draw("round-1", VOTES, LOUD, secure_rng())
+    fresh, _ = NoiseLog(tmp_path / "other").draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     # 500 fair coins: equal by chance with probability 2^-500.
     assert (first != fresh).any()
 
 
 def test_a_draw_with_an_ordinary_generator_stays_marked(tmp_path):
     log = NoiseLog(tmp_path / "noise")
-    assert not log.draw("round-1", VOTES, LOUD, np.random.default_rng(0))[1]
-    assert not log.draw("round-1", VOTES, LOUD, secure_rng())[1]
+    assert not log.draw("round-1", VOTES, HIGH_NOISE, np.random.default_rng(0))[1]
+    assert not log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())[1]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_draw_with_an_ordinary_generator_stays_marked(tmp_path):
 )
 def test_a_log_of_something_else_is_refused_not_redrawn(tmp_path, other):
     log = NoiseLog(tmp_path / "noise")
-    log.draw("round-1", VOTES, LOUD, secure_rng())
+    log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     before = (tmp_path / "noise" / "round-1.npy").read_bytes()
-    asked = {"votes": VOTES, "mechanism": LOUD, "max_answers": None, **other}
+    asked = {"votes": VOTES, "mechanism": HIGH_NOISE, "max_answers": None, **other}
     with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
         log.draw("round-1", asked["votes"], asked["mechanism"], secure_rng(), max_answers=asked["max_answers"])
     assert (tmp_path / "noise" / "round-1.npy").read_bytes() == before
@@ -67,23 +67,23 @@ def test_a_damaged_log_is_refused_not_redrawn(tmp_path, damage):
     path = tmp_path / "noise" / "round-1.npy"
     path.write_bytes(damage)
     with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
-        log.draw("round-1", VOTES, LOUD, secure_rng())
+        log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert path.read_bytes() == damage
 
 
 def test_what_was_marked_as_drawn_is_never_drawn_again(tmp_path):
     marks = {}
-    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     path = tmp_path / "noise" / "round-1.npy"
     path.unlink()
     with pytest.raises(InvalidInput, match=r"round-1\.npy is gone from the noise log, but it was drawn"):
-        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert not path.exists()
     # A second draw of the same votes by the same mechanism, brought in from elsewhere.
-    NoiseLog(tmp_path / "other").draw("round-1", VOTES, LOUD, secure_rng())
+    NoiseLog(tmp_path / "other").draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     shutil.copy(tmp_path / "other" / "round-1.npy", path)
     with pytest.raises(InvalidInput, match="is not what was drawn first"):
-        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+        NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, HIGH_NOISE, secure_rng())
 
 
 def test_the_mark_is_written_before_the_answers_are_looked_at(tmp_path):
@@ -92,20 +92,20 @@ def test_the_mark_is_written_before_the_answers_are_looked_at(tmp_path):
             raise CannotWrite("the disk is full")
 
     with pytest.raises(CannotWrite):
-        NoiseLog(tmp_path / "noise", marks=Full()).draw("round-1", VOTES, LOUD, secure_rng())
+        NoiseLog(tmp_path / "noise", marks=Full()).draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     drawn = (tmp_path / "noise" / "round-1.npy").read_bytes()
     marks = {}
-    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, LOUD, secure_rng())
+    NoiseLog(tmp_path / "noise", marks=marks).draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert (tmp_path / "noise" / "round-1.npy").read_bytes() == drawn
     assert list(marks) == ["round-1"]
 
 
 def test_the_answers_of_another_round_are_refused(tmp_path):
     log = NoiseLog(tmp_path / "noise")
-    log.draw("round-1", VOTES, LOUD, secure_rng())
+    log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     shutil.copy(tmp_path / "noise" / "round-1.npy", tmp_path / "noise" / "round-2.npy")
     with pytest.raises(InvalidInput, match="must hold round-2, but it holds round-1: files were mixed up"):
-        log.draw("round-2", VOTES, LOUD, secure_rng())
+        log.draw("round-2", VOTES, HIGH_NOISE, secure_rng())
 
 
 def test_a_full_disk_leaves_no_log_and_nothing_seen(tmp_path, monkeypatch):
@@ -117,7 +117,7 @@ def test_a_full_disk_leaves_no_log_and_nothing_seen(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(CannotWrite, match="the disk is full"):
-            log.draw("round-1", VOTES, LOUD, secure_rng())
+            log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert list((tmp_path / "noise").iterdir()) == []
 
 
@@ -126,13 +126,13 @@ def test_the_size_on_disk_does_not_depend_on_the_answers(tmp_path):
     sizes = set()
     for seed in range(5):
         log = NoiseLog(tmp_path / str(seed))
-        log.draw("round-1", VOTES, LOUD, secure_rng())
+        log.draw("round-1", VOTES, HIGH_NOISE, secure_rng())
         sizes.add((tmp_path / str(seed) / "round-1.npy").stat().st_size)
     assert len(sizes) == 1
 
 
 def test_the_log_can_be_read_by_its_owner_alone(tmp_path):
-    NoiseLog(tmp_path / "noise").draw("round-1", VOTES, LOUD, secure_rng())
+    NoiseLog(tmp_path / "noise").draw("round-1", VOTES, HIGH_NOISE, secure_rng())
     assert (tmp_path / "noise").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "noise" / "round-1.npy").stat().st_mode & 0o777 == 0o400
 
@@ -145,8 +145,8 @@ def test_kept_scores_are_made_once(tmp_path):
 
 @pytest.mark.parametrize("cap", [0, 1, 7, 500, 10_000])
 def test_the_cap_keeps_the_first_answers_and_no_more(cap):
-    free = sample_capped(VOTES, LOUD, np.random.default_rng(3))
-    capped = sample_capped(VOTES, LOUD, np.random.default_rng(3), max_answers=cap)
+    free = sample_capped(VOTES, HIGH_NOISE, np.random.default_rng(3))
+    capped = sample_capped(VOTES, HIGH_NOISE, np.random.default_rng(3), max_answers=cap)
     assert (capped >= 0).sum() == min(cap, 500)
     np.testing.assert_array_equal(capped[:cap], free[:cap])
     assert (capped[cap:] == -1).all()

@@ -1,4 +1,4 @@
-"""Runs in which every record, or user, is a teacher with a voice of its own."""
+"""Runs in which every record, or user, is a teacher of its own."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     content = statement.as_dict()
     assert "1/1024" in content["implementation"]["floating_point"]
     assert "thereby treated as public" in content["tuned"]["number of teachers"]
-    # As many queries as each hear five times their noise, and ten per class if they hear it twice.
+    # As many queries as have counts of five times their noise, and ten per class if of twice.
     assert len(outcome.queries) == max(int(600 / (5 * noise)), min(30, int(600 / (2 * noise))))
     # The student agrees about as well as the best candidate, and everyone may know by how much.
     assert outcome.agreement[outcome.student_name] > max(outcome.agreement.values()) - 0.1
@@ -92,8 +92,8 @@ def test_users_are_heard_by_their_ration(task, tmp_path):
     assert outcome.statement.teachers == 150
     assert outcome.statement.unit == "user"
     assert outcome.statement.guarantee.epsilon == pytest.approx(gaussian_dp_epsilon(6**0.5, 1e-4), rel=1e-6)
-    heard = np.load(tmp_path / "run" / "private" / "votes.npy").sum()
-    assert 150 < heard <= 450
+    cast = np.load(tmp_path / "run" / "private" / "votes.npy").sum()
+    assert 150 < cast <= 450
 
 
 @pytest.mark.parametrize("by", [None, "user"])

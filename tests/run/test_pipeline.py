@@ -35,8 +35,8 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
 
 
 def test_the_noise_is_not_repeatable_and_all_else_is(task, tmp_path):
-    loud = Options(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax", jobs=1)
-    first, second = (run(tmp_path / name, task, loud) for name in "ab")
+    noisy = Options(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax", jobs=1)
+    first, second = (run(tmp_path / name, task, noisy) for name in "ab")
     np.testing.assert_array_equal(first.queries, second.queries)
     votes = [np.load(tmp_path / name / "private" / "votes.npy") for name in "ab"]
     np.testing.assert_array_equal(votes[0], votes[1])
@@ -140,8 +140,8 @@ def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path
 
 
 def test_a_weak_epsilon_is_told_in_the_table_the_statement_and_the_card(task, tmp_path):
-    loud = Options(jobs=1, teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
-    outcome = run(tmp_path / "run", task, loud)
+    noisy = Options(jobs=1, teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
+    outcome = run(tmp_path / "run", task, noisy)
     assert outcome.statement.guarantee.epsilon > 10
     release = publish(outcome)
     warning = outcome.statement.remarks[0]

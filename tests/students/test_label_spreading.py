@@ -140,14 +140,14 @@ def test_a_row_counts_by_its_lead():
     X, labels, *_ = moons()
 
     class Spy(KernelOnFeatures):
-        heard: ClassVar[list] = []
+        weights: ClassVar[list] = []
 
         def fit(self, X, y, sample_weight=None):
-            Spy.heard.append(sample_weight)
+            Spy.weights.append(sample_weight)
             return super().fit(X, y, sample_weight)
 
     student = GraphStudent(Spy("raw"), representation="raw", rounds=2, random_state=0).fit(X, labels)
-    first, second = Spy.heard
+    first, second = Spy.weights
     np.testing.assert_allclose(first, np.maximum(lead(student.graph_.beliefs_), 1e-3))
     assert not np.allclose(first, second)
 
@@ -247,7 +247,7 @@ def test_its_network_is_exported_as_a_network(tmp_path):
 
 
 def heard_of_moons(sigma, seed=0):
-    """Noisy counts at sixty representatives, with five voices at the quietest and 200 at the loudest."""
+    """Noisy counts at sixty representatives, of five teachers at the fewest and 200 at the most."""
     X, _, y, X_new, y_new = moons()
     queries = representatives(X, 60, random_state=0)
     counts = np.linspace(5, 200, 60)[:, None] * np.eye(2)[y[queries]]
@@ -256,7 +256,7 @@ def heard_of_moons(sigma, seed=0):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_noisy_counts_teach_more_than_their_largest(which):
-    hard, heard = [], []
+    hard, soft = [], []
     for seed in range(10):
         X, queries, counts, X_new, y_new = heard_of_moons(50.0, seed)
         labels = np.full(len(X), -1)
@@ -264,10 +264,10 @@ def test_noisy_counts_teach_more_than_their_largest(which):
         student = students(X)[which].set_params(strength=0.9)
         hard.append((student.fit(X, labels).predict(X_new) == y_new).mean())
         student.fit_counts(X, queries, counts, sigma2=50.0)
-        heard.append((student.predict(X_new) == y_new).mean())
+        soft.append((student.predict(X_new) == y_new).mean())
         np.testing.assert_allclose(student.predict_proba(X_new).sum(axis=1), 1, rtol=1e-6)
-    assert np.mean(heard) > 0.97
-    assert np.mean(heard) > np.mean(hard) + 0.01
+    assert np.mean(soft) > 0.97
+    assert np.mean(soft) > np.mean(hard) + 0.01
 
 
 def test_a_class_that_nobody_names_is_not_learned_from_its_noise():

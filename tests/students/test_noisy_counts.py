@@ -21,9 +21,9 @@ QUERIES = representatives(X[PUBLIC], 80, random_state=0)
 
 
 def counts(sigma, seed=0):
-    heard = np.zeros((80, 2))
-    np.add.at(heard, (nearest(X[PRIVATE], X[PUBLIC][QUERIES]), y[PRIVATE]), 1)
-    return heard + np.random.default_rng(seed).normal(0, sigma, heard.shape)
+    collected = np.zeros((80, 2))
+    np.add.at(collected, (nearest(X[PRIVATE], X[PUBLIC][QUERIES]), y[PRIVATE]), 1)
+    return collected + np.random.default_rng(seed).normal(0, sigma, collected.shape)
 
 
 def accuracy(sigma, **options):
@@ -53,12 +53,14 @@ def test_clear_counts_weigh_more_than_labels_alone():
 
 
 def test_probabilities_classes_and_gaps():
-    heard = np.column_stack([counts(2.0), np.full(80, -5.0)])[:, [0, 2, 1]]
-    student = NoisyCountStudent(representation="raw").fit_counts(X[PUBLIC], QUERIES, heard, sigma2=2.0)
+    collected = np.column_stack([counts(2.0), np.full(80, -5.0)])[:, [0, 2, 1]]
+    student = NoisyCountStudent(representation="raw").fit_counts(X[PUBLIC], QUERIES, collected, sigma2=2.0)
     assert student.classes_.tolist() == [0, 2]
     made = student.predict_proba(X[TEST])
     assert np.array_equal(student.classes_[made.argmax(axis=1)], student.predict(X[TEST]))
-    alone = NoisyCountStudent(representation="raw").fit_counts(X[PUBLIC], QUERIES, -heard * [-1, 1e-9, 1], sigma2=2.0)
+    alone = NoisyCountStudent(representation="raw").fit_counts(
+        X[PUBLIC], QUERIES, -collected * [-1, 1e-9, 1], sigma2=2.0
+    )
     assert alone.predict(X[TEST][:3]).shape == (3,)
 
 
@@ -144,15 +146,15 @@ def test_rounds_move_what_was_heard_within_its_cells_alone():
     Watched.taught = []
     student = NoisyCountStudent(Watched(), representation="raw", rounds=2, random_state=0)
     student.fit_counts(X[PUBLIC], QUERIES, counts(2.0), sigma2=2.0)
-    heard = []
+    collected = []
     for rows, classes, weights in Watched.taught:
         mass = np.zeros((80, 2))
         np.add.at(mass, (cell_of(rows, X[PUBLIC][QUERIES]), classes), weights)
-        heard.append(mass)
-    assert len(heard) == 3
-    for mass in heard[1:]:
-        np.testing.assert_allclose(mass.sum(axis=1), heard[0].sum(axis=1), rtol=1e-2, atol=1e-2)
-        assert np.abs(mass - heard[0]).sum() < 0.02 * heard[0].sum()
+        collected.append(mass)
+    assert len(collected) == 3
+    for mass in collected[1:]:
+        np.testing.assert_allclose(mass.sum(axis=1), collected[0].sum(axis=1), rtol=1e-2, atol=1e-2)
+        assert np.abs(mass - collected[0]).sum() < 0.02 * collected[0].sum()
     # At first all rows of a cell count alike, then those that look like a class count more for it.
     spread = [np.std(weights) for _, _, weights in Watched.taught]
     assert spread[0] < spread[1]

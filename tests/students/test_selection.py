@@ -25,7 +25,7 @@ def crossed(X):
     return ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(np.int64)
 
 
-def heard(label_of, sigma=5.0, classes=2):
+def noisy(label_of, sigma=5.0, classes=2):
     counts = np.zeros((60, classes))
     np.add.at(counts, (cell_of(PRIVATE, PUBLIC[QUERIES]), label_of(PRIVATE)), 1)
     noisy = counts + np.random.default_rng(1).normal(0, sigma, counts.shape)
@@ -36,21 +36,21 @@ def labelled(label_of):
     return Released(queries=QUERIES, counts=np.eye(2)[label_of(PUBLIC[QUERIES])])
 
 
-def hearing(estimator):
+def on_counts(estimator):
     return NoisyCountStudent(estimator, representation="raw", random_state=0)
 
 
-LINE = Candidate(name="line", student=hearing(LogisticRegression()))
-TREES = Candidate(name="trees", student=hearing(ExtraTreesClassifier(30, min_samples_leaf=3)))
+LINE = Candidate(name="line", student=on_counts(LogisticRegression()))
+TREES = Candidate(name="trees", student=on_counts(ExtraTreesClassifier(30, min_samples_leaf=3)))
 
 
 @pytest.mark.parametrize("order", [(LINE, TREES), (TREES, LINE)])
 def test_the_one_that_fits_is_chosen_in_whatever_order(order):
-    selection = select(order, PUBLIC, PUBLIC, heard(crossed))
+    selection = select(order, PUBLIC, PUBLIC, noisy(crossed))
     assert selection.chosen is TREES
     assert selection.agreement["trees"] > 0.8 > 0.65 > selection.agreement["line"]
     assert (selection.student.predict(NEW) == crossed(NEW)).mean() > 0.85
-    straight = select(order, PUBLIC, PUBLIC, heard(lambda X: (X.sum(axis=1) > 0).astype(int)))
+    straight = select(order, PUBLIC, PUBLIC, noisy(lambda X: (X.sum(axis=1) > 0).astype(int)))
     assert straight.chosen is LINE
 
 
@@ -83,7 +83,7 @@ class Collapsed(ClassifierMixin, BaseEstimator):
 
 
 def test_agreement_is_the_share_of_the_held_out_noisy_votes():
-    released = heard(crossed)
+    released = noisy(crossed)
     shares = released.counts.sum(axis=0) / released.counts.sum()
     candidates = [Candidate(name=str(said), student=Collapsed(said)) for said in (0, 1)]
     found = select(candidates, PUBLIC, PUBLIC, released).agreement
@@ -91,7 +91,7 @@ def test_agreement_is_the_share_of_the_held_out_noisy_votes():
 
 
 def test_a_collapsed_student_is_never_chosen():
-    for released in (heard(crossed), labelled(crossed)):
+    for released in (noisy(crossed), labelled(crossed)):
         selection = select([Candidate(name="collapsed", student=Collapsed()), TREES], PUBLIC, PUBLIC, released)
         assert selection.chosen is TREES
 
@@ -113,7 +113,7 @@ class Watched(Collapsed):
 
 def test_held_out_cells_leave_with_all_their_rows():
     Watched.taught, Watched.asked = [], []
-    select([Candidate(name="watched", student=Watched()), TREES], PUBLIC, PUBLIC, heard(crossed), folds=4)
+    select([Candidate(name="watched", student=Watched()), TREES], PUBLIC, PUBLIC, noisy(crossed), folds=4)
     everyone = {row.tobytes() for row in PUBLIC}
     assert len(Watched.asked) == len(Watched.taught) == 4
     for taught, asked in zip(Watched.taught, Watched.asked, strict=True):
@@ -123,24 +123,26 @@ def test_held_out_cells_leave_with_all_their_rows():
 
 
 def test_it_is_repeatable_and_what_is_tried_need_not_be_what_is_kept():
-    quick = Candidate(name="trees", student=TREES.student, tried=hearing(ExtraTreesClassifier(10, min_samples_leaf=3)))
-    first, again = (select([LINE, quick], PUBLIC, PUBLIC, heard(crossed), seed=3) for _ in range(2))
+    quick = Candidate(
+        name="trees", student=TREES.student, tried=on_counts(ExtraTreesClassifier(10, min_samples_leaf=3))
+    )
+    first, again = (select([LINE, quick], PUBLIC, PUBLIC, noisy(crossed), seed=3) for _ in range(2))
     assert first.agreement == again.agreement
     assert len(first.student.estimator_.estimators_) == 30
     np.testing.assert_array_equal(first.student.predict(NEW), again.student.predict(NEW))
 
 
 def test_one_candidate_is_taught_and_not_tried():
-    selection = select([LINE], PUBLIC, PUBLIC, heard(crossed))
+    selection = select([LINE], PUBLIC, PUBLIC, noisy(crossed))
     assert selection.agreement == {}
     assert hasattr(selection.student, "classes_")
 
 
 def test_who_cannot_learn_is_left_out_and_refused_where_nobody_can():
-    released = heard(crossed)
-    drowned = Released(queries=QUERIES, counts=-np.abs(released.counts), sigma2=5.0)
+    released = noisy(crossed)
+    noise_alone = Released(queries=QUERIES, counts=-np.abs(released.counts), sigma2=5.0)
     with pytest.raises(InvalidInput, match="the noise exceeds every vote"):
-        select([LINE, TREES], PUBLIC, PUBLIC, drowned)
+        select([LINE, TREES], PUBLIC, PUBLIC, noise_alone)
     refusing = Candidate(name="refusing", student=NoisyCountStudent(representation="raw", examples="none"))
     assert list(select([refusing, TREES], PUBLIC, PUBLIC, released).agreement) == ["trees"]
 
@@ -157,7 +159,7 @@ def test_no_table_is_answered_worse_than_by_its_majority():
         return (np.random.default_rng(0).random(len(X)) < 0.1).astype(int)
 
     few = {"classes": 2, "queries": 60, "seed": 0}
-    selection = select(table_candidates(counts=True, **few), PUBLIC, PUBLIC, heard(blind))
+    selection = select(table_candidates(counts=True, **few), PUBLIC, PUBLIC, noisy(blind))
     assert (selection.student.predict(NEW) == 0).mean() > 0.9
     names = [candidate.name for candidate in table_candidates(counts=True, classes=11, queries=999, seed=0)]
     assert "majority" in names
@@ -172,7 +174,7 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_what_cells_were_to
 
 
 def test_among_equals_the_earlier_candidate_is_kept():
-    released = heard(crossed, sigma=20.0)
+    released = noisy(crossed, sigma=20.0)
     twice = [Candidate(name=name, student=TREES.student) for name in ("one", "two")]
     assert select(twice, PUBLIC, PUBLIC, released).chosen.name == "one"
     # A standard error of the noise is 2.6%: the worse of two constant students is kept only within that.
@@ -185,7 +187,7 @@ def test_among_equals_the_earlier_candidate_is_kept():
 
 def test_where_nobody_is_better_than_a_guess_the_fallback_is_kept():
     noise = Released(queries=QUERIES, counts=np.random.default_rng(5).normal(1.0, 30.0, (60, 2)), sigma2=30.0)
-    plain = Candidate(name="majority", student=hearing(DummyClassifier(strategy="prior")), fallback=True)
-    for released, chosen in ((noise, plain), (heard(crossed), TREES)):
+    plain = Candidate(name="majority", student=on_counts(DummyClassifier(strategy="prior")), fallback=True)
+    for released, chosen in ((noise, plain), (noisy(crossed), TREES)):
         selection = select([TREES, plain], PUBLIC, PUBLIC, released)
         assert selection.chosen is chosen

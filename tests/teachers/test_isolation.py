@@ -249,27 +249,27 @@ def voiced(seed, rows=1700):
 
 @pytest.mark.parametrize("max_contributions", [1, 3])
 @pytest.mark.parametrize("unit", ["record", "user"])
-def test_one_voice_is_at_most_its_ration_and_all_others_say_the_same(unit, max_contributions):
+def test_one_vote_is_within_max_contributions_and_all_others_stay_the_same(unit, max_contributions):
     (users, X, y), queries = voiced(0)
     owners = users if unit == "user" else np.arange(len(y))
 
-    def heard(*rows):
+    def collected(*rows):
         return collect_per_record([rows], queries, classes=3, units=2000, max_contributions=max_contributions).counts
 
-    before = heard(owners, X, y)
+    before = collected(owners, X, y)
     rng = np.random.default_rng(1)
     moved = 0
     for owner in (0, 7, 400):
         mine = owners == owner
-        alone = heard(owners[mine], X[mine], y[mine])
+        alone = collected(owners[mine], X[mine], y[mine])
         # Gone: what is missing is what it said, whatever place the rows of others have moved to.
-        assert np.array_equal(before - heard(owners[~mine], X[~mine], y[~mine]), alone)
+        assert np.array_equal(before - collected(owners[~mine], X[~mine], y[~mine]), alone)
         # More rows, or others, at the front of everyone's: the rest stays as it was.
         more = queries[rng.integers(0, 24, 900)] * np.float32(rng.choice([1, 1e30]))
         label = rng.integers(0, 3, 900)
         own = np.full(900, owner)
-        later = heard(np.append(own, owners[~mine]), np.concatenate([more, X[~mine]]), np.append(label, y[~mine]))
-        assert np.array_equal(later - heard(own, more, label), before - alone)
+        later = collected(np.append(own, owners[~mine]), np.concatenate([more, X[~mine]]), np.append(label, y[~mine]))
+        assert np.array_equal(later - collected(own, more, label), before - alone)
         change = later - before
         assert -max_contributions <= change[change < 0].sum() <= 0 <= change[change > 0].sum() <= max_contributions
         moved += np.abs(change).sum()
@@ -320,7 +320,7 @@ def test_through_the_classifier(teacher, n_jobs):
 
 
 @pytest.mark.parametrize("unit", ["record", "user"])
-def test_voices_through_the_classifier(unit):
+def test_per_record_teachers_through_the_classifier(unit):
     (users, X, y), pool = voiced(3, rows=900)
     changed = users == users[0] if unit == "user" else np.arange(len(y)) == 0
     counts = []

@@ -1,4 +1,4 @@
-"""Voices: on the nearest queries, within their max_contributions, from their own rows, however the rows come in."""
+"""Per-record votes: on the nearest queries, within their max_contributions, from their own rows, however the rows come in."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ QUERIES = X[:12]
 OWNERS = np.random.default_rng(1).integers(0, 40, 900)
 
 
-def heard(max_contributions=1, owners=OWNERS, labels=y, rows=X, queries=QUERIES, everyone=41):
+def collected(max_contributions=1, owners=OWNERS, labels=y, rows=X, queries=QUERIES, everyone=41):
     return collect_per_record(
         [(owners, rows, labels)], queries, classes=4, units=everyone, max_contributions=max_contributions
     )
@@ -33,7 +33,7 @@ def words_of(owner, max_contributions):
 
 
 def test_one_record_one_voice_at_the_nearest_query():
-    votes = heard(owners=np.arange(900), everyone=900)
+    votes = collected(owners=np.arange(900), everyone=900)
     expected = np.zeros((12, 4), int)
     np.add.at(expected, (np.linalg.norm(X[:, None] - QUERIES[None], axis=2).argmin(axis=1), y), 1)
     assert np.array_equal(votes.counts, expected)
@@ -50,14 +50,14 @@ def test_everyone_says_within_the_ration_what_most_of_their_rows_are(max_contrib
         assert len(words) <= max_contributions
         for query, label in words.items():
             expected[query, label] += 1
-    assert np.array_equal(heard(max_contributions).counts, expected)
+    assert np.array_equal(collected(max_contributions).counts, expected)
     assert expected.sum() < 40 * 12 or max_contributions == 100
 
 
 def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
-    whole = heard(2).counts
+    whole = collected(2).counts
     order = np.random.default_rng(2).permutation(900)
-    assert np.array_equal(heard(2, OWNERS[order], y[order], X[order]).counts, whole)
+    assert np.array_equal(collected(2, OWNERS[order], y[order], X[order]).counts, whole)
     blocks = [(OWNERS[some], X[some], y[some]) for some in (OWNERS < 7, (OWNERS >= 7) & (OWNERS < 30), OWNERS >= 30)]
     monkeypatch.setattr(rowwise, "_BLOCK", 7)
     assert np.array_equal(collect_per_record(blocks, QUERIES, classes=4, units=40, max_contributions=2).counts, whole)
@@ -65,9 +65,11 @@ def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
 
 @pytest.mark.parametrize("max_contributions", [1, 3])
 def test_one_owner_s_rows_change_no_more_than_the_ration_allows(max_contributions):
-    before = heard(max_contributions).counts
+    before = collected(max_contributions).counts
     mine = OWNERS == 7
-    after = heard(max_contributions, labels=np.where(mine, (y + 1) % 4, y), rows=np.where(mine[:, None], -X, X)).counts
+    after = collected(
+        max_contributions, labels=np.where(mine, (y + 1) % 4, y), rows=np.where(mine[:, None], -X, X)
+    ).counts
     assert 0 < np.abs(after - before).sum() <= 2 * max_contributions
     assert np.abs(after - before).max() == 1
 
@@ -96,14 +98,14 @@ def test_nobody_says_nothing():
 def test_wrong_input_is_refused():
     for max_contributions in (0, 1.5, True):
         with pytest.raises(InvalidInput, match="max_contributions"):
-            heard(max_contributions)
+            collected(max_contributions)
     with pytest.raises(InvalidInput, match="queries must be finite"):
-        heard(queries=np.full((2, 3), np.nan))
+        collected(queries=np.full((2, 3), np.nan))
     with pytest.raises(InvalidInput, match="private rows must be finite"):
-        heard(rows=np.full((900, 3), np.inf))
+        collected(rows=np.full((900, 3), np.inf))
     with pytest.raises(InvalidInput, match="40, got 39"):
-        heard(everyone=39)
-    assert isinstance(heard(), BoundedVotes)
+        collected(everyone=39)
+    assert isinstance(collected(), BoundedVotes)
 
 
 def test_a_row_s_nearest_query_does_not_depend_on_the_rows_beside_it():

@@ -82,12 +82,12 @@ def account(
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng)
     costs = data_dependent_costs(votes, mechanism, a)
-    local, order = _local(Curve(a, costs.sum(axis=0)), delta, conversion)
+    local, order = _data_dependent(Curve(a, costs.sum(axis=0)), delta, conversion)
     curve = published_curve(votes, mechanism, a)
     return Account(
         worst_case=bound,
         data_dependent=local,
-        published=None if curve is None else _local(curve, delta, conversion)[0],
+        published=None if curve is None else _data_dependent(curve, delta, conversion)[0],
         forecast=forecast(votes, mechanism, costs=costs, orders=a, curve_order=order),
         gated=None if gate is None else gate.certificate(),
         pass_probability=None if gate is None else pass_probability,
@@ -116,6 +116,6 @@ def _through_a_gate(
     return gate, Sanitizer.plan(public_votes, mechanism, delta=delta).publish(votes, rng)
 
 
-def _local(curve: Curve, delta: float, conversion: Conversion) -> tuple[DataDependent, float]:
+def _data_dependent(curve: Curve, delta: float, conversion: Conversion) -> tuple[DataDependent, float]:
     epsilon, order = curve.epsilon(delta=delta, conversion=conversion)
     return DataDependent(epsilon=epsilon, delta=delta, order=order), order

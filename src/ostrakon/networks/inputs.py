@@ -36,9 +36,9 @@ def as_inputs(X: Any, *, images: bool = False, name: str = "X") -> FloatArray:
             array = array.transpose(0, 3, 1, 2)
     elif images:
         array = _square(array, name)
-    made = np.ascontiguousarray(array, dtype=np.float32)
     # One sum sees every NaN and infinity without an array of flags; a finite sum may overflow, hence the second look.
     with np.errstate(over="ignore", invalid="ignore"):
+        made = np.ascontiguousarray(array, dtype=np.float32)
         suspicious = not np.isfinite(made.sum())
     if suspicious and not np.isfinite(made).all():
         raise InvalidInput(f"{name} must hold finite numbers, got a NaN or an infinity.")

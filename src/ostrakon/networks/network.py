@@ -62,7 +62,8 @@ class TorchNetwork(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of every row."""
-        return self.classes_[self._logits(X).argmax(dim=1).numpy()]
+        likeliest = self._logits(X).argmax(dim=1).numpy()
+        return self.classes_[likeliest]
 
     def exported_network(self) -> Any:
         """The network as one module from inputs as given (channels first) to probabilities, on the CPU."""

@@ -212,7 +212,7 @@ def _fit(
         found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
         return None if found is None else (found, None)
     if at == "data-dependent":
-        found = _solved_from_above(shape, epsilon, lambda m: _local(m, votes, delta) or 0.0)
+        found = _solved_from_above(shape, epsilon, lambda m: _data_dependent(m, votes, delta) or 0.0)
         return None if found is None else (found, None)
     public = cast(PublicVotes, votes)
 
@@ -282,7 +282,7 @@ def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: 
         answers=answers,
         accuracy=right / answers if answers > 0 else 0.0,
         worst_case=_worst_case(mechanism, votes, delta),
-        data_dependent=_local(mechanism, votes, delta),
+        data_dependent=_data_dependent(mechanism, votes, delta),
         gated=gated,
         claimed=claimed,
     )
@@ -292,7 +292,7 @@ def _worst_case(mechanism: Mechanism, votes: Votes, delta: float) -> float:
     return worst_case_of(votes, mechanism, delta=delta).epsilon
 
 
-def _local(mechanism: Mechanism, votes: Votes, delta: float) -> float | None:
+def _data_dependent(mechanism: Mechanism, votes: Votes, delta: float) -> float | None:
     if isinstance(mechanism, StatefulMechanism):
         return None
     costs = data_dependent_costs(votes, mechanism, _ORDERS).sum(axis=0)

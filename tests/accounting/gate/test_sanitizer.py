@@ -58,9 +58,9 @@ def test_upper_covers_the_local_cost_and_all_numbers_lie_on_the_grid() -> None:
 
 def test_the_estimate_includes_its_own_price() -> None:
     votes = agreeing()
-    loud = Sanitizer(mechanism=CONFIDENT, order=10.0, kappa=0.06, s=1.0, delta=1e-5)
+    noisier = Sanitizer(mechanism=CONFIDENT, order=10.0, kappa=0.06, s=1.0, delta=1e-5)
     quiet = Sanitizer(mechanism=CONFIDENT, order=10.0, kappa=0.06, s=10.0, delta=1e-5)
-    difference = loud.expected(votes).mean - quiet.expected(votes).mean
+    difference = noisier.expected(votes).mean - quiet.expected(votes).mean
     assert difference == pytest.approx(10 / 2 - 10 / 200, abs=2 * GRID)
 
 

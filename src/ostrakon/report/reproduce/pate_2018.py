@@ -105,7 +105,7 @@ def _sanitized(every: tuple[Run, ...]) -> Table:
         settings = (printed.order, printed.beta, printed.sigma)
         rows.append((run.name, "as printed", *settings, run.sensitivity, mean, sd))
         expected = _expected_sensitivity(run, printed.order, printed.beta)
-        local = _local(run, printed.order)
+        data_dependent = _data_dependent(run, printed.order)
         estimate = {"data_dependent_rdp": local, "smooth_sensitivity": expected, "delta": DELTA}
         rows.append(
             (run.name, "recomputed, theorem as printed", *settings, expected, *_mean_sd(printed.estimate(**estimate)))
@@ -125,7 +125,7 @@ def _sanitized(every: tuple[Run, ...]) -> Table:
     )
 
 
-def _local(run: Run, order: float) -> float:
+def _data_dependent(run: Run, order: float) -> float:
     curve = published_curve(run.votes, run.mechanism, [order])
     assert curve is not None
     return float(curve.values[0])
@@ -149,7 +149,9 @@ def _best(run: Run, orders: np.ndarray) -> tuple[float, ...]:
         by_distance = chance @ label_sensitivities(run.votes, sigma2=run.mechanism.sigma2, order=order)
         gnss = optimal_gnss(by_distance, order=order)
         sensitivity = smooth_sensitivity(run.votes, run.mechanism, order=order, smoothness=gnss.beta)
-        estimate = gnss.estimate(data_dependent_rdp=_local(run, order), smooth_sensitivity=sensitivity, delta=DELTA)
+        estimate = gnss.estimate(
+            data_dependent_rdp=_data_dependent(run, order), smooth_sensitivity=sensitivity, delta=DELTA
+        )
         mean, sd = _mean_sd(estimate)
         found.append((mean + 2 * sd, (order, gnss.beta, gnss.sigma, sensitivity, mean, sd)))
     return min(found)[1]
