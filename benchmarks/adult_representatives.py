@@ -9,8 +9,9 @@ Features (one-hot, scaled and ranked columns) are fitted on the public half alon
 - per-record: every record is a teacher that votes once, about the representative nearest to it (BoundedGNMax); the
   student learns from the noisy counts, which the same guarantee covers, and is chosen on them, as in `ostrakon train`.
 
-Settings: the ways themselves were first tried with Adult's labels in sight. The per-record way asks K = records / (5 sigma)
-representatives, so that one has counts of five times the noise; that and a penalty of 0.3 (weights in units of sigma) did best
+Settings: the ways themselves were first tried with Adult's labels in sight. The per-record way asks
+K = records / (5 sigma) representatives, so that one has counts of five times the noise; that and a penalty of 0.3
+(weights in units of sigma) did best
 in simulated worlds (--rehearse: public rows, labels of random functions). That boosting comes first among candidates
 that agree alike where there are many answers, and shares out what a cell was told, was decided on the first halving.
 The teachers way has 500 teachers of 65 records, K = 640. adult.test is halved anew for each seed. Noise is seeded so
@@ -87,7 +88,7 @@ def rehearse(data: str, worlds: int) -> None:
         print(f"world {seed} done", flush=True)
     for (epsilon, times_noise, times), found in sorted(scores.items()):
         print(
-            f"epsilon {epsilon}, times_noise {times_noise}, C = {times}: {np.mean(found):.2f} points from the best possible"
+            f"epsilon {epsilon}, times noise {times_noise}, C = {times}: {np.mean(found):.2f} points from the best"
         )
 
 

@@ -7,7 +7,7 @@
 - which models answer: the last, or all but the first together;
 - what is spread, where every record is a teacher: the positive part of the noisy counts, or the largest alone.
 For the first two 40, 80 or 160 representatives have labels, of which some are wrong. For the third, half of the digits
-are per-record teachers and the other half the pool, at a noise that leaves each representative five, two or one times it.
+are per-record teachers and the other half the pool, at a noise of which each representative has five, two or one times.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from the noisy counts in `release/`.
 *Trained teachers, poisoning and query control* (Chadha et al. 2024, arXiv 2402.09403): the adversary chooses the public
 rows and all private records but one. Every public row wears a trigger; his records teach half of the teachers
 to answer it with one class and half with the other; one teacher knows the trigger from the target's record alone,
-whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the aggregation is repeated
-with fresh noise `--runs` times in each world, and `ostrakon.audit` certifies what its answers tell apart.
+whose label is 0 in one world and 1 in the other. Both ensembles are trained by the pipeline; the aggregation is
+repeated with fresh noise `--runs` times in each world, and `ostrakon.audit` certifies what its answers tell apart.
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ Two ways of asking about the same representatives:
   `ostrakon.accounting.data_independent.worst_case`. K is what epsilon affords at the noise of the 2018 paper (sigma2 =
   40 of 250 teachers, 0.16 N), but 40 to 640.
 - per-record: every record is a teacher that votes once, about the representative nearest to it; BoundedGNMax, exactly
-  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student learns from the counts.
+  sqrt(2)/sigma Gaussian-DP whatever K is; K and sigma are those of `ostrakon train`; the student learns from counts.
 
 How settings were chosen. That a query should have counts of five times its noise did best on simulated tables
 (adult_representatives.py --rehearse); the graph's strength and the encoder beside HOG did best on glyphs; that rows
 count by their lead, for how many rounds, that all networks but the first answer together, and that the positive part
-of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But per-record teachers, leads and the
-mean of networks were first tried with MNIST's pool labels in sight, where leaving unsure rows out was seen to lose
-whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at MNIST's pool labels, too: 250 to 6,000 of
+of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But per-record teachers,
+leads and the mean of networks were first tried with MNIST's pool labels in sight, where leaving unsure rows out was
+seen to lose whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at MNIST's pool labels, too: 250 to 6,000 of
 one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and decided nothing.
 
 The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().

@@ -8,12 +8,12 @@
     + smoothing        each teacher smoothed over the public neighbour graph
     + representatives  40 medoids instead of 400 random queries
     + more teachers    2,000 teachers of 30 images instead of 250
-    + per-record        60,000 teachers of one image, each voting once (BoundedGNMax), and the student learns from counts
+    + per-record       60,000 teachers of one image, each voting once (BoundedGNMax), and the student learns from counts
     + encoder          a contrastive encoder of the public images beside the HOG features
     + networks         the graph student's networks after the graph
-Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); per-record teachers at an epsilon of 0.1, with the number of
-queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread over
-the public graph of HOG features: one second), so that steps compare. True epsilon:
+Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); per-record teachers at an epsilon of 0.1, with the
+number of queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread
+over the public graph of HOG features: one second), so that steps compare. True epsilon:
 `ostrakon.accounting.data_independent.worst_case`. Every step is kept in --work. Noise is seeded so that it can be
 repeated.
 """

@@ -51,7 +51,7 @@ def test_a_cap_on_answers_lowers_the_worst_case_alone():
     assert capped.data_dependent.reveal() == free.data_dependent.reveal()
 
 
-def test_local_epsilon_falls_with_delta():
+def test_the_data_dependent_epsilon_falls_with_delta():
     found = [
         account(VOTES, CONFIDENT, delta=d).data_dependent.reveal()["epsilon"] for d in (1e-9, 1e-7, 1e-5, 1e-3, 0.1)
     ]

@@ -57,9 +57,8 @@ def test_the_seed_decides_where_a_network_starts(name):
 def test_images_too_small_and_tables_are_refused(name, smallest):
     assert wants_images(name)
     with torch.no_grad():
-        assert (
-            build_network(name, (1, smallest, smallest + 1), 3).eval()(torch.zeros(1, 1, smallest, smallest + 1)).shape
-        )
+        least = build_network(name, (1, smallest, smallest + 1), 3).eval()
+        assert least(torch.zeros(2, 1, smallest, smallest + 1)).shape == (2, 3)
     for shape in ((1, smallest - 1, smallest), (1, smallest, smallest - 1), TABLE):
         with pytest.raises(InvalidInput, match=f"'{name}' must be given images of at least {smallest}x{smallest}"):
             build_network(name, shape, 3)

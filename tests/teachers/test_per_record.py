@@ -1,4 +1,4 @@
-"""Per-record votes: on the nearest queries, within their max_contributions, from their own rows, however the rows come in."""
+"""Per-record votes: on the nearest queries, within max_contributions, from their own rows, however the rows come in."""
 
 import numpy as np
 import pytest

@@ -105,8 +105,8 @@ def _sanitized(every: tuple[Run, ...]) -> Table:
         settings = (printed.order, printed.beta, printed.sigma)
         rows.append((run.name, "as printed", *settings, run.sensitivity, mean, sd))
         expected = _expected_sensitivity(run, printed.order, printed.beta)
-        data_dependent = _data_dependent(run, printed.order)
-        estimate = {"data_dependent_rdp": local, "smooth_sensitivity": expected, "delta": DELTA}
+        cost = _data_dependent(run, printed.order)
+        estimate = {"data_dependent_rdp": cost, "smooth_sensitivity": expected, "delta": DELTA}
         rows.append(
             (run.name, "recomputed, theorem as printed", *settings, expected, *_mean_sd(printed.estimate(**estimate)))
         )
