@@ -87,9 +87,7 @@ def rehearse(data: str, worlds: int) -> None:
                 scores.setdefault((epsilon, times_noise, times), []).append(100 * score)
         print(f"world {seed} done", flush=True)
     for (epsilon, times_noise, times), found in sorted(scores.items()):
-        print(
-            f"epsilon {epsilon}, times noise {times_noise}, C = {times}: {np.mean(found):.2f} points from the best"
-        )
+        print(f"epsilon {epsilon}, times noise {times_noise}, C = {times}: {np.mean(found):.2f} points from the best")
 
 
 def main() -> None:

@@ -18,8 +18,9 @@ How settings were chosen. That a query should have counts of five times its nois
 count by their lead, for how many rounds, that all networks but the first answer together, and that the positive part
 of the counts is spread, did best on other people's handwriting (graph_student_choice.py). But per-record teachers,
 leads and the mean of networks were first tried with MNIST's pool labels in sight, where leaving unsure rows out was
-seen to lose whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at MNIST's pool labels, too: 250 to 6,000 of
-one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and decided nothing.
+seen to lose whole ways of writing a 7 and a 4. 2,000 teachers were fixed after a look at these labels, too:
+250 to 6,000 of one split had been compared, at K = 40 and sigma 275. test[9000:] was measured along and
+decided nothing.
 
 The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """

@@ -12,8 +12,8 @@
     + encoder          a contrastive encoder of the public images beside the HOG features
     + networks         the graph student's networks after the graph
 Plain GNMax with sigma = 0.16 N of N teachers (2018's proportion); per-record teachers at an epsilon of 0.1, with the
-number of queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released, spread
-over the public graph of HOG features: one second), so that steps compare. True epsilon:
+number of queries that `ostrakon train` then chooses. Up to the last step the student is the same (what was released,
+spread over the public graph of HOG features: one second), so that steps compare. True epsilon:
 `ostrakon.accounting.data_independent.worst_case`. Every step is kept in --work. Noise is seeded so that it can be
 repeated.
 """

@@ -1,0 +1,56 @@
+"""The list of classes: who says it, and what no list may hide."""
+
+import numpy as np
+import pytest
+
+from ostrakon.data.classes import MOST_CLASSES, agree_on_classes, label_indices
+from ostrakon.validation import InvalidInput
+
+NAMES = {"target": "income", "public": "public.csv"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown", "classes", "expected"),
+    [
+        ({"b": 2, "a": 1}, None, None, (("b", "a"), "private")),
+        ({"b": 2, "a": 1}, ["a", "b", "c", None], None, (("a", "b", "c"), "public")),
+        ({"b": 2, "a": 1}, ["a"], ["c", "b", "a"], (("c", "b", "a"), "user")),
+        # A final full stop is spelling; the public one decides, and where all have it, none gets it.
+        ({"b.": 2, "a": 1}, ["a", "b"], None, (("a", "b"), "public")),
+        ({"b": 2, "a": 1}, ["a.", "b."], None, (("a", "b"), "public")),
+        ({"b": 2, "a": 1}, ["a.", "b"], None, (("a.", "b"), "public")),
+    ],
+)
+def test_the_user_first_then_the_public_data(counts, shown, classes, expected):
+    assert agree_on_classes(counts, shown, classes, **NAMES) == expected
+
+
+def test_the_private_spelling_never_shows():
+    plain, stopped = {"a": 1, "b": 1}, {"a.": 1, "b.": 1}
+    assert agree_on_classes(plain, ["a", "b"], None, **NAMES) == agree_on_classes(stopped, ["a", "b"], None, **NAMES)
+
+
+@pytest.mark.parametrize(
+    ("counts", "shown", "classes", "message"),
+    [
+        ({"a": 3, "b": 1, None: 2}, None, None, "'income' is missing in 2 of 6 private rows"),
+        ({"a": 3}, None, None, "same value in every private row"),
+        ({}, None, None, "same value in every private row"),
+        ({str(k): 1 for k in range(MOST_CLASSES + 1)}, None, None, f"at most {MOST_CLASSES} are classes"),
+        ({"a": 1, "b": 1}, None, ["a", "a", "b"], "2 different labels"),
+        ({"a": 1, "b": 1}, ["a", "a"], None, "2 different labels"),
+        ({"a": 1, "b": 1, "c": 1}, ["a", "b"], None, "class 'c' .* does not occur in public.csv"),
+        ({"a": 1, "b": 1, "c": 1}, None, ["a", "b"], "class 'c' .* does not occur in the classes given"),
+    ],
+)
+def test_what_is_no_list_is_refused(counts, shown, classes, message):
+    with pytest.raises(InvalidInput, match=message):
+        agree_on_classes(counts, shown, classes, **NAMES)
+
+
+def test_labels_are_places_in_the_list():
+    made = label_indices(["b", "a", "a."], ("a", "b"))
+    assert made.dtype == np.int64
+    assert made.tolist() == [1, 0, 0]
+    # Where both spellings are classes, each is its own.
+    assert label_indices(["a", "a."], ("a", "a.")).tolist() == [0, 1]

@@ -1,0 +1,40 @@
+"""Pieces of work here or over workers: the same results, and a killed worker is one sentence."""
+
+import os
+from concurrent.futures.process import BrokenProcessPool
+
+import pytest
+
+from ostrakon.teachers import parallel
+from ostrakon.teachers.parallel import WorkerKilled, spread, workers
+from ostrakon.validation import InvalidInput
+
+
+def squared(x):
+    return x * x, os.getpid()
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_quick_work_is_done_here_in_order(n_jobs):
+    made = list(spread(squared, range(5), total=5, n_jobs=n_jobs))
+    assert made == [(x * x, os.getpid()) for x in range(5)]
+
+
+def test_long_work_goes_to_workers_and_gives_the_same(monkeypatch):
+    monkeypatch.setattr(parallel, "_START_SECONDS", -1.0)
+    made = list(spread(squared, range(5), total=5, n_jobs=2))
+    assert sorted(value for value, _ in made) == [0, 1, 4, 9, 16]
+    assert made[0] == (0, os.getpid())
+    assert all(process != os.getpid() for _, process in made[1:])
+
+
+def test_no_work_is_no_result():
+    assert list(spread(squared, [], total=0, n_jobs=2)) == []
+
+
+def test_a_killed_worker_is_one_sentence():
+    with pytest.raises(WorkerKilled, match="what was finished is kept") as caught, workers():
+        raise BrokenProcessPool("gone")
+    assert isinstance(caught.value, InvalidInput)
+    with pytest.raises(ZeroDivisionError), workers():
+        raise ZeroDivisionError
