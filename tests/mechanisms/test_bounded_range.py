@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from brute_force import divergences
+from histograms import divergences
 
 from ostrakon.mechanisms import ExponentialMechanism
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range

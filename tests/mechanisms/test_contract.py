@@ -9,8 +9,8 @@ import re
 
 import numpy as np
 import pytest
-from brute_force import divergences, histograms, hockey_stick, neighbours
 from cases import CASES, Case, missing
+from histograms import all_votes, divergences, hockey_stick, neighbouring_rows
 from scipy.special import log_ndtr
 from scipy.stats import chi2
 
@@ -98,8 +98,8 @@ def test_probabilities_sum_to_one(case: Case):
 
 
 def small_laws(case: Case, *, teachers: int, classes: int, abstentions: bool):
-    votes = histograms(teachers=teachers, classes=classes, abstentions=abstentions)
-    before, after = neighbours(votes)
+    votes = all_votes(teachers=teachers, classes=classes, abstentions=abstentions)
+    before, after = neighbouring_rows(votes)
     for scale in case.scales:
         mechanism = case.build(votes)
         for fields in case.noise:
@@ -138,7 +138,7 @@ def test_no_neighbours_cost_more_than_claimed(case: Case, teachers: int, classes
                 assert hockey_stick(p, q, whole).max() <= delta * (1 + 1e-9)
 
 
-def test_the_brute_force_finds_a_curve_that_is_too_low():
+def test_enumeration_finds_a_curve_that_is_too_low():
     case = next(case for case in CASES if case.mechanism is PermuteAndFlip)
     for mechanism, p, q in small_laws(case, teachers=8, classes=2, abstentions=False):
         true = divergences(p, q, ORDERS).max(axis=0)

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from brute_force import histograms, hockey_stick, neighbours
+from histograms import all_votes, hockey_stick, neighbouring_rows
 from scipy.special import log_ndtr
 
 from ostrakon.mechanisms import Immutable
@@ -28,8 +28,8 @@ def test_no_release_may_rest_on_it():
 
 @pytest.mark.parametrize("mechanism", [Immutable(constant=4, gamma=0.5), Immutable(constant=4, sigma2=3.0)])
 def test_two_class_epsilon_is_exact(mechanism: Immutable):
-    votes = histograms(teachers=20, classes=2)
-    before, after = neighbours(votes)
+    votes = all_votes(teachers=20, classes=2)
+    before, after = neighbouring_rows(votes)
     law = mechanism.log_probabilities(votes)[:, :2]
     near = np.abs(votes.counts[:, 0] - votes.counts[:, 1]) <= 4
     keep = near[before] & near[after]
@@ -43,8 +43,8 @@ def test_two_class_epsilon_is_exact(mechanism: Immutable):
 
 def test_true_worst_case_holds_with_ties_of_three_classes():
     for mechanism in (Immutable(constant=3, gamma=0.4), Immutable(constant=3, sigma2=2.0)):
-        votes = histograms(teachers=7, classes=3)
-        before, after = neighbours(votes)
+        votes = all_votes(teachers=7, classes=3)
+        before, after = neighbouring_rows(votes)
         law = mechanism.log_probabilities(votes)
         if mechanism.gamma is not None:
             assert (law[before][:, :3] - law[after][:, :3]).max() <= mechanism.pure_dp()

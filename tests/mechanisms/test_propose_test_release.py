@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from brute_force import histograms, hockey_stick, neighbours
+from histograms import all_votes, hockey_stick, neighbouring_rows
 
 from ostrakon.accounting.calibration.stability import propose_test_release_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -20,9 +20,9 @@ FORMS = [
 @pytest.mark.parametrize("mechanism", FORMS)
 def test_two_queries_together_keep_the_claim(mechanism: ProposeTestRelease):
     """All pairs of neighbours on each of two queries: the product law against the worst case of two queries."""
-    votes = histograms(teachers=8, classes=2)
+    votes = all_votes(teachers=8, classes=2)
     law = np.exp(mechanism.log_probabilities(votes))
-    before, after = neighbours(votes)
+    before, after = neighbouring_rows(votes)
     i, j = np.meshgrid(np.arange(len(before)), np.arange(len(before)))
     joint_p = np.einsum("ka,kb->kab", law[before[i.ravel()]], law[before[j.ravel()]]).reshape(i.size, -1)
     joint_q = np.einsum("ka,kb->kab", law[after[i.ravel()]], law[after[j.ravel()]]).reshape(i.size, -1)
@@ -40,8 +40,8 @@ def test_two_queries_together_keep_the_claim(mechanism: ProposeTestRelease):
 
 def test_one_laplace_query_is_tight():
     mechanism = ProposeTestRelease.for_delta(epsilon_per_query=1.0, delta_per_query=0.01)
-    votes = histograms(teachers=40, classes=2)
-    before, after = neighbours(votes)
+    votes = all_votes(teachers=40, classes=2)
+    before, after = neighbouring_rows(votes)
     law = mechanism.log_probabilities(votes)
     assert worst_case(mechanism, queries=1, delta=0.01).epsilon == 1.0
     assert hockey_stick(law[before], law[after], 1.0).max() == pytest.approx(0.01, rel=1e-9)

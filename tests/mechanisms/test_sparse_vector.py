@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from brute_force import histograms, neighbours
+from histograms import all_votes, neighbouring_rows
 
 from ostrakon.accounting.calibration.stability import sparse_vector_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -47,8 +47,8 @@ def patterns(queries: int) -> list[tuple[bool, ...]]:
 )
 def test_whole_runs_of_two_queries_keep_the_claim(mechanism: SparseVector):
     """Every pair of neighbours on each query; outcomes are (answer or refusal, and which class) for the whole run."""
-    votes = histograms(teachers=7, classes=2)
-    before, after = neighbours(votes)
+    votes = all_votes(teachers=7, classes=2)
+    before, after = neighbouring_rows(votes)
     d, winner = distance_to_instability(votes), votes.plurality
     i, j = (grid.ravel() for grid in np.meshgrid(np.arange(len(before)), np.arange(len(before))))
     pairs = [np.column_stack([side[i], side[j]]) for side in (before, after)]

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from brute_force import histograms, neighbours
+from histograms import all_votes, neighbouring_rows
 
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.votes import Votes
@@ -10,8 +10,8 @@ from ostrakon.votes import Votes
     ("teachers", "classes", "abstentions"), [(15, 2, False), (9, 3, False), (6, 4, True), (5, 5, False)]
 )
 def test_distance_changes_by_one_and_is_zero_where_the_plurality_changes(teachers, classes, abstentions):
-    votes = histograms(teachers=teachers, classes=classes, abstentions=abstentions)
-    before, after = neighbours(votes)
+    votes = all_votes(teachers=teachers, classes=classes, abstentions=abstentions)
+    before, after = neighbouring_rows(votes)
     d, winner = distance_to_instability(votes), votes.plurality
     assert (np.abs(d[before] - d[after]) <= 1).all()
     changed = winner[before] != winner[after]
@@ -22,7 +22,7 @@ def test_distance_changes_by_one_and_is_zero_where_the_plurality_changes(teacher
 
 @pytest.mark.parametrize(("teachers", "classes"), [(12, 2), (8, 3), (6, 4)])
 def test_it_is_the_shortest_walk_to_another_plurality_less_one(teachers, classes):
-    votes = histograms(teachers=teachers, classes=classes)
+    votes = all_votes(teachers=teachers, classes=classes)
     apart = np.abs(votes.counts[:, None, :] - votes.counts[None, :, :]).sum(axis=2) // 2
     other = votes.plurality[:, None] != votes.plurality[None, :]
     shortest = np.where(other, apart, teachers + 1).min(axis=1)

@@ -1,12 +1,11 @@
-"""Outcome laws and costs the slow way, in mpmath: nothing here is shared with the library."""
+"""Outcome laws the slow way, in mpmath: nothing here is shared with the library."""
 
 from __future__ import annotations
 
 from functools import cache
 
 import mpmath as mp
-
-DIGITS = 50
+from histograms import DIGITS
 
 
 def gaussian_law(counts: tuple[int, ...], sigma: int) -> list[mp.mpf]:
@@ -89,31 +88,3 @@ def with_check(labels: list[mp.mpf], answered: mp.mpf) -> list[mp.mpf]:
 def gaussian_above(margin: mp.mpf, sigma: int) -> mp.mpf:
     with mp.workdps(DIGITS):
         return mp.erfc(-mp.mpf(margin) / (sigma * mp.sqrt(2))) / 2
-
-
-def moves(counts: tuple[int, ...], *, abstained: int | None = None) -> list[tuple[int, ...]]:
-    """All histograms one vote away; abstained: how many teachers abstain, where they may."""
-    places = [*range(len(counts)), *([None] if abstained is not None else [])]
-    found = []
-    for a in places:
-        for b in places:
-            if a == b or (abstained if a is None else counts[a]) == 0:
-                continue
-            moved = list(counts)
-            if a is not None:
-                moved[a] -= 1
-            if b is not None:
-                moved[b] += 1
-            found.append(tuple(moved))
-    return found
-
-
-def divergence(p: list[mp.mpf], q: list[mp.mpf], order: float) -> mp.mpf:
-    with mp.workdps(2 * DIGITS):
-        a = mp.mpf(order)
-        return mp.log(mp.fsum(x**a * y ** (1 - a) for x, y in zip(p, q, strict=True) if x)) / (a - 1)
-
-
-def cost(before: list[mp.mpf], after: list[list[mp.mpf]], order: float) -> mp.mpf:
-    """The largest divergence to or from any neighbour."""
-    return max(max(divergence(before, q, order), divergence(q, before, order)) for q in after)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from histogram_oracle import data_dependent_cost
+from histograms import data_dependent_cost
 
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histogram_oracle import data_dependent_cost, divergence
+from histograms import data_dependent_cost, divergence
 
 from ostrakon.accounting.data_independent import noisy_max as answer_law_module
 from ostrakon.accounting.data_independent.noisy_max import answer_law

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from histogram_oracle import data_dependent_cost, moves, within
+from histograms import data_dependent_cost, distance, neighbours
 from scipy.special import log_ndtr
 
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
@@ -54,11 +54,11 @@ def test_no_histogram_in_the_ball_costs_more_and_envelopes_nest(
     for n in sorted_:
         reach = np.zeros(teachers + 1)
         for other, cost in exact.items():
-            d = within(n, other, teachers, abstentions=abstentions)
+            d = distance(n, other, teachers=teachers if abstentions else None)
             reach[d] = max(reach[d], cost)
         assert (np.maximum.accumulate(reach) <= bound[n] * (1 + 1e-9)).all()
         assert (np.diff(bound[n]) >= 0).all()
-        for after in moves(n, teachers, abstentions=abstentions):
+        for after in neighbours(n, teachers=teachers if abstentions else None):
             nested = bound[tuple(sorted(after, reverse=True))]
             assert (nested[:-1] <= bound[n][1:] * (1 + 1e-12)).all()
 
@@ -70,7 +70,7 @@ def test_the_likely_shortcut_is_wrong_and_would_be_caught() -> None:
     exact = data_dependent_cost(mechanism, teachers, 3, a)
     n, d = (10, 1, 1), 4
     shortcut = exact[6, 5, 1]
-    worst = max(cost for other, cost in exact.items() if within(n, other, teachers) <= d)
+    worst = max(cost for other, cost in exact.items() if distance(n, other) <= d)
     assert worst > 1.5 * shortcut
     assert single(mechanism, n, teachers, a)[d] >= worst
 
@@ -79,7 +79,7 @@ def test_the_likely_shortcut_is_wrong_and_would_be_caught() -> None:
 def test_two_classes_are_exact(mechanism: Mechanism) -> None:
     exact = data_dependent_cost(mechanism, 12, 2, 6.0)
     for n in exact:
-        reach = [max(cost for o, cost in exact.items() if within(n, o, 12) <= d) for d in range(13)]
+        reach = [max(cost for o, cost in exact.items() if distance(n, o) <= d) for d in range(13)]
         assert single(mechanism, n, 12, 6.0) == pytest.approx(reach, rel=1e-8)
 
 

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from histogram_oracle import Histogram, data_dependent_cost, histograms, moves
+from histograms import Histogram, data_dependent_cost, histograms, neighbours
 
 from ostrakon.accounting.gate.envelope import envelope, highest_cost
 from ostrakon.accounting.gate.score import CostCurve, score
@@ -43,7 +43,7 @@ def test_one_lipschitz_over_every_pair_of_neighbours(mechanism: Mechanism, teach
         phi[pair] = score(Votes(pair), mechanism, curve)
         # The data-dependent cost of the two queries together is at most r(phi).
         assert sum(exact[n] for n in pair) <= curve(phi[pair]) * (1 + 1e-9)
-    reach = {n: {tuple(sorted(after, reverse=True)) for after in moves(n, teachers)} | {n} for n in sorted_}
+    reach = {n: {tuple(sorted(after, reverse=True)) for after in neighbours(n)} | {n} for n in sorted_}
     for (first, second), here in phi.items():
         for after in itertools.product(reach[first], reach[second]):
             there = phi[min(after, after[::-1], key=lambda p: sorted_.index(p[0]))]
