@@ -44,7 +44,7 @@ def test_two_teachers_cost_no_more_than_is_said_and_more_than_one(mechanism):
     assert one.epsilon < two < 3 * one.epsilon
 
 
-def test_the_smaller_of_both_theorems_is_told():
+def test_the_smaller_of_both_theorems_is_reported():
     mechanism = GNMax(sigma2=40)
     one = worst_case(mechanism, queries=100, delta=DELTA)
     two, _ = replaced_record(one, mechanism, queries=100)
@@ -56,7 +56,7 @@ def test_the_smaller_of_both_theorems_is_told():
 
 
 @pytest.mark.parametrize("max_contributions", [1, 3])
-def test_a_silent_voice_costs_less_than_a_replaced_one(max_contributions):
+def test_a_missing_record_costs_less_than_a_replaced_one(max_contributions):
     mechanism = BoundedGNMax(sigma2=20, max_contributions=max_contributions)
     one = worst_case(mechanism, queries=500, delta=DELTA)
     assert one.epsilon == gaussian_dp_epsilon(math.sqrt(2 * max_contributions) / 20, DELTA)

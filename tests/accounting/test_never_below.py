@@ -189,7 +189,7 @@ def exact_label_cost(mu: float, a: float, t: float, c0: float | None) -> mp.mpf:
 
 @pytest.mark.parametrize("mu", [1e-12, 2e-9, 1.4e-7, 1e-5, 1e-3, 0.05])
 @pytest.mark.parametrize("order", [1.05, 4.0, 300.0])
-def test_labels_never_cost_less_than_a_meeting_that_there_is(mu: float, order: float) -> None:
+def test_labels_never_cost_less_than_votes_that_there_are(mu: float, order: float) -> None:
     two, three = (argmax_rdp(mu, [order], classes=m)[0] for m in (2, 3))
     for t in (-mu / 2, 0.1 - order * mu / 2, -order * mu):
         assert two >= exact_label_cost(mu, order, t, None)

@@ -124,7 +124,7 @@ def test_a_round_counts_what_it_can():
         Round(mechanism=GNMax(sigma2=40), queries=5, answered=6)
 
 
-def test_scores_are_told_by_their_shape_not_their_values():
+def test_scores_are_reported_by_their_shape_not_their_values():
     mechanism = InteractiveGNMax(threshold=1, sigma1=2, sigma2=3, scores=np.tile([0.25, 0.75], (4, 1)))
     told = Round(mechanism=mechanism, queries=4, answered=0).as_dict()
     assert "0.75" not in json.dumps(told)

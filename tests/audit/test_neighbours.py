@@ -82,7 +82,7 @@ def test_checks_and_tied_mechanisms_have_candidates():
             require_neighbours(pair)
 
 
-def test_rationed_neighbours_differ_on_the_ration_s_queries_alone():
+def test_bounded_neighbours_differ_on_max_contributions_queries_alone():
     mechanism = BoundedGNMax(sigma2=5.0, max_contributions=2)
     pairs = worst_neighbours(mechanism, teachers=20, classes=3, queries=5, delta=1e-5)
     moved = {tuple(np.abs(before.counts - after.counts).sum(axis=1).tolist()) for before, after in pairs}
@@ -92,7 +92,7 @@ def test_rationed_neighbours_differ_on_the_ration_s_queries_alone():
         mechanism.require_votes(after)
 
 
-def test_an_audit_finds_a_rationed_mechanism_with_less_noise_than_claimed():
+def test_an_audit_finds_a_bounded_mechanism_with_less_noise_than_claimed():
     claim = BoundedGNMax(sigma2=1.0)
     options = {"delta": 1e-5, "queries": 2, "samples": 20_000, "rng": np.random.default_rng(0)}
     assert not audit(claim, **options).refuted

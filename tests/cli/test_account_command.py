@@ -105,7 +105,7 @@ def test_an_unreadable_file_is_one_sentence(command, tmp_path):
     assert "Traceback" not in err
 
 
-def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
+def test_max_contributions_are_verified_before_they_are_priced(command, tmp_path):
     bounded = ["--mechanism", "bounded-gnmax", "--sigma2", "50", "--kind", "predictions", "--json"]
     np.save(tmp_path / "kept.npy", np.array([[0, -1, 1, -1], [-1, 2, -1, -1], [-1, -1, -1, 0]]))
     np.save(tmp_path / "broken.npy", np.array([[0, -1, 1, 2], [-1, 2, -1, 1], [-1, -1, -1, 0]]))
@@ -124,6 +124,6 @@ def test_a_ration_is_verified_before_it_is_priced(command, tmp_path):
     assert "at most 250" in err
 
 
-def test_plain_votes_are_no_rationed_votes():
+def test_plain_votes_are_no_bounded_votes():
     with pytest.raises(InvalidInput, match="BoundedVotes"):
         account(Votes(COUNTS), BoundedGNMax(sigma2=50), delta=1e-5)

@@ -28,7 +28,7 @@ def histograms(column, classes):
 
 
 @pytest.mark.parametrize(("queries", "classes", "max_contributions"), [(3, 2, 1), (3, 3, 2), (4, 2, 3), (2, 2, 5)])
-def test_one_teacher_moves_the_histograms_by_exactly_the_root_of_twice_the_ration(queries, classes, max_contributions):
+def test_one_teacher_moves_histograms_by_the_root_of_twice_max_contributions(queries, classes, max_contributions):
     spoken = [histograms(column, classes) for column in columns(queries, classes, max_contributions)]
     farthest = max(np.linalg.norm(a - b) for a, b in itertools.combinations(spoken, 2))
     assert farthest == pytest.approx(math.sqrt(2 * min(max_contributions, queries)))
@@ -90,7 +90,7 @@ def test_noisy_counts_are_what_the_answers_are_the_largest_of():
     np.testing.assert_allclose(many.std(axis=0), 4, rtol=0.05)
 
 
-def test_the_ration_is_verified_teacher_by_teacher():
+def test_max_contributions_are_verified_teacher_by_teacher():
     good = np.array([[0, -1, 1], [-1, 2, -1]])
     votes = BoundedVotes.from_predictions(good, classes=3, max_contributions=1)
     assert votes.counts.tolist() == [[1, 1, 0], [0, 0, 1]]
@@ -103,7 +103,7 @@ def test_the_ration_is_verified_teacher_by_teacher():
         BoundedVotes([[2, 2]], teachers=3, max_contributions=1)
 
 
-def test_votes_that_are_not_rationed_are_refused():
+def test_votes_that_are_not_bounded_are_refused():
     mechanism, rng = BoundedGNMax(sigma2=5, max_contributions=1), np.random.default_rng(0)
     with pytest.raises(InvalidInput, match="BoundedVotes"):
         mechanism.sample(Votes([[2, 1]]), rng)

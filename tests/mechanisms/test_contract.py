@@ -116,7 +116,7 @@ def small_laws(case: Case, *, teachers: int, classes: int, abstentions: bool):
 @pytest.mark.parametrize(("teachers", "classes", "abstentions"), SMALL)
 def test_no_neighbours_cost_more_than_claimed(case: Case, teachers: int, classes: int, abstentions: bool):
     if issubclass(case.mechanism, StatefulMechanism):
-        pytest.skip("its queries are tied: test_sparse_vector.py and test_rationed_gnmax.py enumerate whole runs")
+        pytest.skip("its queries share state: test_sparse_vector.py and test_bounded_gnmax.py enumerate whole runs")
     for mechanism, p, q in small_laws(case, teachers=teachers, classes=classes, abstentions=abstentions):
         claimed = mechanism.worst_case(ORDERS)
         assert claimed.shape == ORDERS.shape

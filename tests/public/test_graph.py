@@ -148,7 +148,7 @@ def test_wrong_input_is_refused():
         build_graph(np.zeros((5, 2)), neighbours=5)
 
 
-def test_loudness_is_spread_as_labels_are():
+def test_the_size_of_a_count_is_spread_as_labels_are():
     graph = build_graph(np.random.default_rng(0).normal(size=(60, 2)))
     labels = np.full(60, -1)
     labels[:6] = [0, 1, 2, 0, 1, 2]

@@ -82,7 +82,7 @@ def test_another_student_learns_from_the_labels(task, tmp_path):
     assert outcome.accuracy > 0.7
 
 
-def test_users_are_heard_by_their_ration(task, tmp_path):
+def test_users_vote_within_max_contributions(task, tmp_path):
     users = np.arange(600) // 4
     by_user = replace(task, private=Rows(X=task.private.X, y=task.private.y, users=users))
     request = Options(
@@ -124,7 +124,7 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
     assert len(list((tmp_path / "disk" / "private" / "shards").iterdir())) > 3
 
 
-def test_one_odd_record_changes_its_own_voice_alone(tmp_path):
+def test_one_odd_record_changes_its_own_vote_alone(tmp_path):
     # A cell finer than microseconds, and a missing one among integers beyond 2**53, once changed hundreds of others.
     rng = np.random.default_rng(0)
     n = 400
@@ -191,7 +191,7 @@ def test_a_plan_survives_the_disk():
     assert make_plan(given, units=600, pool=120, classes=3).bound.epsilon == pytest.approx(2, rel=1e-2)
 
 
-def test_the_estimator_hears_voices_too(task):
+def test_the_estimator_takes_per_record_teachers_too(task):
     model = qr.PATEClassifier(mechanism=NAME, epsilon=2.0, random_state=0)
     model.fit(task.private.X, task.private.y, X_public=task.X_public)
     assert model.score(task.X_test, task.y_test) > 0.9
@@ -266,7 +266,7 @@ def test_a_refusal_of_trained_teachers_names_what_answers_without_them():
         make_plan(Options(teachers=5, epsilon=1.0), units=600, pool=200, classes=2)
 
 
-def test_a_named_estimator_hears_counts_where_it_can():
+def test_a_named_estimator_learns_from_counts_where_it_can():
     assert isinstance(make_student("naive-bayes", counts=True), NoisyCountStudent)
     assert isinstance(make_student("nearest-neighbours", counts=True), SklearnStudent)
     assert isinstance(make_student("naive-bayes"), SklearnStudent)

@@ -139,7 +139,7 @@ def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path
         run(tmp_path / "run", task, RECIPE)
 
 
-def test_a_weak_epsilon_is_told_in_the_table_the_statement_and_the_card(task, tmp_path):
+def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task, tmp_path):
     noisy = Options(jobs=1, teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
     outcome = run(tmp_path / "run", task, noisy)
     assert outcome.statement.guarantee.epsilon > 10

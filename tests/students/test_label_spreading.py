@@ -246,7 +246,7 @@ def test_its_network_is_exported_as_a_network(tmp_path):
     assert (load_student(tmp_path).predict(X_new) == network.predict(X_new)).mean() > 0.99
 
 
-def heard_of_moons(sigma, seed=0):
+def counts_of_moons(sigma, seed=0):
     """Noisy counts at sixty representatives, of five teachers at the fewest and 200 at the most."""
     X, _, y, X_new, y_new = moons()
     queries = representatives(X, 60, random_state=0)
@@ -258,7 +258,7 @@ def heard_of_moons(sigma, seed=0):
 def test_noisy_counts_teach_more_than_their_largest(which):
     hard, soft = [], []
     for seed in range(10):
-        X, queries, counts, X_new, y_new = heard_of_moons(50.0, seed)
+        X, queries, counts, X_new, y_new = counts_of_moons(50.0, seed)
         labels = np.full(len(X), -1)
         labels[queries] = counts.argmax(axis=1)
         student = students(X)[which].set_params(strength=0.9)
@@ -271,7 +271,7 @@ def test_noisy_counts_teach_more_than_their_largest(which):
 
 
 def test_a_class_that_nobody_names_is_not_learned_from_its_noise():
-    X, queries, counts, X_new, _ = heard_of_moons(1.0)
+    X, queries, counts, X_new, _ = counts_of_moons(1.0)
     three = np.column_stack([counts[:, 0], np.full(60, -0.5), counts[:, 1]])
     student = LabelSpreadingStudent("raw").fit_counts(X, queries, three, sigma2=1.0)
     assert student.classes_.tolist() == [0, 2]
@@ -288,6 +288,6 @@ def test_a_class_that_nobody_names_is_not_learned_from_its_noise():
 )
 @pytest.mark.parametrize("which", [0, 1])
 def test_counts_that_do_not_fit_are_refused(which, wrong):
-    X, queries, counts, _, _ = heard_of_moons(1.0)
+    X, queries, counts, _, _ = counts_of_moons(1.0)
     with pytest.raises(InvalidInput):
         students(X)[which].fit_counts(X, **{"queries": queries, "counts": counts, "sigma2": 1.0, **wrong})

@@ -118,7 +118,7 @@ def test_an_estimator_that_cannot_weigh_is_refused():
         accuracy(2.0, estimator=KNeighborsClassifier())
 
 
-def test_what_a_cell_was_told_is_shared_out_by_what_its_rows_look_like():
+def test_what_a_cell_was_answered_is_shared_out_by_what_its_rows_look_like():
     rng = np.random.default_rng(0)
     own, beliefs = rng.integers(0, 20, 400), rng.dirichlet([1.0, 1.0, 1.0], 400)
     sizes, shares = np.bincount(own, minlength=20), rng.dirichlet([2.0, 2.0, 2.0], 20)
@@ -142,7 +142,7 @@ class Watched(LogisticRegression):
         return super().fit(X, y, sample_weight)
 
 
-def test_rounds_move_what_was_heard_within_its_cells_alone():
+def test_rounds_move_counts_within_its_cells_alone():
     Watched.taught = []
     student = NoisyCountStudent(Watched(), representation="raw", rounds=2, random_state=0)
     student.fit_counts(X[PUBLIC], QUERIES, counts(2.0), sigma2=2.0)

@@ -167,7 +167,7 @@ def test_no_table_is_answered_worse_than_by_its_majority():
     assert isinstance(table_candidates(counts=False, **few)[-1].student.estimator, DummyClassifier)
 
 
-def test_of_many_answers_boosting_is_preferred_and_shares_out_what_cells_were_told():
+def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts():
     first = [table_candidates(counts=True, classes=2, queries=queries, seed=0)[0] for queries in (299, 300)]
     assert [candidate.name for candidate in first] == ["logistic(C=0.3)", "hist-gradient-boosting"]
     assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)

@@ -262,7 +262,7 @@ def test_workers_use_one_thread_each(data) -> None:
     train(data, Threads())
 
 
-def test_progress_is_told(data) -> None:
+def test_progress_is_reported(data) -> None:
     told: list[tuple[int, int]] = []
     teachers = train(data, progress=lambda done, total: told.append((done, total)))
     assert told == [(done, TEACHERS) for done in range(1, TEACHERS + 1)]

@@ -238,7 +238,7 @@ def test_where_rows_lie_in_memory_has_no_say(kind):
     assert all(each == held[0] for each in held)
 
 
-def voiced(seed, rows=1700):
+def per_record(seed, rows=1700):
     """Rows exactly between queries, on them, and far away: (owners of about 4 rows, X, y), and the queries."""
     rng = np.random.default_rng(seed)
     queries = np.repeat(rng.normal(size=(12, 6)), 2, axis=0)[rng.permutation(24)].astype(np.float32)
@@ -250,7 +250,7 @@ def voiced(seed, rows=1700):
 @pytest.mark.parametrize("max_contributions", [1, 3])
 @pytest.mark.parametrize("unit", ["record", "user"])
 def test_one_vote_is_within_max_contributions_and_all_others_stay_the_same(unit, max_contributions):
-    (users, X, y), queries = voiced(0)
+    (users, X, y), queries = per_record(0)
     owners = users if unit == "user" else np.arange(len(y))
 
     def collected(*rows):
@@ -321,7 +321,7 @@ def test_through_the_classifier(teacher, n_jobs):
 
 @pytest.mark.parametrize("unit", ["record", "user"])
 def test_per_record_teachers_through_the_classifier(unit):
-    (users, X, y), pool = voiced(3, rows=900)
+    (users, X, y), pool = per_record(3, rows=900)
     changed = users == users[0] if unit == "user" else np.arange(len(y)) == 0
     counts = []
     for rows in (X, np.where(changed[:, None], np.float32(-3e29), X)):

@@ -32,7 +32,7 @@ def words_of(owner, max_contributions):
     }
 
 
-def test_one_record_one_voice_at_the_nearest_query():
+def test_one_record_one_vote_at_the_nearest_query():
     votes = collected(owners=np.arange(900), everyone=900)
     expected = np.zeros((12, 4), int)
     np.add.at(expected, (np.linalg.norm(X[:, None] - QUERIES[None], axis=2).argmin(axis=1), y), 1)
@@ -43,7 +43,7 @@ def test_one_record_one_voice_at_the_nearest_query():
 
 
 @pytest.mark.parametrize("max_contributions", [1, 2, 5, 100])
-def test_everyone_says_within_the_ration_what_most_of_their_rows_are(max_contributions):
+def test_everyone_votes_within_max_contributions_for_what_most_of_their_rows_are(max_contributions):
     expected = np.zeros((12, 4), int)
     for owner in range(40):
         words = words_of(owner, max_contributions)
@@ -64,7 +64,7 @@ def test_blocks_and_the_order_of_rows_have_no_say(monkeypatch):
 
 
 @pytest.mark.parametrize("max_contributions", [1, 3])
-def test_one_owner_s_rows_change_no_more_than_the_ration_allows(max_contributions):
+def test_one_owner_s_rows_change_no_more_than_max_contributions_allow(max_contributions):
     before = collected(max_contributions).counts
     mine = OWNERS == 7
     after = collected(

@@ -12,7 +12,7 @@ def test_silence(silent, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_function_is_told_itself():
+def test_a_function_is_called_itself():
     told = []
     with reporting(lambda done, total: told.append((done, total)), label="Working", total=2) as report:
         report(1, 2)

@@ -21,7 +21,7 @@ ORDERS = np.array([1.1, 2.0, 6.0, 20.0, 80.0])
 @pytest.mark.parametrize("sigma", [0.8, 2.0, 6.0])
 @pytest.mark.parametrize(("teachers", "classes"), [(8, 2), (7, 3), (6, 4), (5, 5)])
 @pytest.mark.parametrize("abstentions", [False, True])
-def test_no_small_meeting_costs_more(sigma: float, teachers: int, classes: int, abstentions: bool) -> None:
+def test_no_small_histogram_costs_more(sigma: float, teachers: int, classes: int, abstentions: bool) -> None:
     bound = argmax_rdp(math.sqrt(2) / sigma, ORDERS, classes=classes)
     for a, most in zip(ORDERS, bound, strict=True):
         exact = data_dependent_cost(GNMax(sigma2=sigma), teachers, classes, float(a), abstentions=abstentions)

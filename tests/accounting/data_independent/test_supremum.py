@@ -1,4 +1,4 @@
-"""The joint step and its supremum against every histogram of small meetings."""
+"""The joint step and its supremum against every histogram of few teachers."""
 
 from __future__ import annotations
 
