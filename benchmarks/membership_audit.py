@@ -99,7 +99,8 @@ def teachers(share: float, *, runs: int) -> None:
         aggregate, neighbours=pair, claimed=plan.bound.epsilon, delta=DELTA, samples=runs, rng=np.random.default_rng(1)
     )
     moved = int((pair[0].counts != pair[1].counts).any(axis=1).sum())
-    evidence = f"the event in {found.seen[0]} and {found.seen[1]} of {runs} aggregations; {moved} of {QUERIES} votes moved"
+    seen = f"{found.seen[0]} and {found.seen[1]} of {runs} aggregations"
+    evidence = f"the event in {seen}; {moved} of {QUERIES} votes moved"
     told("poisoned teachers, chosen queries", share, found.claimed, found.lower_bound, evidence, started)
 
 

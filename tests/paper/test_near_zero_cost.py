@@ -6,7 +6,7 @@ import pytest
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.mechanisms import Immutable
 from ostrakon.report.reproduce import near_zero_cost, published_votes
-from ostrakon.votes import Votes
+from ostrakon.votes import PublicVotes, Votes
 
 TABLE_2 = [("LNMax", 0.9302), ("immutable", 0.9433), ("clean", 0.9437)]
 
@@ -32,6 +32,20 @@ def test_a_draw_of_each_gives_the_table_in_its_order(mnist):
     )
     assert lnmax < immutable - 0.005
     assert abs(immutable - (votes.plurality == labels).mean()) < 0.001
+
+
+@pytest.mark.parametrize("name", ["LNMax", "immutable"])
+def test_expected_accuracy_is_that_of_many_draws_of_votes_made_here(name: str):
+    rng = np.random.default_rng(1)
+    votes = PublicVotes(rng.multinomial(250, rng.dirichlet([3, 2, 1], size=300)))
+    labels = np.where(rng.random(300) < 0.9, votes.plurality, 2)
+    mechanism = near_zero_cost.MECHANISMS[name]
+    mean, spread = near_zero_cost.expected_accuracy(votes, labels, mechanism)
+    draws = [(mechanism.sample(votes, rng) == labels).mean() for _ in range(400)]
+    assert np.mean(draws) == pytest.approx(mean, abs=4 * spread / 20)
+    assert np.std(draws) == pytest.approx(spread, rel=0.15)
+    clean, none = near_zero_cost.expected_accuracy(votes, labels, None)
+    assert (clean, none) == ((votes.plurality == labels).mean(), 0)
 
 
 def test_the_two_histograms():

@@ -8,12 +8,15 @@ default. So each row is what the bound gives, with the printed figure beside it.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from ostrakon import LNMax
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.report.reproduce.published_votes import adult, mnist, mnist_student_indices
+from ostrakon.votes import Votes
 
 MOMENTS_TO_8 = np.arange(2.0, 10.0)  # order = moment + 1
 ROWS = [
@@ -68,3 +71,29 @@ def test_the_published_labels_are_not_the_plurality_everywhere(published_votes, 
     law = np.exp(LNMax(gamma=0.05).log_probabilities(votes[:9000]))[:, :-1]
     expected = 1 - law[np.arange(9000), votes.plurality].mean()
     assert disagree == pytest.approx(expected, abs=4 * np.sqrt(expected / 9000))
+
+
+def test_theorem_3_written_out_for_votes_made_here():
+    """No published votes needed: Lemma 4's q and Theorem 3's moments, query by query, in plain Python."""
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(250, rng.dirichlet([30, 1, 1, 1], size=40))
+    gamma, delta = 0.05, 1e-5
+    moments = dict.fromkeys(range(1, 9), 0.0)
+    confident = 0
+    for row in counts:
+        gaps = [row.max() - n for place, n in enumerate(row) if place != row.argmax()]
+        q = sum((2 + gamma * gap) / (4 * math.exp(gamma * gap)) for gap in gaps)
+        small = q < (math.exp(2 * gamma) - 1) / (math.exp(4 * gamma) - 1)
+        confident += small
+        for moment in moments:
+            bound = 2 * gamma**2 * moment * (moment + 1)
+            if small:
+                grown = (1 - q) * ((1 - q) / (1 - math.exp(2 * gamma) * q)) ** moment + q * math.exp(2 * gamma * moment)
+                bound = min(bound, math.log(grown))
+            moments[moment] += bound
+    assert confident > 10
+    expected, best = min(((total - math.log(delta)) / moment, moment) for moment, total in moments.items())
+    curve = published_curve(Votes(counts), LNMax(gamma=gamma), MOMENTS_TO_8)
+    found, order = curve.epsilon(delta=delta, conversion="mironov")
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert order - 1 == best
