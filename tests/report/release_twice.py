@@ -76,7 +76,11 @@ def main(folder: Path, neighbour: bool) -> None:
         "table-trees": (write_tables, "more", replace(teachers, teacher="naive-bayes", student="extra-trees")),
         "table-per-record": (write_tables, "other", per_record),
         "images-teachers": (write_images, "more", replace(teachers, representation="pca")),
-        "images-per-record": (write_images, "other", replace(per_record, student="cnn(steps=20)", representation="pca")),
+        "images-per-record": (
+            write_images,
+            "other",
+            replace(per_record, student="cnn(steps=20)", representation="pca"),
+        ),
     }
     for name, (write, how, options) in kinds.items():
         place = folder / name
