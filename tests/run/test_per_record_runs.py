@@ -218,7 +218,11 @@ def test_the_estimator_takes_per_record_teachers_too(task):
 )
 def test_every_record_is_a_teacher_unless_something_is_asked_of_trained_ones(options, chosen):
     assert auto_mechanism(options) == chosen
-    plan = make_plan(options, units=60_000, pool=2000, classes=3)
+
+
+@pytest.mark.parametrize(("options", "chosen"), [({}, NAME), ({"teacher": "naive-bayes"}, "confident-gnmax")])
+def test_what_is_left_open_is_planned_by_that_rule(options, chosen):
+    plan = make_plan(Options(epsilon=3.0, **options), units=60_000, pool=2000, classes=3)
     assert plan.mechanism.name == chosen
 
 
