@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
+from ostrakon.accounting.estimates import Agreement
 from ostrakon.accounting.statement import Round, Statement
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
@@ -52,6 +53,15 @@ BASE: dict[str, Any] = {
     "unit_column": "patient",
     "adjacency": "One patient more.",
 }
+AGREED: dict[str, Any] = {
+    "of": "student",
+    "against": "private labels",
+    "counted": "private records",
+    "share": 0.83,
+    "sd": 0.003,
+    "low": 0.824,
+    "high": 0.836,
+}
 CLAIMED = Adjacent(relation="add-remove", neighbours="One patient more.", epsilon=1.25, delta=1e-5)
 
 
@@ -75,7 +85,11 @@ def statements() -> dict[str, dict[str, Any]]:
             guarantee=Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6),
             rounds=(Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
             noise_is_secure=True,
-            estimates=(Sanitized(mean=-0.3, sd=0.1, upper=1.7),),
+            estimates=(
+                Sanitized(mean=-0.3, sd=0.1, upper=1.7),
+                Agreement(**AGREED, at_most=0.9),
+                Agreement(**{**AGREED, "of": "majority", "against": "held-out released answers"}),
+            ),
             **BASE,
         ),
         "counts": Statement(

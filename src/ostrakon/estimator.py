@@ -12,12 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ostrakon.data.frames import as_frame
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import InMemory
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
+from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
 
@@ -83,7 +85,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
         same form, unlabelled. users: whose each private row is, to protect users instead of records.
         """
-        given, labels = self._checked(X, y)
+        warn_of_searches()
+        given, labels = self._checked(as_frame(X), y)
         if X_public is None:
             raise InvalidInput(
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
@@ -153,6 +156,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return rows, labels
 
     def _same_form(self, X: Any) -> Any:
+        X = as_frame(X)
         if hasattr(X, "iloc") and _is_free_form(X):
             return validate_data(self, X, reset=False, skip_check_array=True)
         if _is_free_form(X):

@@ -84,7 +84,7 @@ def test_nothing_else_can_be_the_guarantee(other):
 
 @pytest.mark.parametrize("other", [DataDependent(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
 def test_nothing_else_can_be_an_estimate(other):
-    with pytest.raises(InvalidInput, match="sanitized numbers alone"):
+    with pytest.raises(InvalidInput, match="sanitized numbers and agreements alone"):
         Statement(guarantee=WORST, estimates=(other,), **BASE)
 
 

@@ -58,3 +58,23 @@ def test_bad_input_is_named(files, words, named):
     done = run(files, *words)
     assert done.exit_code != 0
     assert named in str(done.exception)
+
+
+@pytest.mark.parametrize("header", ["label\n", ""])
+def test_labels_may_be_names(files, header):
+    counts = np.load(files / "votes.npy")
+    names = ["class a", "class b", "class c"]
+    votes, labels = files / "named.csv", files / "named.txt"
+    votes.write_text(",".join(names) + "\n" + "\n".join(",".join(map(str, row)) for row in counts) + "\n")
+    labels.write_text(header + "\n".join(names[place] for place in counts.argmax(axis=1)) + "\n")
+
+    def told(of):
+        return CliRunner().invoke(app, ["compare", str(votes), "--labels", str(of), "--json", "--kind", "counts"])
+
+    by_name, by_number = told(labels), told(files / "labels.npy")
+    assert by_name.exit_code == by_number.exit_code == 0
+    assert by_name.stdout == by_number.stdout
+    labels.write_text("\n".join(["class a", "class z"] * len(counts)))
+    assert "--labels must name classes of VOTES (class a, class b, class c), got 'class z'" in str(
+        told(labels).exception
+    )

@@ -75,11 +75,23 @@ ODD_CELLS = [
     *("2020-01-01", "2020-01-01T12:00:00", "2020-01-01 12:00:00.123456789", "9999-12-31", "0001-01-01", "1600-01-01"),
     *("2262-04-12T00:00:00.1", "2020-01-01T00:00:00+02:00", "2020-01-01T12:00:00.1234567+01:00", "-0001-01-01"),
     *("infinity", "12000-01-01", "2020-13-01", "20200101", "2020", "now", "today", "2020-W01", "words", "7", "7.0"),
-    *("1e999", "-1e-400", "nan", "9007199254740993", "18446744073709551616", "0x10", "1_000", "", None),
+    *(
+        "1,5",
+        "1.234,5",
+        "1e999",
+        "-1e-400",
+        "nan",
+        "9007199254740993",
+        "18446744073709551616",
+        "0x10",
+        "1_000",
+        "",
+        None,
+    ),
 ]
 
 
-@pytest.mark.parametrize("kind", ["number", "date", "category"])
+@pytest.mark.parametrize("kind", ["number", "decimal comma", "date", "category"])
 def test_no_cell_decides_how_another_is_read(kind) -> None:
     # One private cell that rewrites its neighbours would change many votes where one is charged.
     columns = Columns({"c": kind})

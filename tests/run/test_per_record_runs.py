@@ -131,7 +131,9 @@ def test_one_odd_record_changes_its_own_vote_alone(tmp_path):
     frame = pd.DataFrame({"age": rng.integers(18, 90, n), "code": 2**53 + 1 + 2 * rng.integers(0, 4, n)})
     frame["until"] = np.where(rng.random(n) < 0.3, "9999-12-31", "2020-01-01T10:00:00")
     frame["ill"] = np.where(frame["until"].str.startswith("9"), "yes", "no")
-    public = frame[300:].assign(code=[f"k{place % 4}" for place in range(100)])
+    # Words, most of which are numbers: as words the private numbers are read, too.
+    words = [f"k{place % 4}" if place % 5 < 2 else str(2**53 + 1 + 2 * (place % 4)) for place in range(100)]
+    public = frame[300:].assign(code=words)
     public.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
     odd = frame[:300].astype({"code": "Int64"})
     odd.loc[7, ["code", "until"]] = [None, "2020-01-01T10:00:00.123456789"]

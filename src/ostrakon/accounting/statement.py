@@ -10,6 +10,7 @@ import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
+from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, whole
 
@@ -83,7 +84,7 @@ class Statement:
 
     guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
     nothing may be claimed, and then `not_private` says why in one sentence.
-    estimates: `Sanitized` numbers, published beside the guarantee and marked as estimates.
+    estimates: `Sanitized` numbers and `Agreement`s, published beside the guarantee and marked as estimates.
     adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
     rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
@@ -107,7 +108,7 @@ class Statement:
     unit_column: str | None = None
     not_private: str | None = None
     adjacent: tuple[Adjacent, ...] = ()
-    estimates: tuple[Sanitized, ...] = ()
+    estimates: tuple[Sanitized | Agreement, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     not_covered: tuple[str, ...] = NOT_COVERED
@@ -119,8 +120,8 @@ class Statement:
                 "A statement accepts a worst-case or a gated epsilon as its guarantee, "
                 f"got a {type(self.guarantee).__name__}."
             )
-        if any(type(estimate) is not Sanitized for estimate in self.estimates):
-            raise InvalidInput("A statement accepts sanitized numbers alone as its estimates.")
+        if any(type(estimate) not in (Sanitized, Agreement) for estimate in self.estimates):
+            raise InvalidInput("A statement accepts sanitized numbers and agreements alone as its estimates.")
         if self.unit not in ("record", "user"):
             raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
         if not self.noise_is_secure and self.not_private is None:
@@ -177,7 +178,7 @@ class Statement:
             "not_private": self.not_private,
             "remarks": list(self.remarks),
             "guarantee": guarantee,
-            "estimates": [{"kind": estimate.kind, **asdict(estimate)} for estimate in self.estimates],
+            "estimates": [_estimate(estimate) for estimate in self.estimates],
             "unit_of_privacy": self.unit,
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
@@ -204,6 +205,10 @@ class Statement:
             "not_covered": list(self.not_covered),
             "versions": dict(self.versions),
         }
+
+
+def _estimate(estimate: Sanitized | Agreement) -> dict[str, Any]:
+    return estimate.as_dict() if isinstance(estimate, Agreement) else {"kind": estimate.kind, **asdict(estimate)}
 
 
 def weak_remark(epsilon: float) -> str | None:

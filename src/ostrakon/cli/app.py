@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from typing import NoReturn
 
 import typer
@@ -29,7 +30,11 @@ errors = Console(stderr=True)
 def main() -> None:
     """Run the command line: errors in the input, and of a machine too small, are one sentence and exit status 2."""
     try:
-        app()
+        with warnings.catch_warnings():
+            # Libraries warn developers, in files and lines; who asks for that with -W gets it.
+            if not sys.warnoptions:
+                warnings.simplefilter("ignore")
+            app()
     except InvalidInput as error:
         _fail(str(error))
     except (KeyboardInterrupt, SystemExit) as stop:

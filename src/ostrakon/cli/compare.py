@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.table import Table
 
 from ostrakon.cli.account import first_queries, read_votes
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import VotesFile
+from ostrakon.data.votes_file import class_names
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
 
@@ -23,7 +27,9 @@ def compare(
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     labels: Annotated[
         Path | None,
-        typer.Option(help="True classes, one per query (.npy, .csv). [default: agreement with the plurality]"),
+        typer.Option(
+            help="True classes, one per query (.npy, .csv): numbers or names. [default: agreement with the plurality]"
+        ),
     ] = None,
     at: Annotated[
         str, typer.Option(help="Which epsilon is equal: worst-case, data-dependent or gated.")
@@ -53,7 +59,7 @@ def compare(
         loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)
     elif at == "gated":
         raise InvalidInput("--at gated needs --public: a gate may not be planned on votes of private data.")
-    truth = None if labels is None else read_labels(labels, loaded.queries)
+    truth = None if labels is None else read_labels(labels, loaded.queries, names=class_names(votes, held))
     with console.status("Comparing") as status:
         found: Comparison = run(
             loaded,
@@ -79,19 +85,32 @@ def compare(
     console.print(NOTICE, style="dim", highlight=False)
 
 
-def read_labels(path: Path, queries: int) -> IntArray:
-    """The first `queries` labels of a .npy file or of a text file with one integer per line."""
+def read_labels(path: Path, queries: int, *, names: Sequence[str] = ()) -> IntArray:
+    """The first `queries` labels of a .npy file, or of a text file with a class number or one of `names` per line."""
     try:
-        found = (
-            np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.loadtxt(path, dtype=np.int64, ndmin=1)
-        )
+        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(path.read_text().split("\n"))
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"--labels must be a file of integers, .npy or one per line, got {path}: {error}.") from None
+        raise InvalidInput(f"--labels must be a readable .npy or text file, got {path}: {error}.") from None
+    if found.ndim == 1 and found.dtype.kind == "U":
+        found = _numbered([word for cell in found if (word := cell.strip().strip("\"'"))], path, names)
     if found.ndim != 1 or found.dtype.kind not in "iu" or len(found) < queries:
         raise InvalidInput(
-            f"--labels must hold at least {queries} integers, one per query, got {found.dtype} of shape {found.shape}."
+            f"--labels must hold at least {queries} classes, one per query, got {found.dtype} of shape {found.shape}."
         )
     return found[:queries].astype(np.int64)
+
+
+def _numbered(words: list[str], path: Path, names: Sequence[str]) -> NDArray[np.int64]:
+    """Class numbers of labels that are numbers, or all among the names; a first line that is neither is a header."""
+    places = {name: place for place, name in enumerate(names)}
+    if not all(re.fullmatch(r"-?\d+", word) for word in words[1:]) or set(words[1:]) <= set(places):
+        unknown = next((word for word in words[1:] if word not in places), None)
+        if unknown is not None:
+            known = ", ".join(names) if names else "none: it names no classes, so that labels must be numbers"
+            raise InvalidInput(f"--labels must name classes of VOTES ({known}), got {unknown!r} in {path}.")
+    else:
+        places = {word: int(word) for word in words if re.fullmatch(r"-?\d+", word)}
+    return np.array([places[word] for at, word in enumerate(words) if at or word in places], np.int64)
 
 
 def _table(found: object) -> Table:

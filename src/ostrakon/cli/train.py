@@ -64,7 +64,7 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options = Files.of(given), Options.of(given)
     from ostrakon.report.release import publish
-    from ostrakon.report.table import run_table
+    from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
@@ -73,6 +73,7 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {})
     task = task_from_files(**files.for_task())
+    console.print(understood_table(task.understood))
     outcome = run(out, task, options, asked=asked, progress=True, say=say)
     release = publish(outcome, publish_accuracy=files.publish_accuracy)
     console.print(run_table(outcome, release=release))

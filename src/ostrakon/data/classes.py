@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 from ostrakon.validation import InvalidInput
 
 MOST_CLASSES = 1000
+MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
+"""Classes that are all numbers: above how many they may be a quantity, and are one (with fractions, and without)."""
+
+_NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 CLASSES_FROM = {
     "user": "given by the operator",
@@ -44,6 +49,30 @@ def _place(label: str, places: dict[str, int]) -> int | None:
     return found
 
 
+def looks_like_a_quantity(classes: Sequence[str]) -> bool:
+    """Whether so many classes are all numbers that the target may be one to be estimated.
+
+    >>> looks_like_a_quantity([str(place) for place in range(60)]), looks_like_a_quantity(["0", "1"])
+    (True, False)
+    """
+    return len(classes) > MANY_NUMBERS and all(_NUMBER.fullmatch(str(label)) for label in classes)
+
+
+def _refuse_quantity(classes: Sequence[str], target: str) -> None:
+    numbers = [label for label in classes if _NUMBER.fullmatch(label)]
+    fractions = any(not label.lstrip("+-").isdigit() for label in numbers)
+    if len(numbers) == len(classes) > (MOST_FRACTIONS if fractions else MOST_NUMBERS):
+        raise InvalidInput(quantity(target, len(classes)))
+
+
+def quantity(target: str, different: int, *, about: bool = False) -> str:
+    """The sentence that refuses a target of so many different numbers."""
+    return (
+        f"The target {target!r} has {'about ' if about else ''}{different} different values: a quantity (regression) "
+        "cannot be learned, only classes; cut it into a few ranges, or name all classes with --classes."
+    )
+
+
 def agree_on_classes(
     counts: Mapping[str | None, int],
     shown: Sequence[str | None] | None,
@@ -58,7 +87,7 @@ def agree_on_classes(
     None where it has none. classes: the user's list, which comes first. target, public: names for the messages.
     The list becomes part of what is released, so "private" belongs into the statement.
     Raises `InvalidInput` for missing labels, a constant target, a private class that is not in the list, more than
-    `MOST_CLASSES`.
+    `MOST_CLASSES`, and so many different numbers that they are a quantity (unless the user lists them).
     """
     if counts.get(None):
         raise InvalidInput(
@@ -74,10 +103,15 @@ def agree_on_classes(
         given, origin = tuple(label for label in shown if label is not None), "public"
     else:
         given, origin = tuple(held), "private"
+    if origin != "user":
+        _refuse_quantity(given, target)
     if len(held) > MOST_CLASSES:
         raise InvalidInput(
             f"The target {target!r} has {len(held)} different values; at most {MOST_CLASSES} are classes."
         )
+    if origin == "public" and len(set(given)) < 2:
+        only = f"one label alone, {given[0]!r}," if given else "no label"
+        raise InvalidInput(f"The target {target!r} has {only} in {public}; name all classes with --classes.")
     if len(set(given)) < 2 or len(set(given)) != len(given):
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(given)}.")
     places = {label: place for place, label in enumerate(given)}

@@ -2,41 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
+from ostrakon.data.number_text import DECIMAL_COMMA, commas_in, with_point
 from ostrakon.validation import InvalidInput
 
-Kind = Literal["number", "date", "category", "left out"]
-_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
+Kind = Literal["number", "decimal comma", "date", "category", "left out"]
+DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
+_MOSTLY, _SEVERAL = 0.9, 10
+"""A column is of numbers (dates) where this share of its cells is, and more than so many different ones are."""
+
+EMPTY = "empty in every public row"
+CONSTANT = "the same in every public row"
+FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
+EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The kind of every column: "number", "date" (counted in days), "category", or "left out".
+    """The kind of every column: "number", "decimal comma" (0,5), "date" (counted in days), "category", or "left out".
 
     Left out are columns that do not vary in public and text that is nearly unique in each row (names, free text).
+    A column of numbers or dates among which there are a few words is one with missing values.
+    notes: why a column was left out, and what of a kept one counts as missing; from public cells alone.
 
     Guarantee: learned from public rows alone, and applied cell by cell: no private row has a say in how another
     is read, so the votes of a teacher rest on its own shard.
     """
 
     kinds: dict[str, Kind]
+    notes: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, public: pd.DataFrame) -> Self:
         """Look at a public table. Raises `InvalidInput` where no column is of use."""
-        kinds: dict[str, Kind] = {str(name): _kind(public[name]) for name in public.columns}
+        found = {str(name): _judged(public[name]) for name in public.columns}
+        # 1,234 has a decimal comma where others of the same table have.
+        decimal = any(kind == "decimal comma" for kind, _ in found.values())
+        found |= {
+            name: _judged(public[name], either="decimal comma" if decimal else None)
+            for name, (_, note) in found.items()
+            if note.endswith(EITHER)
+        }
+        kinds: dict[str, Kind] = {name: kind for name, (kind, _) in found.items()}
+        notes = {name: note for name, (_, note) in found.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            raise InvalidInput(f"No column of the public table varies in a way to learn from: {', '.join(kinds)}.")
-        return cls(kinds)
+            told = "; ".join(f"{name} is {note}" for name, note in list(notes.items())[:5])
+            raise InvalidInput(f"No column of the public table varies in a way to learn from: {told}.")
+        return cls(kinds, notes)
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
@@ -48,34 +69,61 @@ class Columns:
             raise InvalidInput(f"The table must have the columns of the public one; {absent!r} is missing.")
         return pd.DataFrame({name: _typed(frame[name], self.kinds[name]) for name in self.kept}, index=frame.index)
 
+    def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
+        """Names of the columns of these kinds, in order."""
+        return tuple(name for name, kind in self.kinds.items() if kind in kinds)
+
     @property
     def kept(self) -> tuple[str, ...]:
         """Names of the columns that are used."""
-        return tuple(name for name, kind in self.kinds.items() if kind != "left out")
+        return self.of_kind("number", "decimal comma", "date", "category")
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Names of the columns that are not used."""
-        return tuple(name for name, kind in self.kinds.items() if kind == "left out")
+        return self.of_kind("left out")
 
 
-def _kind(column: pd.Series) -> Kind:
+def _judged(column: pd.Series, *, either: Kind | None = None) -> tuple[Kind, str]:
+    """(kind, note). either: what a column is whose commas may be of both sorts; None: text."""
     known = column.dropna()
     different = known.nunique()
     if different == 0 or (different == 1 and len(known) == len(column)):
-        return "left out"
+        return "left out", CONSTANT if different else EMPTY
     if pd.api.types.is_bool_dtype(column.dtype):
-        return "category"
+        return "category", ""
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return "number"
+        return "number", ""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        return "date"
+        return "date", ""
     text = known.astype(str)
-    if pd.to_numeric(text, errors="coerce").notna().all():
-        return "number"
-    if text.str.fullmatch(_DATE).all() and days(text).notna().all():
-        return "date"
-    return "left out" if different > max(_MOST_CATEGORIES, len(known) / 2) else "category"
+    read = pd.to_numeric(text, errors="coerce").notna()
+    if _mostly(text, read):
+        return "number", _words(text, read)
+    read, note = text.str.fullmatch(DECIMAL_COMMA), ""
+    if _mostly(text, read):
+        kind = "decimal comma" if commas_in(text[read]) == "decimal" else either
+        if kind is not None:
+            return kind, _words(text, read)
+        note = EITHER
+    read = text.str.fullmatch(DATE) & days(text).notna()
+    if _mostly(text, read):
+        return "date", _words(text, read)
+    if different > max(_MOST_CATEGORIES, len(known) / 2):
+        return "left out", FREE_TEXT + note
+    return "category", f"text{note}" if note else ""
+
+
+def _mostly(text: pd.Series, read: pd.Series) -> bool:
+    # Of few different numbers every word may be one more category: 1, 2, 3 and "crew".
+    return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
+
+
+def _words(text: pd.Series, read: pd.Series) -> str:
+    others = text[~read]
+    if not len(others):
+        return ""
+    return f"{len(others) / len(text):.1%} of its public cells, such as {others.mode()[0]!r}, count as missing"
 
 
 def _typed(column: pd.Series, kind: Kind) -> pd.Series:
@@ -84,6 +132,8 @@ def _typed(column: pd.Series, kind: Kind) -> pd.Series:
         return text.where(text.notna(), None).map(word, na_action="ignore")
     if kind == "date":
         return days(column)
+    if kind == "decimal comma":
+        column = column.astype(object).map(with_point, na_action="ignore")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
     return numbers.where(np.isfinite(numbers))
@@ -104,7 +154,7 @@ def days(column: pd.Series) -> pd.Series:
         moments = pd.to_datetime(column, utc=True).dt.floor("us")
     else:
         text = column.astype(object).map(str, na_action="ignore").astype("string")
-        text = text.where(text.str.fullmatch(_DATE), None).str.replace(_FINER, r"\1", regex=True)
+        text = text.where(text.str.fullmatch(DATE), None).str.replace(_FINER, r"\1", regex=True)
         moments = pd.to_datetime(text, errors="coerce", format="ISO8601", utc=True)
     return (moments.astype("datetime64[us, UTC]") - _ORIGIN) / pd.Timedelta(days=1)
 

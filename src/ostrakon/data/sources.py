@@ -21,9 +21,11 @@ from ostrakon.validation import InvalidInput
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
 _DELIMITERS = (",", ";", "\t", "|")
+_IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
 _COUNTED_AT_ONCE = 2**24
 # The signs of missing values are an IN of every column: as joins, hundreds of columns would take minutes to plan.
 # And a Parquet file's statistics leave NaN out: DuckDB takes them to say that isnan is false in every row.
@@ -96,7 +98,7 @@ class Table:
     def select(self, columns: Sequence[str] | None = None) -> str:
         """SQL query of the cleaned cells: numbers, truth values, dates and moments as they are, all else text.
 
-        Text is trimmed, and the usual signs for missing values are turned into NULL.
+        Text is trimmed and loses quotes around it ('7' is 7), and the usual signs for missing values become NULL.
         """
         kinds = dict(self.typed_columns)
         cells = [_cleaned(name, kinds[name]) for name in (self.columns if columns is None else columns)]
@@ -220,6 +222,10 @@ def open_table(
         return _open_parquet(place, [place.as_posix()])
     if place.suffix in FORMATS:
         return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](literal(place.as_posix())))
+    if start[:2] in _UTF_16 or [byte == 0 for byte in start] in ([True, False] * 2, [False, True] * 2):
+        raise InvalidInput(f"{place} is UTF-16 text; save it as UTF-8.")
+    if like is not None:
+        _require_same_delimiter(place, like)
     return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
 
 
@@ -238,16 +244,28 @@ def _open_typed(place: Path, kind: str, relation: str) -> Table:
 def _dialect_of(place: Path, like: Table) -> Dialect:
     if like.dialect is not None:
         return like.dialect
-    for delim in _DELIMITERS:
-        try:
-            named = pd.read_csv(place, sep=delim, nrows=0, skipinitialspace=True).columns
-        except (OSError, ValueError):
-            continue
-        if len(set(like.columns) & {str(name).strip() for name in named}) > 1:
-            break
-    else:
-        delim = ","
+    delim = next((delim for delim in _DELIMITERS if len(set(like.columns) & _first_cells(place, delim)) > 1), ",")
     return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
+
+
+def _first_cells(place: Path, delim: str) -> set[str]:
+    """The cells of a CSV's first line, cut at `delim`; none where it cannot be read."""
+    try:
+        return {str(name).strip() for name in pd.read_csv(place, sep=delim, nrows=0, skipinitialspace=True).columns}
+    except (OSError, ValueError):
+        return set()
+
+
+def _require_same_delimiter(place: Path, like: Table) -> None:
+    """Refuse a CSV whose header has the public names only where it is cut at another sign than the public table is."""
+    if like.dialect is None or len(like.columns) < 2 or len(_first_cells(place, like.dialect.delim)) > 1:
+        return
+    for delim in _DELIMITERS:
+        if len(_first_cells(place, delim) & set(like.columns)) > 1:
+            raise InvalidInput(
+                f"{place} separates its columns by {delim!r}, the public table {like.path} by {like.dialect.delim!r}; "
+                "save both alike."
+            )
 
 
 def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
@@ -327,9 +345,16 @@ def _cleaned(name: str, kind: str) -> str:
         return f"CASE WHEN isfinite({cell}) THEN {cell} ELSE NULL END AS {cell}"
     if _KEPT_TYPES.fullmatch(kind):
         return cell
-    text = f"nullif(trim({cell}::VARCHAR), '')"
+    text = f"nullif({unquoted_sql(f'trim({cell}::VARCHAR)')}, '')"
     signs = ", ".join(f"'{sign}'" for sign in _MISSING)
     return f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
+
+
+def unquoted_sql(text: str) -> str:
+    """SQL for text without one pair of quotes around all of it, which some files of a run may have and others not."""
+    # Most cells have none, and a look at one letter is much quicker than one for a form.
+    inner = f"trim(regexp_replace({text}, {literal(_IN_QUOTES)}, '\\1\\2'))"
+    return f"CASE WHEN left({text}, 1) IN ({literal(chr(39))}, {literal(chr(34))}) THEN {inner} ELSE {text} END"
 
 
 def label_sql(column: str, kind: str) -> str:
@@ -370,7 +395,7 @@ def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput
     """One sentence for what DuckDB could not read; the offending line itself is private and left out."""
     first = str(error).splitlines()[0].strip().rstrip(".")
     if "Invalid unicode" in str(error):
-        reason = "it is not UTF-8 text"
+        reason = "it is not UTF-8 text, as which it must be saved"
     elif isinstance(error, duckdb.OutOfMemoryException):
         reason = "there is not enough memory"
     elif first.startswith("Invalid Input Error: Error when sniffing"):

@@ -12,12 +12,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.accounting.statement import Unit
-from ostrakon.data.classes import MOST_CLASSES, agree_on_classes, label_indices
+from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
 from ostrakon.data.columns import Columns
 from ostrakon.data.partition import quoted
+from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.sources import Table, open_table, same_content
+from ostrakon.data.understood import Understood, understood_table
 from ostrakon.validation import InvalidInput
+
+FEWEST_PUBLIC_ROWS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,19 @@ class TableTask:
     columns: Columns
     classes: tuple[str, ...]
     classes_from: str
+    only_public: tuple[str, ...] = ()
+
+    def understood(self, *, public_rows: int) -> Understood:
+        """What was understood, in words."""
+        return understood_table(
+            self.columns,
+            target=self.target,
+            classes=self.classes,
+            classes_from=CLASSES_FROM[self.classes_from],
+            by=self.by,
+            public_rows=public_rows,
+            only_public=self.only_public,
+        )
 
     @property
     def unit(self) -> Unit:
@@ -95,7 +112,8 @@ def open_task(
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
     Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
-    missing or constant target, a class the public table does not know, the private table given as public.
+    missing or constant target, a quantity as the target, a class the public table does not know, columns written
+    otherwise than in public, hardly any public rows, the private table given as public.
     """
     shown = open_table(public, header=header)
     hidden = open_table(private, names=names, header=header, like=shown)
@@ -118,7 +136,12 @@ def open_task(
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
     if by_name is not None:
         _no_gaps(hidden, by_name)
+    _enough_rows(shown)
     labels, origin = _classes(hidden, shown, target_name, classes)
+    columns = Columns.of(shown.read(features))
+    require_same_form(hidden, columns, public=shown, what="private")
+    if tested is not None:
+        require_same_form(tested, columns, public=shown, what="test")
     return TableTask(
         private=hidden,
         public=shown,
@@ -126,9 +149,10 @@ def open_task(
         target=target_name,
         by=by_name,
         features=features,
-        columns=Columns.of(shown.read(features)),
+        columns=columns,
         classes=labels,
         classes_from=origin,
+        only_public=tuple(name for name in shown.columns if name not in hidden.columns),
     )
 
 
@@ -166,12 +190,18 @@ def _no_gaps(table: Table, by: str) -> None:
         raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
 
 
+def _enough_rows(public: Table) -> None:
+    rows = public.rows()
+    if rows < FEWEST_PUBLIC_ROWS:
+        raise InvalidInput(
+            f"The public table {public.path} has {rows} rows; at least {FEWEST_PUBLIC_ROWS} are needed to ask about."
+        )
+
+
 def _classes(private: Table, public: Table, target: str, classes: Sequence[str] | None) -> tuple[tuple[str, ...], str]:
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
-        raise InvalidInput(
-            f"The target {target!r} has about {different} different values; at most {MOST_CLASSES} are classes."
-        )
+        raise InvalidInput(quantity(target, different, about=True))
     shown = list(public.label_counts(target)) if target in public.columns else None
     return agree_on_classes(
         private.label_counts(target), shown, classes, target=target, public=f"the public table {public.path}"

@@ -83,6 +83,21 @@ def load_votes(
     return _counted(array, classes=classes, abstentions=abstentions, max_contributions=max_contributions)
 
 
+def class_names(path: str | os.PathLike[str], votes: Votes) -> tuple[str, ...]:
+    """The names of the classes of `votes`, as their file has them: above the counts, or as the predictions themselves.
+
+    Empty where it names none.
+    """
+    file = Path(path)
+    if file.name.removesuffix(".gz").rpartition(".")[2].lower() in ("npy", "npz"):
+        return ()
+    names, array = _table_with_names(file)
+    if array.dtype.kind not in "iuf":
+        found = np.unique(array[~pd.isna(array)].astype(str)).tolist()
+        return tuple(found) if len(found) == votes.classes else ()
+    return names if np.array_equal(array, votes.counts) else ()
+
+
 def _tell(
     file: Path, array: NDArray[Any], *, teachers: int | None, classes: int | None, abstentions: bool
 ) -> Literal["counts", "predictions"]:
@@ -197,20 +212,26 @@ def _read_numpy(file: Path) -> tuple[str, NDArray[Any]]:
 
 
 def _read_table(file: Path) -> NDArray[Any]:
+    return _table_with_names(file)[1]
+
+
+def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
+    """(names of the columns, () where the file has none, the cells)."""
     table = open_table(file, header=False)
     frame = table.read()
     first = [str(name) for name in frame.columns]
+    named = table.kind != "csv"
     if table.kind == "csv":
         first = ["" if pd.isna(cell) else str(cell) for cell in frame.iloc[0]]
         if _is_header(first, frame.iloc[1:]):
-            frame = frame.iloc[1:]
+            frame, named = frame.iloc[1:], True
     if first[0].strip().lower() in _ROW_NAMES and frame.shape[1] > 1:
-        frame = frame.iloc[:, 1:]
+        first, frame = first[1:], frame.iloc[:, 1:]
     if table.kind == "csv":
         numbers = frame.apply(pd.to_numeric, errors="coerce")
         if not (numbers.isna() & frame.notna()).to_numpy().any():
             frame = numbers
-    return frame.to_numpy()
+    return tuple(first) if named else (), frame.to_numpy()
 
 
 def _is_header(first: list[str], rest: pd.DataFrame) -> bool:

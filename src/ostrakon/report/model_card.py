@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ostrakon.data.understood import Understood
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.statement import claim, questions
 
@@ -15,18 +16,20 @@ def model_card(
     manifest: dict[str, Any],
     *,
     facts: dict[str, str],
+    understood: Understood,
     accuracy: float | None = None,
     counts: bool = False,
 ) -> str:
     """Markdown text of the card.
 
     content: what `statement.json` says. manifest: what `student.json` says. facts: further public rows (student,
-    representation). accuracy: on a test file that the operator declared public, else None.
+    representation). understood: what was understood of the files. accuracy: on a test file that the operator declared
+    public, else None.
     counts: whether the noisy counts are in the release.
     """
     lines = ["# Model card", "", "A student trained by ostrakon from the noisy votes of teachers (PATE).", ""]
     lines += ["## Privacy", "", f"**{claim(content)}**", ""]
-    lines += [f"{remark}\n" for remark in content["remarks"]]
+    lines += [f"**{remark}**\n" if remark.startswith("Warning") else f"{remark}\n" for remark in content["remarks"]]
     lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
     lines += [f"| {question} | {_cell(answer)} |" for question, answer in questions(content)]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]
@@ -36,6 +39,7 @@ def model_card(
     lines += [f"| Labels | {_cell(', '.join(content['classes'][:30]))} |"]
     if accuracy is not None:
         lines += [f"| Accuracy on a test file that was declared public | {accuracy:.2%} |"]
+    lines += _understood(understood)
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
@@ -43,6 +47,14 @@ def model_card(
     lines += [f"| `{name}` | {what} |" for name, what in _files(manifest, counts=counts).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _understood(understood: Understood) -> list[str]:
+    if not understood.facts:
+        return []
+    rows = [f"| {what} | {_cell(names)} |" for what, names in understood.facts.items()]
+    warnings = [f"**Warning:** {each}\n" for each in understood.warnings]
+    return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
 
 
 def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:

@@ -8,6 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
+from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.manifest import is_finished, write_manifest
@@ -48,6 +49,11 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())
             facts = {
                 "Student": outcome.student_name,
+                **{
+                    estimate.title: f"{estimate.in_words()}, of {estimate.counted}"
+                    for estimate in outcome.statement.estimates
+                    if isinstance(estimate, Agreement)
+                },
                 **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
                 "Representation": outcome.representation,
                 "Input": outcome.rows,
@@ -56,6 +62,7 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
                 outcome.statement.as_dict(),
                 manifest,
                 facts=facts,
+                understood=outcome.understood,
                 accuracy=accuracy,
                 counts=outcome.answers.counts is not None,
             )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.accounting.statement import round_up, weak_remark
+from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.statement import round_up
+from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.pipeline import Outcome
+
+WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
 
 def run_table(outcome: Outcome, *, release: Path) -> Table:
@@ -29,16 +34,32 @@ def run_table(outcome: Outcome, *, release: Path) -> Table:
     table.add_row("Unit of privacy", statement.unit)
     if statement.adjacent:
         table.add_row("Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent))
-    warning = None if statement.guarantee is None else weak_remark(statement.guarantee.epsilon)
-    if warning is not None:
-        table.add_row("[bold red]Warning[/]", warning.removeprefix("Warning: "))
+    for remark in statement.remarks:
+        if remark.startswith(HEED):
+            table.add_row(WARNING, escape(remark.removeprefix(HEED)))
     table.add_row("Student", outcome.student_name)
+    for estimate in statement.estimates:
+        if isinstance(estimate, Agreement):
+            who = estimate.against if estimate.of == "student" else "always the most frequent class"
+            table.add_row("Agreement", f"{estimate.in_words()}: {who}")
     if outcome.accuracy is not None:
         table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
     if outcome.plan.gate is not None and not outcome.answers.passed:
         table.add_row("Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked")
     table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
     table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)")
+    return table
+
+
+def understood_table(understood: Understood) -> Table:
+    """What was understood of the files, to be read before anything is spent."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for what, names in understood.facts.items():
+        table.add_row(what, escape(names))
+    for warning in understood.warnings:
+        table.add_row(WARNING, escape(warning))
     return table
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.statement import Statement
+from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
 from ostrakon.run.inputs.task import Task
@@ -39,7 +40,7 @@ class Finished:
 
     student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
     about. answers: released labels. agreement: of each candidate student with held-out released answers, by name;
-    empty where one was named.
+    empty where one was named. understood: what was understood of the files.
     """
 
     plan: Plan
@@ -54,6 +55,7 @@ class Finished:
     representation: str
     student_name: str
     agreement: dict[str, float]
+    understood: Understood
 
 
 def conduct(
@@ -118,7 +120,7 @@ def conduct(
             place.note("evaluation", lambda: found)
         return Finished(
             plan=plan,
-            statement=make_statement(plan, answers, task, selection),
+            statement=make_statement(plan, answers, task, selection, learning),
             student=released,
             queries=queries,
             answers=answers,
@@ -129,6 +131,7 @@ def conduct(
             representation=view.name,
             student_name=selection.chosen.name,
             agreement=selection.agreement,
+            understood=task.understood,
         )
 
 

@@ -4,9 +4,9 @@
     student = Student()
     labels = student.predict(rows)
 
-Rows of a table: a data frame, a list of dictionaries (csv.DictReader gives them), or a dictionary of columns. Columns
-go by name, in any order; further ones are not looked at. A cell that cannot be read counts as missing; a word that the
-public data did not have counts as one never seen. Images and plain numbers: an array.
+Rows of a table: a data frame (pandas, Polars, Arrow), a list of dictionaries (csv.DictReader gives them), or a
+dictionary of columns. Columns go by name, in any order; further ones are not looked at. A cell that cannot be read
+counts as missing; a word that the public data did not have counts as one never seen. Images and numbers: an array.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_COMMA_NUMBER = re.compile(r"[+-]?((\d+|\d{1,3}(\.\d{3})+)(,\d*)?|,\d+)([eE][+-]?\d+)?")
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
@@ -80,8 +81,8 @@ class Student:
 def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 
-    columns: "name" and "kind" of each; kinds: number, date (days since 2000), duration (days), category ("" is
-    missing), which has the "values" that the public data knew.
+    columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), date (days since 2000), duration (days),
+    category ("" is missing), which has the "values" that the public data knew.
     An array goes by position. Errors: ValueError for a column that is not there.
     """
     names = [column["name"] for column in columns]
@@ -92,6 +93,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
             raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
         given = dict(zip(names, rows.T, strict=True))
     else:
+        rows = next((getattr(rows, how)() for how in ("to_dicts", "to_pylist") if hasattr(rows, how)), rows)
         rows = list(rows)
         known = {str(name) for row in rows for name in row}
         given = {name: [row.get(name) for row in rows] for name in (names if rows else []) if name in known}
@@ -104,7 +106,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
 def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
     kind = column["kind"]
-    if kind == "number" and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
+    if kind in ("number", "decimal comma") and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
         numbers = np.asarray(cells, dtype=np.float64)
         return np.where(np.isfinite(numbers), numbers, np.nan)
     if kind == "category":
@@ -124,7 +126,7 @@ def _is_plain(cells: Any) -> bool:
 def read_number(cell: Any) -> float:
     """A cell as a number; NaN for what is none, and for infinities."""
     if isinstance(cell, str):
-        text = cell.strip()
+        text = unquoted(cell.strip())
         number = float(text) if _NUMBER.fullmatch(text) else math.nan
     else:
         if isinstance(cell, (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64, bytes)):
@@ -136,12 +138,27 @@ def read_number(cell: Any) -> float:
     return number if math.isfinite(number) else math.nan
 
 
+def read_comma_number(cell: Any) -> float:
+    """A cell as a number whose text has a decimal comma (0,5 or 1.234,5); NaN for what is none."""
+    if isinstance(cell, str):
+        text = unquoted(cell.strip())
+        cell = text.replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else "none"
+    return read_number(cell)
+
+
+def unquoted(text: str) -> str:
+    """Text without one pair of quotes around all of it: '7' is 7."""
+    quote, inner = text[:1], text[1:-1]
+    alike = len(text) > 2 and quote == text[-1] and quote in "'\"" and quote not in inner
+    return inner.strip() if alike else text
+
+
 def read_date(cell: Any) -> float:
     """A moment, or its ISO text, as days since 2000 (UTC where no zone is named); NaN for what is none."""
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()
     if isinstance(cell, str):
-        match = _DATE.fullmatch(cell.strip())
+        match = _DATE.fullmatch(unquoted(cell.strip()))
         if match is None:
             return math.nan
         day, time, zone = match.groups()
@@ -181,8 +198,8 @@ def read_duration(cell: Any) -> float:
 def read_word(cell: Any, known: Any) -> str:
     """A cell as a category: its text, "" where it is missing. Whole numbers have no decimal point: 7.0 is "7".
 
-    known: the categories of the public data. Text that is none of them loses outer spaces, and is missing where it is
-    one of the usual signs for that.
+    known: the categories of the public data. Text that is none of them loses outer spaces and quotes, and is missing
+    where it is one of the usual signs for that.
     """
     if cell is None or type(cell).__name__ in ("NaTType", "NAType"):
         return ""
@@ -196,6 +213,7 @@ def read_word(cell: Any, known: Any) -> str:
     if text in known:
         return text
     text = text.strip()
+    text = text if text in known else unquoted(text)
     if text not in known and text in _MISSING:
         return ""
     if known <= {"True", "False", ""} and text.lower() in ("true", "false"):
@@ -203,7 +221,7 @@ def read_word(cell: Any, known: Any) -> str:
     return text
 
 
-_READERS = {"number": read_number, "date": read_date, "duration": read_duration}
+_READERS = {"number": read_number, "decimal comma": read_comma_number, "date": read_date, "duration": read_duration}
 
 
 def arranged(rows: Any, shape: list[Any], dtype: str, channels: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.columns import word
+from ostrakon.data.frames import as_frame
 from ostrakon.students.loader import read_table
 from ostrakon.validation import InvalidInput
 
@@ -77,6 +78,7 @@ class RowForm:
         """
         if self.columns is None:
             return X
+        X = as_frame(X)
         try:
             read = read_table(X if hasattr(X, "keys") or not hasattr(X, "shape") else np.asarray(X), list(self.columns))
         except ValueError as error:

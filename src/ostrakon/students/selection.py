@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -10,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
 from ostrakon.students.labelled import UNLABELLED, row_count, take_rows
 from ostrakon.validation import InvalidInput
@@ -62,12 +65,14 @@ class Selection:
     """The student that was kept, fitted on everything released.
 
     agreement: of each candidate that could be tried, by name: the share of the held-out votes that it predicts. From
-    released numbers alone, so it may be published; it carries their noise and may even exceed 1.
+    released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
+    one (or the quicker one tried in its place) said where it was held out; None where it was not tried.
     """
 
     chosen: Candidate
     student: Any
     agreement: dict[str, float]
+    held: HeldOut | None = None
 
 
 def select(
@@ -94,19 +99,31 @@ def select(
     under `seed` and the candidates' own.
     Errors: `InvalidInput` where no candidate can learn from what was released.
     """
-    parts = _parts(len(released.queries), folds=folds, tried=tried, seed=seed) if len(candidates) > 1 else []
+    # A network that was named is not trained several times over.
+    alone = len(candidates) == 1
+    parts = (
+        [] if alone and candidates[0].takes_rows else _parts(len(released.queries), folds=folds, tried=tried, seed=seed)
+    )
     own = None if released.sigma2 is None else cell_of(features, features[released.queries])
     agreement: dict[str, float] = {}
-    refused: InvalidInput | None = None
+    said: dict[str, list[FloatArray]] = {}
+    refused: ValueError | None = None
     for candidate in candidates:
         rows = X if candidate.takes_rows else features
         try:
-            scored = [_agreement(candidate, rows, released, part, own) for part in parts]
-        except InvalidInput as error:
+            shares = [_shares(candidate, rows, released, part, own) for part in parts]
+        except ValueError as error:
+            if not alone and not isinstance(error, InvalidInput):
+                raise
             refused = error
             continue
-        total = sum(weight for _, weight in scored)
-        agreement[candidate.name] = sum(score for score, _ in scored) / total if total > 0 else 0.0
+        total = sum(float(released.counts[part].sum()) for part in parts)
+        score = sum(float((released.counts[part] * told).sum()) for part, told in zip(parts, shares, strict=True))
+        agreement[candidate.name] = score / total if total > 0 else 0.0
+        said[candidate.name] = shares
+    if alone and refused is not None:
+        # Too little to hold out a part of it; it may be enough to learn from.
+        parts, agreement = [], {candidates[0].name: 0.0}
     if not agreement:
         assert refused is not None
         raise refused
@@ -116,7 +133,27 @@ def select(
     if parts and most < 1 / released.counts.shape[1] + margin:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
-    return Selection(chosen=chosen, student=student, agreement=agreement if parts else {})
+    return Selection(
+        chosen=chosen,
+        student=student,
+        agreement=agreement if parts and not alone else {},
+        held=_held(released, parts, said[chosen.name], own) if parts else None,
+    )
+
+
+def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own: IntArray | None) -> HeldOut:
+    queries, classes = released.counts.shape
+    frequent = [np.delete(released.counts, part, axis=0).sum(axis=0).argmax() for part in parts]
+    together = np.concatenate(parts)
+    return HeldOut(
+        counts=released.counts[together],
+        shares=np.concatenate(said),
+        majority=np.eye(classes)[np.repeat(frequent, [len(part) for part in parts])],
+        sizes=np.ones(len(together), np.int64)
+        if own is None
+        else np.bincount(_cells(own, released), minlength=queries)[together],
+        complete=len(together) == queries,
+    )
 
 
 def _error(released: Released, parts: list[IntArray]) -> float:
@@ -137,19 +174,24 @@ def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[In
     return [order[number::folds] for number in range(folds)][:tried] if folds > 1 else []
 
 
-def _agreement(
-    candidate: Candidate, rows: Any, released: Released, part: IntArray, own: IntArray | None
-) -> tuple[float, float]:
-    """(votes that agree with what was predicted, votes) of the queries of `part`, held out."""
+def _cells(own: IntArray, released: Released) -> IntArray:
+    """The cell of every public row."""
+    # A representative may have been told from its cell by a tie: it learns or is held out as its query is.
+    cell = own.copy()
+    cell[released.queries] = np.arange(len(released.queries))
+    return cell
+
+
+def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray, own: IntArray | None) -> FloatArray:
+    """Of each query of `part`, held out: the share of its public rows that is said to be of each class."""
+    classes = released.counts.shape[1]
     student = candidate.student if candidate.tried is None else candidate.tried
     left = np.setdiff1d(np.arange(len(released.queries)), part)
     if own is None:
         fewer = Released(queries=released.queries[left], counts=released.counts[left])
         predicted = _taught(candidate, student, rows, fewer).predict(take_rows(rows, released.queries[part]))
-        return float(released.counts[part, predicted].sum()), float(released.counts[part].sum())
-    # A representative may have been told from its cell by a tie: it learns or is held out as its query is.
-    cell = own.copy()
-    cell[released.queries] = np.arange(len(released.queries))
+        return np.eye(classes)[np.asarray(predicted, np.int64)]
+    cell = _cells(own, released)
     held = np.isin(cell, part)
     kept = np.flatnonzero(~held)
     place = np.searchsorted(kept, released.queries[left])
@@ -157,12 +199,15 @@ def _agreement(
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
-    sizes = np.bincount(cell, minlength=len(released.queries))
-    score = (released.counts[cell[hidden], predicted] / sizes[cell[hidden]]).sum()
-    return float(score), float(released.counts[part].sum())
+    told = np.zeros(released.counts.shape)
+    np.add.at(told, (cell[hidden], np.asarray(predicted, np.int64)), 1)
+    return told[part] / told[part].sum(axis=1, keepdims=True)
 
 
 def _taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
     # Trees and kernels are quick here, and threads that wait for each other are not where a machine is shared.
-    with nullcontext() if candidate.takes_rows else threadpool_limits(1, user_api="openmp"):
+    threads = nullcontext() if candidate.takes_rows else threadpool_limits(1, user_api="openmp")
+    with threads, warnings.catch_warnings():
+        # One that stops early is judged by what it has learned, as all are.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         return released.fit_student(clone(student), rows)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ostrakon.teachers.registry import import_path
@@ -126,6 +127,8 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
     with threadpool_limits(1), warnings.catch_warnings():
         # Some estimators say at every fit that one worker, or any number of them, has no effect there.
         warnings.filterwarnings("ignore", message="'n_jobs' has no effect", category=FutureWarning)
+        # A thousand teachers would say a thousand times that they stopped early; their votes show what they learned.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             model.fit(X, local)
         except (ValueError, TypeError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.images import Images, read_images
 from ostrakon.data.partition import image_digests
+from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -65,6 +66,9 @@ def task_from_images(
         classes_from=CLASSES_FROM[origin],
         fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
         rows=_in_words(shown),
+        understood=understood_images(
+            _in_words(shown), classes=labels, classes_from=CLASSES_FROM[origin], public_rows=len(shown.X)
+        ),
     )
 
 

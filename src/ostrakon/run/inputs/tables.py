@@ -21,16 +21,18 @@ def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: 
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
     given = {"private": tables.private, "public": tables.public, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
+    public_rows = tables.public_rows()
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
-        X_public=tables.public_rows(),
+        X_public=public_rows,
         X_test=X_test,
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
         fingerprints=fingerprints,
         rows=f"columns {', '.join(tables.columns.kept)}, by name, as the public table has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
+        understood=tables.understood(public_rows=len(public_rows)),
     )
 
 

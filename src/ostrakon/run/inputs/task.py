@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import require_same_types
+from ostrakon.data.understood import Understood
 from ostrakon.run.inputs.private_data import PrivateData, Rows
 from ostrakon.students.labelled import row_count
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -26,7 +27,8 @@ class Task:
     X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
     fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
     student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
-    are called where it is an array that had names (see `RowForm`); or None.
+    are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
+    files, to be told before anything is spent.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
@@ -41,6 +43,7 @@ class Task:
     rows: str = "rows as the public ones"
     kinds: dict[str, str] | None = None
     names: Sequence[str] | None = None
+    understood: Understood = field(default_factory=Understood)
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:

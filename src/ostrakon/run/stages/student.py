@@ -18,6 +18,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.settings.learners import is_images
 from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.students.labelled import NOTHING_ANSWERED, take_rows
@@ -89,15 +90,22 @@ def described(selection: Selection) -> str:
     return f"{selection.chosen.name}, the best on held-out released answers (agreement: {tried})"
 
 
-def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selection) -> Statement:
+def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selection, learning: Learning) -> Statement:
     """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
+    said = selection.student.predict(learning.rows(selection.chosen))
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     warning = weak_remark(plan.guarantee.epsilon) if claimed else None
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
-        remarks=(*([] if warning is None else [warning]), *remarks, *_gate_remarks(plan, answers)),
+        estimates=estimates_of(plan, answers, task, selection),
+        remarks=(
+            *([] if warning is None else [warning]),
+            *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
+            *remarks,
+            *_gate_remarks(plan, answers),
+        ),
         adjacent=_adjacent(plan, task) if claimed else (),
         noise_is_secure=answers.secure,
         rounds=answers.rounds,

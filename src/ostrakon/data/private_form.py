@@ -1,0 +1,61 @@
+"""Whether another table writes its cells as the public one does: numbers as numbers, dates as dates."""
+
+from __future__ import annotations
+
+from ostrakon.data.columns import DATE, Columns, Kind
+from ostrakon.data.number_text import DECIMAL_COMMA
+from ostrakon.data.partition import quoted
+from ostrakon.data.sources import Table, literal
+from ostrakon.validation import InvalidInput
+
+_WORDS: dict[Kind, str] = {
+    "number": "numbers",
+    "decimal comma": "numbers with a decimal comma",
+    "date": "dates",
+    "category": "words",
+}
+
+
+def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> None:
+    """Refuse a table of which a whole column would be lost because it is written otherwise than in public.
+
+    A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of
+    words must not be one of numbers: most of its cells numbers, where most of the public ones are not.
+    what: "private" or "test", for the message. Cells are counted out of core, in one pass.
+    Errors: `InvalidInput` naming the column. That a run is refused is not covered by its guarantee; nothing else
+    follows from the counts.
+    """
+    here = _readable(table, columns)
+    there = _readable(public, columns)
+    for name, kind in columns.kinds.items():
+        if kind == "left out":
+            continue
+        (known, read), (known_public, read_public) = here[name], there[name]
+        # Of a column of words, numbers are what can be read.
+        words_lost = kind == "category" and 2 * read > known and 2 * read_public <= known_public
+        if words_lost or (kind != "category" and 2 * read < known):
+            other = "numbers" if kind == "category" else "something else"
+            raise InvalidInput(
+                f"The column {name!r} of the {what} table {table.path} must hold {_WORDS[kind]} as in the public "
+                f"table, but most of its cells are {other}."
+            )
+
+
+def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
+    """Of every kept column: how many cells are known, and how many of them can be read as the column's kind."""
+    types = dict(table.typed_columns)
+    asked = ", ".join(
+        f"count({quoted(name)}), count(*) FILTER ({_condition(quoted(name), columns.kinds[name], types[name])})"
+        for name in columns.kept
+    )
+    counts = table.fetch(f"SELECT {asked} FROM ({table.select(columns.kept)})")[0]
+    return {name: (int(counts[2 * at]), int(counts[2 * at + 1])) for at, name in enumerate(columns.kept)}
+
+
+def _condition(cell: str, kind: Kind, held: str) -> str:
+    text = f"{cell}::VARCHAR"
+    if kind == "date":
+        return f"regexp_full_match({text}, {literal(DATE)})"
+    if kind == "decimal comma" and held == "VARCHAR":
+        return f"regexp_full_match({text}, {literal(DECIMAL_COMMA)})"
+    return f"try_cast({text} AS DOUBLE) IS NOT NULL"

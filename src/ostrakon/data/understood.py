@@ -1,0 +1,97 @@
+"""What was understood of a run's data: columns, kinds, classes; from public cells, headers and class names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ostrakon.data.classes import looks_like_a_quantity
+from ostrakon.data.columns import Columns
+
+SHOWN = 12
+"""Names that are listed; of more, their number is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Understood:
+    """What was understood, in words, to be read before anything is spent and kept in the card.
+
+    facts: what → as what. warnings: sentences that must not be overlooked.
+    Guarantee: made of public cells, names of columns and of classes, which the statement says are public knowledge.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict[str, str])
+    warnings: tuple[str, ...] = ()
+
+
+def understood_table(
+    columns: Columns,
+    *,
+    target: str,
+    classes: Sequence[str],
+    classes_from: str,
+    by: str | None,
+    public_rows: int,
+    only_public: Sequence[str],
+) -> Understood:
+    """What was understood of tables. only_public: columns that the private table lacks."""
+    kinds = {
+        "Numbers": columns.of_kind("number"),
+        "Numbers with a decimal comma": columns.of_kind("decimal comma"),
+        "Dates (ISO)": columns.of_kind("date"),
+        "Categories": columns.of_kind("category"),
+    }
+    facts = {what: listed(names) for what, names in kinds.items() if names}
+    partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
+    if partly:
+        facts["Read with gaps"] = listed([f"{name} ({note})" for name, note in partly.items()], between="; ")
+    reasons: dict[str, list[str]] = {}
+    for name in columns.left_out:
+        reasons.setdefault(columns.notes.get(name, ""), []).append(name)
+    if only_public:
+        reasons["the private table has no such column"] = list(only_public)
+    if reasons:
+        facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
+    facts["To be predicted"] = f"{target}: {_in_words(classes, classes_from)}"
+    if by is not None:
+        facts["Whose a row is"] = by
+    facts["Public rows"] = f"{public_rows:,}"
+    return Understood(facts=facts, warnings=_warnings(columns, target, classes, only_public))
+
+
+def understood_images(form: str, *, classes: Sequence[str], classes_from: str, public_rows: int) -> Understood:
+    """What was understood of images. form: what an image is, in words."""
+    told = {"Rows": form, "To be predicted": _in_words(classes, classes_from), "Public rows": f"{public_rows:,}"}
+    return Understood(facts=told)
+
+
+def _in_words(classes: Sequence[str], classes_from: str) -> str:
+    return f"{len(classes)} classes ({listed(classes)}), from {classes_from}"
+
+
+def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    if len(columns.left_out) > len(columns.kept):
+        found.append(
+            f"{len(columns.left_out)} of {len(columns.kinds)} columns are not used; see why, and whether the public "
+            "table is written as you think."
+        )
+    if only_public:
+        found.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
+    if looks_like_a_quantity(classes):
+        found.append(
+            f"The target {target!r} has {len(classes)} different numbers: it may be a quantity to be estimated, not "
+            "classes; cut into a few ranges it could be learned better."
+        )
+    return tuple(found)
+
+
+def listed(names: Iterable[str], *, between: str = ", ") -> str:
+    """The first names, and how many more there are.
+
+    >>> listed(["a", "b"])
+    'a, b'
+    """
+    given = [str(name) for name in names]
+    more = f" and {len(given) - SHOWN} more" if len(given) > SHOWN else ""
+    return between.join(given[:SHOWN]) + more

@@ -1,0 +1,120 @@
+"""What a fit says of itself: estimates beside the guarantee, warnings where little was learned, none of libraries."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import sparse
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from ostrakon import PATEClassifier
+from ostrakon.accounting.estimates import Agreement
+from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.run.spending import EveryFitSpends, warn_once
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1500, 2))
+POOL = RNG.normal(size=(200, 2))
+Y = (X[:, 0] + 0.3 * RNG.normal(size=1500) > 0.3).astype(int)
+
+
+def fitted(student="logistic", *, mechanism=None, y=Y, users=None, rows=X, pool=POOL, **options):
+    mechanism = BoundedGNMax(sigma2=4, max_contributions=2) if mechanism is None else mechanism
+    model = PATEClassifier(
+        student=student,
+        mechanism=mechanism,
+        n_queries=20,
+        classes=[0, 1],
+        delta=1e-5,
+        random_state=0,
+        noise=np.random.default_rng(0),
+        **options,
+    )
+    return model.fit(rows, y, X_public=pool, users=users)
+
+
+def estimates(model):
+    return [each for each in model.statement_.estimates if isinstance(each, Agreement)]
+
+
+def test_the_agreement_with_the_private_labels_is_estimated():
+    model = fitted("auto")
+    student, majority = estimates(model)
+    assert (student.of, student.against, student.counted) == ("student", "private labels", "private records")
+    right = np.mean(model.predict(X) == Y)
+    assert student.low <= right <= student.at_most
+    assert majority.low <= np.mean(Y == 0) <= majority.high
+    assert model.statement_.remarks == ()
+
+
+def test_users_who_speak_in_several_cells_are_counted_by_votes():
+    users = np.arange(1500) // 3
+    (votes, _), (each, _) = (
+        estimates(fitted(users=users, mechanism=BoundedGNMax(sigma2=4, max_contributions=bound))) for bound in (2, 1)
+    )
+    assert votes.counted.startswith("votes of private users in up to 2 cells each")
+    assert each.counted.startswith("private users, each by the class that most of its rows have")
+
+
+def test_trained_teachers_are_judged_on_released_answers():
+    student, majority = estimates(fitted(mechanism=GNMax(sigma2=3), n_teachers=20, teacher="logistic"))
+    assert student.against == majority.against == "held-out released answers"
+    assert student.share > 0.8 > majority.share
+
+
+def test_a_student_of_one_class_says_so():
+    (remark,) = fitted(DummyClassifier()).statement_.remarks
+    assert remark == "Warning: the student says '0' of every public row: it knows one class."
+
+
+def test_a_student_that_is_not_better_than_the_majority_says_so():
+    coins = np.random.default_rng(1).integers(0, 2, 1500)
+    for mechanism, options in ((None, {}), (GNMax(sigma2=3), {"n_teachers": 20})):
+        (remark,) = fitted(y=coins, mechanism=mechanism, **options).statement_.remarks
+        assert "not shown to be better than one that always says the most frequent class" in remark
+
+
+def test_libraries_do_not_warn_through():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted(LogisticRegression(max_iter=1))
+        fitted(mechanism=GNMax(sigma2=3), n_teachers=20, teacher=LogisticRegression(max_iter=1))
+
+
+def test_arrow_frames_are_frames():
+    frames = [pd.DataFrame(part, columns=["a", "b"]) for part in (X, POOL)]
+    tables = [pa.Table.from_pandas(frame) for frame in frames]
+    known, other = (fitted(rows=rows, pool=pool) for rows, pool in (frames, tables))
+    np.testing.assert_array_equal(known.answers_, other.answers_)
+    np.testing.assert_array_equal(known.predict(frames[0]), other.predict(tables[0]))
+    np.testing.assert_array_equal(known.predict(frames[0]), other.released_.predict(tables[0]))
+
+
+@pytest.mark.parametrize(("rows", "pool"), [(sparse.csr_array(X), POOL), (X, sparse.csr_array(POOL))])
+def test_sparse_rows_are_refused_in_one_sentence(rows, pool):
+    with pytest.raises((TypeError, ValueError), match="dense") as refused:
+        fitted(rows=rows, pool=pool)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_search_over_private_rows_is_warned_of_once():
+    class Bound(PATEClassifier):
+        def fit(self, X, y):
+            return super().fit(X, y, X_public=POOL)
+
+        __init__ = PATEClassifier.__init__
+
+    model = Bound(student="logistic", mechanism=BoundedGNMax(sigma2=4), n_queries=20, noise=np.random.default_rng(0))
+    warn_once.cache_clear()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        model.fit(X, Y)
+        assert not heard
+        GridSearchCV(model, {"representation": ["raw", "table"]}, cv=2).fit(X, Y)
+    assert [each.category for each in heard if each.category is EveryFitSpends] == [EveryFitSpends]
