@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ostrakon.run.learning import Learning
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.datasets import adult
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.settings.plan import Request, make_plan
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.agreement_estimate import with_private_labels
@@ -77,7 +78,7 @@ def on_adult(data: Path, seed: int) -> str:
     """The estimate of one halving of Adult beside the measured accuracy."""
     given = adult(data / "adult", random_state=seed)
     view = view_of(given.X_public, seed=seed)
-    plan = make_plan(Request(epsilon=1.0), units=len(given.y), pool=len(view.public), classes=2)
+    plan = make_plan(Options(epsilon=1.0), units=len(given.y), pool=len(view.public), classes=2)
     queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
     votes, _ = collect(plan, Rows(X=given.X, y=given.y.astype(np.int64)), view, queries, seed=seed)
     learning = Learning(X_public=given.X_public, view=view, seed=seed)

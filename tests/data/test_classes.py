@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ostrakon.data.classes import MOST_CLASSES, agree_on_classes, label_indices
+from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices
 from ostrakon.validation import InvalidInput
 
 NAMES = {"target": "income", "public": "public.csv"}
@@ -36,9 +36,11 @@ def test_the_private_spelling_never_shows():
         ({"a": 3, "b": 1, None: 2}, None, None, "'income' is missing in 2 of 6 private rows"),
         ({"a": 3}, None, None, "same value in every private row"),
         ({}, None, None, "same value in every private row"),
-        ({str(k): 1 for k in range(MOST_CLASSES + 1)}, None, None, f"at most {MOST_CLASSES} are classes"),
+        ({f"c{k}": 1 for k in range(MOST_CLASSES + 1)}, None, None, f"at most {MOST_CLASSES} are classes"),
+        ({str(k): 1 for k in range(MOST_NUMBERS + 1)}, None, None, r"a quantity \(regression\) cannot be learned"),
+        ({f"{k}.5": 1 for k in range(MOST_FRACTIONS + 1)}, None, None, r"a quantity \(regression\)"),
         ({"a": 1, "b": 1}, None, ["a", "a", "b"], "2 different labels"),
-        ({"a": 1, "b": 1}, ["a", "a"], None, "2 different labels"),
+        ({"a": 1, "b": 1}, ["a", "a"], None, "one label alone, 'a', in public.csv"),
         ({"a": 1, "b": 1, "c": 1}, ["a", "b"], None, "class 'c' .* does not occur in public.csv"),
         ({"a": 1, "b": 1, "c": 1}, None, ["a", "b"], "class 'c' .* does not occur in the classes given"),
     ],
