@@ -4,7 +4,8 @@
 
 The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (but for
 `--samples`). A row per bug: which tests refuted it, the claim, the certified lower bound and the CPU time; a row per
-sound mechanism: how many of so many seeds were refuted.
+sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost) is
+worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "audit"))
 
-from planted import BUGS, SOUND
+from planted import BUGS, SOUND, public_parts_once
 
 from ostrakon.audit import AuditResult, audit
 from ostrakon.mechanisms import Mechanism
@@ -40,25 +41,45 @@ def main() -> None:
     options.add_argument("--samples", type=int)
     options.add_argument("--only", nargs="*", default=list(SOUND))
     chosen = options.parse_args()
-    if chosen.bugs or not chosen.sound:
-        print("| mechanism | bug | refuted by | claimed | certified | CPU |\n|---|---|---|---|---|---|")
-        for bug in BUGS:
-            if any(SOUND[name] == bug.honest for name in chosen.only):
-                found, spent = audited(bug.sampler, bug.honest, seed=0, samples=chosen.samples)
-                print(
-                    f"| {bug.honest.name} | {bug.name} | {'; '.join(found.refuted_by) or '**nothing**'} | "
-                    f"{found.claimed:.3f} | {found.lower_bound:.3f} | {spent:.1f} s |",
-                    flush=True,
-                )
-    if chosen.sound or not chosen.bugs:
-        print("\n| mechanism | refuted | of seeds | CPU of one audit |\n|---|---|---|---|")
-        for name in chosen.only:
-            results = [
-                audited(SOUND[name], SOUND[name], seed=seed, samples=chosen.samples) for seed in range(chosen.seeds)
-            ]
-            refuted = sum(found.refuted for found, _ in results)
-            spent = float(np.mean([seconds for _, seconds in results]))
-            print(f"| {name} | {refuted} | {chosen.seeds} | {spent:.1f} s |", flush=True)
+    with public_parts_once():
+        if chosen.bugs or not chosen.sound:
+            bugs(chosen)
+        if chosen.sound or not chosen.bugs:
+            sound(chosen)
+
+
+def bugs(chosen: argparse.Namespace) -> None:
+    """A row for each planted bug."""
+    print("| mechanism | bug | refuted by | claimed | certified | CPU |\n|---|---|---|---|---|---|")
+    for bug in BUGS:
+        if any(SOUND[name] == bug.honest for name in chosen.only):
+            found, spent = audited(bug.sampler, bug.honest, seed=0, samples=chosen.samples)
+            print(
+                f"| {bug.honest.name} | {bug.name} | {'; '.join(found.refuted_by) or '**nothing**'} | "
+                f"{found.claimed:.3f} | {found.lower_bound:.3f} | {spent:.1f} s |",
+                flush=True,
+            )
+
+
+def sound(chosen: argparse.Namespace) -> None:
+    """A row for each sound mechanism; every audit is told as it ends."""
+    results: dict[str, list[tuple[AuditResult, float]]] = {name: [] for name in chosen.only}
+    for seed in range(chosen.seeds):
+        for name, done in results.items():
+            done.append(audited(SOUND[name], SOUND[name], seed=seed, samples=chosen.samples))
+            found, spent = done[-1]
+            print(f"seed {seed}, {name}: {found.verdict} {spent:.1f} s", file=sys.stderr, flush=True)
+    print(
+        "\n| mechanism | seeds | refuted | claimed | certified, most | CPU, most | CPU, mean |\n|---|---|---|---|---|---|---|"
+    )
+    for name, done in results.items():
+        refuted = [seed for seed, (found, _) in enumerate(done) if found.refuted]
+        most = max(found.lower_bound for found, _ in done)
+        spent = [seconds for _, seconds in done]
+        print(
+            f"| {name} | {len(done)} | {refuted or 'none'} | {done[0][0].claimed:.3f} | {most:.3f} | {max(spent):.1f} s | "
+            f"{np.mean(spent):.1f} s |"
+        )
 
 
 if __name__ == "__main__":

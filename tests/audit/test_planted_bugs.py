@@ -1,17 +1,12 @@
 """The audit's power, row by row: every planted bug is refuted, and nothing that is sound."""
 
-import importlib
-
 import numpy as np
 import pytest
-from planted import BUGS, SOUND, Bug
+from planted import BUGS, SOUND, Bug, public_parts_once
 
 from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, audit
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, GNMax, LNMax, Mechanism, PermuteAndFlip
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
-
-# The package's `audit` is the function.
-claims, audits = (importlib.import_module(f"ostrakon.audit.{name}") for name in ("claims", "audit"))
 
 
 def rng(seed: int = 20261122) -> np.random.Generator:
@@ -20,23 +15,8 @@ def rng(seed: int = 20261122) -> np.random.Generator:
 
 @pytest.fixture(scope="module", autouse=True)
 def once():
-    """What the audit asks of public numbers alone, worked out once for all bugs of a mechanism."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((claims, "worst_case_of"), (audits, "worst_neighbours")):
-            patch.setattr(module, name, _cached(getattr(module, name)))
+    with public_parts_once():
         yield
-
-
-def _cached(function):
-    known = {}
-
-    def cached(*arguments, **options):
-        key = repr((arguments, sorted(options.items())))
-        if key not in known:
-            known[key] = function(*arguments, **options)
-        return known[key]
-
-    return cached
 
 
 def settings_of(mechanism: Mechanism) -> dict:

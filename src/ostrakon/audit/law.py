@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import rel_entr
 
-from ostrakon.audit.certify import certified_epsilon, clopper_pearson
-from ostrakon.audit.events import (
-    Experiment,
-    Statistic,
-    agreement,
-    best_events,
-    kinds_of,
-    outcome_shares,
-    table_statistic,
-)
-from ostrakon.audit.runs import LawRuns, SubjectRuns, for_rows
+from ostrakon.audit.certify import clopper_pearson
+from ostrakon.audit.events import kinds_of, outcome_shares
+from ostrakon.audit.law_scores import Score, agreement_score, weighted_score
+from ostrakon.audit.runs import SubjectRuns, for_rows
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.votes import IntArray, Votes
 
-_TINY = 1e-300
-_LAW_SAMPLES = 4
-"""Samples of the law for each of the subject, which costs more."""
+_NUMERICAL = 1e-8
+"""The law is computed to about ten digits."""
 
 
 def samples_follow(
@@ -31,99 +24,92 @@ def samples_follow(
     """How answers to `votes` break the law, in words; None where they follow it for all that is seen.
 
     Each query's outcomes, by Clopper and Pearson's bounds on every outcome's frequency. All queries of a run together,
-    for mechanisms whose queries are independent, by telling runs from samples of the law with an event chosen by a
-    pilot: answers weighed by how the pilot's shares differ from the law's, by how the law changes with one vote more
-    (an offset), and how often equal queries agree (shared noise). `samples` fresh runs count.
+    for mechanisms whose queries are independent, by one event of whole runs that a pilot chose, beside its exact
+    probability: answers weighed by how the pilot's shares differ from the law's, by how the law changes with one vote
+    more (an offset), and how often equal queries agree (shared noise). `samples` fresh runs count.
 
     Guarantee: a sampler of exactly this law is accused with probability at most `error`.
     """
-    marginal = _Marginals(runs, law, votes)
-    if isinstance(law, StatefulMechanism):
-        for answers in runs.draw(votes, samples, rng):
-            marginal.count(answers)
-        return marginal.broken(error=error)
-    experiment = Experiment(
-        sides=((marginal, votes), (LawRuns(law), votes)), statistics=lambda first, _: _statistics(first, law, votes)
-    )
-
-    def gain(hits: FloatArray, other: FloatArray) -> FloatArray:
-        return certified_epsilon(hits, other, samples=samples, delta=0.0, confidence=1 - error / 2)
-
-    (event,) = best_events([experiment], [gain], samples=samples, rng=rng)
-    marginal.restart()
-    seen = sum(event.happened(answers) for answers in marginal.draw(votes, samples, rng))
-    due = sum(event.happened(answers) for answers in LawRuns(law).draw(votes, _LAW_SAMPLES * samples, rng))
-    broken = marginal.broken(error=error / 2)
-    if broken is not None:
+    stated = np.exp(for_rows(law, votes.queries).log_probabilities(votes))
+    score, sign, threshold = (None, 1, 0)
+    if not isinstance(law, StatefulMechanism):
+        pilot = np.concatenate(list(runs.draw(votes, max(400, samples // 5), rng)))
+        score, sign, threshold = _event(pilot, law, votes, stated)
+    counts = np.zeros(stated.shape, dtype=np.int64)
+    seen = 0
+    for answers in runs.draw(votes, samples, rng):
+        counts += _outcomes(answers, votes)
+        if score is not None:
+            seen += int((sign * score.of(answers) >= threshold).sum())
+    broken = _broken_marginal(counts, stated, votes, samples=samples, error=error / 2)
+    if broken is not None or score is None:
         return broken
-    by_samples = clopper_pearson(seen, samples=samples, error=error / 8)
-    by_law = clopper_pearson(due, samples=_LAW_SAMPLES * samples, error=error / 8)
-    if by_samples[0] <= by_law[1] and by_law[0] <= by_samples[1]:
+    due = float(score.probability(sign=sign, threshold=np.array(threshold)))
+    lower, upper = clopper_pearson(seen, samples=samples, error=error / 4)
+    if lower <= due + _NUMERICAL and due - _NUMERICAL <= upper:
         return None
     return (
-        f"an event of whole runs has frequency {seen / samples:.4g} in the samples and probability "
-        f"{due / (_LAW_SAMPLES * samples):.4g} by the law"
+        f"an event of whole runs has frequency {seen / samples:.4g} in the samples and probability {due:.4g} by the law"
     )
 
 
-class _Marginals:
-    """Runs whose outcomes are counted query by query as they pass."""
+def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> tuple[Score, int, int]:
+    """(score, sign, threshold) of the event sign * score >= threshold that speaks most against the law.
 
-    def __init__(self, runs: SubjectRuns, law: Mechanism, votes: Votes) -> None:
-        self.runs, self.votes = runs, votes
-        self.law = np.exp(for_rows(law, votes.queries).log_probabilities(votes))
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget what was counted."""
-        self.counts = np.zeros(self.law.shape, dtype=np.int64)
-        self.samples = 0
-
-    def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[IntArray]:
-        """See `SubjectRuns.draw`."""
-        for answers in self.runs.draw(votes, runs, rng):
-            self.count(answers)
-            yield answers
-
-    def count(self, answers: IntArray) -> None:
-        """Add the outcomes of these runs."""
-        self.samples += len(answers)
-        columns = self.law.shape[1]
-        flat = np.where(answers < 0, columns - 1, answers) + np.arange(len(self.law)) * columns
-        self.counts += np.bincount(flat.ravel(), minlength=self.law.size).reshape(self.law.shape)
-
-    def broken(self, *, error: float) -> str | None:
-        """The outcome farthest out of its interval, in words; all intervals together fail with probability `error`."""
-        each = error / (2 * self.law.size)
-        lower, upper = clopper_pearson(self.counts, samples=self.samples, error=each)
-        # The law itself is computed to about ten digits.
-        out = np.maximum(lower - self.law * (1 + 1e-8), self.law * (1 - 1e-8) - upper)
-        if not (out > 1e-12).any():
-            return None
-        query, outcome = np.unravel_index(int(np.argmax(out)), out.shape)
-        what = "no answer" if outcome == self.votes.classes else f"answer {outcome}"
-        return (
-            f"with votes {tuple(self.votes.counts[query].tolist())}, {what} has frequency "
-            f"{self.counts[query, outcome] / self.samples:.4g} in the samples and probability "
-            f"{self.law[query, outcome]:.4g} by the law"
-        )
+    Half of the pilot is for the scores, half for their thresholds: the largest relative entropy of the event's share
+    there, less a standard error, to its probability.
+    """
+    half = len(pilot) // 2
+    most, best = -1.0, None
+    for score in _scores(pilot[:half], law, votes, stated):
+        values = score.of(pilot[half:])
+        for sign in (1, -1):
+            levels, often = np.unique(sign * values, return_counts=True)
+            hits = np.cumsum(often[::-1])[::-1]
+            share = np.maximum(hits - np.sqrt(hits), 0.0) / len(values)
+            due = np.clip(score.probability(sign=sign, threshold=levels), _NUMERICAL, 1.0)
+            gains = np.where(share > due, rel_entr(share, due) + rel_entr(1 - share, 1 - due), 0.0)
+            place = int(np.argmax(gains))
+            if gains[place] > most:
+                most, best = float(gains[place]), (score, sign, int(levels[place]))
+    assert best is not None
+    return best
 
 
-def _statistics(answers: IntArray, law: Mechanism, votes: Votes) -> Sequence[Statistic]:
+def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) -> Sequence[Score]:
     logs = for_rows(law, votes.queries).log_probabilities(votes)
-    shares = outcome_shares(answers, kinds_of(votes), votes.classes + 1)
-    found = [table_statistic(np.log(shares) - np.maximum(logs, np.log(_TINY)))]
+    weights = [_difference(np.log(outcome_shares(answers, kinds_of(votes), votes.classes + 1)), logs)]
     # One vote more for the leader, in a room of one teacher more: what an off-by-one does to every query; and what it
     # does to whether there is an answer at all.
     counts = votes.counts + (np.arange(votes.classes) == votes.plurality[:, None])
     raised = Votes(counts, teachers=votes.teachers + 1, abstentions=True)
     shifted = for_rows(law, votes.queries).log_probabilities(raised)
-    found.append(table_statistic(_difference(shifted, logs)))
+    weights.append(_difference(shifted, logs))
     if (logs[:, -1] > -np.inf).any():
-        found.append(table_statistic(_difference(_answered(shifted), _answered(logs))))
-    if votes.queries > 1:
-        found.append(agreement)
-    return found
+        weights.append(_difference(_answered(shifted), _answered(logs)))
+    found = [weighted_score(each, stated) for each in weights]
+    return [*found, agreement_score(stated)] if votes.queries > 1 else found
+
+
+def _outcomes(answers: IntArray, votes: Votes) -> IntArray:
+    """How often each query had each outcome, (queries, classes + 1)."""
+    columns = votes.classes + 1
+    flat = np.where(answers < 0, votes.classes, answers) + np.arange(votes.queries) * columns
+    return np.bincount(flat.ravel(), minlength=votes.queries * columns).reshape(votes.queries, columns)
+
+
+def _broken_marginal(counts: IntArray, law: FloatArray, votes: Votes, *, samples: int, error: float) -> str | None:
+    """The outcome farthest out of its interval, in words; all intervals together fail with probability `error`."""
+    lower, upper = clopper_pearson(counts, samples=samples, error=error / (2 * law.size))
+    out = np.maximum(lower - law * (1 + _NUMERICAL), law * (1 - _NUMERICAL) - upper)
+    if not (out > 1e-12).any():
+        return None
+    query, outcome = np.unravel_index(int(np.argmax(out)), out.shape)
+    what = "no answer" if outcome == votes.classes else f"answer {outcome}"
+    return (
+        f"with votes {tuple(votes.counts[query].tolist())}, {what} has frequency "
+        f"{counts[query, outcome] / samples:.4g} in the samples and probability {law[query, outcome]:.4g} by the law"
+    )
 
 
 def _difference(first: FloatArray, second: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Independent runs of what is audited, and of the law that it should follow."""
+"""Independent runs of what is audited."""
 
 from __future__ import annotations
 
@@ -61,24 +61,6 @@ class CountRuns:
         step = min(runs, max(1, _ROWS // votes.counts.size))
         for start in range(0, runs, step):
             yield np.array([self.subject.noisy_counts(votes, rng).ravel() for _ in range(min(step, runs - start))])
-
-
-class LawRuns:
-    """Runs of an outcome law: queries independent of each other, each by its `log_probabilities`."""
-
-    def __init__(self, law: Mechanism) -> None:
-        self.law = law
-
-    def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[IntArray]:
-        """Answers of `runs` runs in chunks, as `SubjectRuns.draw`."""
-        law = np.exp(for_rows(self.law, votes.queries).log_probabilities(votes))
-        edges = np.cumsum(law, axis=1)
-        edges /= edges[:, -1:]
-        step = min(runs, max(1, _ROWS // votes.queries))
-        for start in range(0, runs, step):
-            uniform = rng.random((min(step, runs - start), votes.queries))
-            drawn = (uniform[:, :, None] >= edges[None, :, :-1]).sum(axis=2)
-            yield np.where(drawn == votes.classes, NO_ANSWER, drawn)
 
 
 def _checked(runs: list[Any], votes: Votes) -> IntArray:

@@ -54,15 +54,16 @@ class SparseVector(StatefulMechanism):
         rng = require_rng(rng)
         rho = rng.laplace(scale=1 / self.epsilon1, size=self.refusals)
         level = distance_to_instability(votes) + rng.laplace(scale=2 / self.epsilon2, size=votes.queries)
-        answers = np.full(votes.queries, NO_ANSWER)
+        answers = votes.plurality
         start = 0
-        for segment in range(self.refusals):
-            below = np.flatnonzero(level[start:] <= self.threshold + rho[segment])
-            stop = start + int(below[0]) if len(below) else votes.queries
-            answers[start:stop] = votes.plurality[start:stop]
-            start = stop + 1
-            if start >= votes.queries:
-                break
+        for bar in self.threshold + rho:
+            below = (level[start:] <= bar).nonzero()[0]
+            if not len(below):
+                return answers
+            start += int(below[0])
+            answers[start] = NO_ANSWER
+            start += 1
+        answers[start:] = NO_ANSWER
         return answers
 
     def log_probabilities(self, votes: Votes) -> FloatArray:

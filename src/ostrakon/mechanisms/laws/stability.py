@@ -20,10 +20,10 @@ def distance_to_instability(votes: Votes) -> IntArray:
     >>> distance_to_instability(Votes([[9, 1], [6, 4], [5, 5], [4, 6]])).tolist()
     [4, 1, 0, 0]
     """
-    counts = votes.counts
-    winner = votes.plurality
-    lead = np.take_along_axis(counts, winner[:, None], axis=1) - counts
-    others = np.arange(votes.classes)
-    moves = np.where(others < winner[:, None], (lead + 1) // 2, lead // 2 + 1)
-    moves[np.arange(votes.queries), winner] = np.iinfo(np.int64).max
-    return moves.min(axis=1) - 1
+    # Keys in the order in which classes win: by votes, the lower class first. The two largest are apart by
+    # gap * classes + (runner-up - winner); divided and rounded up, that is the gap, or one more where the winner is the
+    # lower class and wins a tie.
+    keys = votes.counts * votes.classes - np.arange(votes.classes)
+    first = np.partition(keys, votes.classes - 2, axis=1)[:, -2:]
+    lead = -((first[:, 0] - first[:, 1]) // votes.classes)
+    return (lead - 1) // 2
