@@ -4,8 +4,8 @@
 
 The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (but for
 `--samples`). A row per bug: which tests refuted it, the claim, the certified lower bound and the CPU time; a row per
-sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost) is
-worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
+sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost)
+is worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
 """
 
 from __future__ import annotations
@@ -69,17 +69,14 @@ def sound(chosen: argparse.Namespace) -> None:
             done.append(audited(SOUND[name], SOUND[name], seed=seed, samples=chosen.samples))
             found, spent = done[-1]
             print(f"seed {seed}, {name}: {found.verdict} {spent:.1f} s", file=sys.stderr, flush=True)
-    print(
-        "\n| mechanism | seeds | refuted | claimed | certified, most | CPU, most | CPU, mean |\n|---|---|---|---|---|---|---|"
-    )
+    columns = ("mechanism", "seeds", "refuted", "claimed", "certified, most", "CPU, most", "CPU, mean")
+    print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name, done in results.items():
-        refuted = [seed for seed, (found, _) in enumerate(done) if found.refuted]
-        most = max(found.lower_bound for found, _ in done)
+        refuted = [seed for seed, (found, _) in enumerate(done) if found.refuted] or "none"
+        claimed, most = done[0][0].claimed, max(found.lower_bound for found, _ in done)
         spent = [seconds for _, seconds in done]
-        print(
-            f"| {name} | {len(done)} | {refuted or 'none'} | {done[0][0].claimed:.3f} | {most:.3f} | {max(spent):.1f} s | "
-            f"{np.mean(spent):.1f} s |"
-        )
+        times = f"{max(spent):.1f} s | {np.mean(spent):.1f} s"
+        print(f"| {name} | {len(done)} | {refuted} | {claimed:.3f} | {most:.3f} | {times} |")
 
 
 if __name__ == "__main__":

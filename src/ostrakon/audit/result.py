@@ -9,6 +9,7 @@ from typing import Any
 SAMPLES_CLAIM = "samples against the claim"
 SAMPLES_LAW = "samples against the law"
 LAW_CLAIM = "law against the claim"
+ONE_RECORD = "one record moves one vote"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,15 +49,18 @@ def audit(
         typer.Option(help="Audit a whole run instead: its folder, or a TOML file of options of `ostrakon train`."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the audited run, with canaries. [default: RUN-audit]")
+        Path | None,
+        typer.Option(help="Folder of the audited run, with canaries, of per-record teachers. [default: RUN-audit]"),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Workers of the audited run; -1: one per core.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Certify a lower bound on a mechanism's epsilon from its samples on neighbouring votes, beside its claim.
 
-    Do its answers follow its law, and does the law keep the claim? With --run: do a run again with canaries, made-up
-    records with random labels, in a copy of its private data, and guess them from the release.
+    Do its answers follow its law, and does the law keep the claim? With --run, where every record is a teacher: do the
+    run again with canaries, made-up records with random labels, in a copy of its private data, and guess them from the
+    release. Where teachers are trained: poison them all but one, so that one record decides, and hold the meeting again
+    and again.
     Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
     """
     if run is not None:
@@ -65,7 +68,7 @@ def audit(
         given = [name for name, value in excluded.items() if value is not None]
         if given:
             raise InvalidInput(f"--{given[0]} cannot be combined with --run, which audits what the run claims.")
-        _audit_run(run, out=out, confidence=confidence, jobs=jobs, as_json=as_json)
+        _audit_run(run, out=out, samples=samples, confidence=confidence, jobs=jobs, as_json=as_json)
         return
     from ostrakon.audit import audit as run_audit
     from ostrakon.mechanisms.registry import build
@@ -90,6 +93,11 @@ def audit(
             classes=classes,
             rng=secure_rng(),
         )
+    _tell(found, as_json=as_json, warning="" if law is None else law.warning)
+
+
+def _tell(found: Any, *, as_json: bool, warning: str = "") -> None:
+    """Print what samples showed; exit status 1 where it refutes the claim."""
     if as_json:
         typer.echo(json.dumps(found.as_json(), allow_nan=False))
     else:
@@ -106,18 +114,19 @@ def audit(
         table.add_row("Event seen", f"{found.seen[0]:,} and {found.seen[1]:,} times in {found.samples:,} runs on each")
         console.print(table)
         console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
-        if law is not None and law.warning:
-            console.print(law.warning, highlight=False)
+        if warning:
+            console.print(warning, highlight=False)
     if found.refuted:
         raise typer.Exit(1)
 
 
-def _audit_run(path: Path, *, out: Path | None, confidence: float, jobs: int, as_json: bool) -> None:
-    """Audit the run in the folder `path`, or one of the options in that file, by canaries."""
+def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float, jobs: int, as_json: bool) -> None:
+    """Audit the run in the folder `path`, or one of the options in that file, by canaries or poisoned teachers."""
     from ostrakon.cli.app import errors
     from ostrakon.cli.train import read_config
     from ostrakon.noise import secure_rng
-    from ostrakon.report.audit_run import audit_run
+    from ostrakon.report.audit_run import audit_run, planned
+    from ostrakon.report.audit_teachers import audit_teachers
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.settings.files import Files
@@ -131,14 +140,28 @@ def _audit_run(path: Path, *, out: Path | None, confidence: float, jobs: int, as
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
     task = task_from_files(**Files.of(asked).for_task())
     held = RunFolder(path).read() if path.is_dir() else None
+    plan = planned(task, recipe) if held is None else plan_from(held["settled"], classes=len(task.classes))
+
+    def say(stage: str) -> None:
+        errors.print(f"[dim]{stage} …[/]", highlight=False)
+
+    if not plan.per_record:
+        if out is not None:
+            raise InvalidInput("--out cannot be given for a run that trains teachers: its audit writes nothing.")
+        rng = secure_rng()
+        _tell(
+            audit_teachers(task, recipe, plan, rng=rng, samples=samples, confidence=confidence, say=say),
+            as_json=as_json,
+        )
+        return
     found = audit_run(
         path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
         task,
         Options.of({**asked, "jobs": jobs}),
         rng=secure_rng(),
-        plan=None if held is None else plan_from(held["settled"], classes=len(task.classes)),
+        plan=plan,
         confidence=confidence,
-        say=lambda stage: errors.print(f"[dim]{stage} …[/]", highlight=False),
+        say=say,
     )
     if as_json:
         typer.echo(json.dumps(found.as_json(), allow_nan=False))

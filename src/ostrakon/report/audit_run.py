@@ -56,7 +56,7 @@ def audit_run(
     if not mechanism.per_record:
         raise InvalidInput(
             f"A run can be audited by canaries where every record is a teacher, "
-            f"got {mechanism.name}; audit the mechanism itself with --mechanism."
+            f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
