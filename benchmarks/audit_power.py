@@ -1,11 +1,12 @@
 """What `ostrakon audit` catches and what it lets pass: planted bugs, and sound mechanisms over many seeds.
 
-    python benchmarks/audit_power.py [--bugs] [--sound] [--seeds 50] [--samples N] [--only NAME ...]
+    python benchmarks/audit_power.py [--bugs] [--sound] [--seeds 50] [--samples N] [--batched] [--only NAME ...]
 
 The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (but for
 `--samples`). A row per bug: which tests refuted it, the claim, the certified lower bound and the CPU time; a row per
 sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost)
 is worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
+--batched: sound mechanisms whose queries are independent draw many runs in one call, of the same law.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "audit"))
 from planted import BUGS, SOUND, public_parts_once
 
 from ostrakon.audit import AuditResult, audit
-from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
 
 
-def audited(subject, honest: Mechanism, *, seed: int, samples: int | None) -> tuple[AuditResult, float]:
+def audited(
+    subject, honest: Mechanism, *, seed: int, samples: int | None, batched: bool = False
+) -> tuple[AuditResult, float]:
     """One audit and its CPU seconds."""
     started = time.process_time()
     given = {} if samples is None else {"samples": samples}
+    given["independent"] = batched and not isinstance(honest, StatefulMechanism)
     found = audit(subject, like=honest, delta=1e-5, rng=np.random.default_rng(seed), **given)
     return found, time.process_time() - started
 
@@ -39,6 +43,7 @@ def main() -> None:
     options.add_argument("--sound", action="store_true")
     options.add_argument("--seeds", type=int, default=50)
     options.add_argument("--samples", type=int)
+    options.add_argument("--batched", action="store_true")
     options.add_argument("--only", nargs="*", default=list(SOUND))
     chosen = options.parse_args()
     with public_parts_once():
@@ -66,7 +71,8 @@ def sound(chosen: argparse.Namespace) -> None:
     results: dict[str, list[tuple[AuditResult, float]]] = {name: [] for name in chosen.only}
     for seed in range(chosen.seeds):
         for name, done in results.items():
-            done.append(audited(SOUND[name], SOUND[name], seed=seed, samples=chosen.samples))
+            given = {"seed": seed, "samples": chosen.samples, "batched": chosen.batched}
+            done.append(audited(SOUND[name], SOUND[name], **given))
             found, spent = done[-1]
             print(f"seed {seed}, {name}: {found.verdict} {spent:.1f} s", file=sys.stderr, flush=True)
     columns = ("mechanism", "seeds", "refuted", "claimed", "certified, most", "CPU, most", "CPU, mean")

@@ -14,20 +14,24 @@ from ostrakon.report.audit_teachers import audit_teachers
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import Recipe
-from ostrakon.run.settings.plan import GATE, Request
+from ostrakon.run.settings.plan import Request
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
-GAUSSIAN = Request(mechanism="gnmax", teachers=60, queries=20, epsilon=2.0, delta=1e-5)
-CAPPED = Request(mechanism="confident-gnmax", teachers=60, queries=20, max_answers=10, epsilon=2.0, delta=1e-5)
-TWICE = Request(mechanism="interactive-gnmax", teachers=60, queries=20, epsilon=2.0, delta=1e-5)
+GAUSSIAN = Request(mechanism="gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
+LOW = {"threshold": 20.0}
+"""So that divided votes are answered, too: one record shows in the labels."""
+CAPPED = Request(
+    mechanism="confident-gnmax", parameters=LOW, teachers=50, queries=10, max_answers=6, epsilon=2.0, delta=1e-5
+)
+TWICE = Request(mechanism="interactive-gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
 
 
 @pytest.fixture(scope="module")
 def task() -> Task:
-    """600 private points in three classes, 50 public ones: fewer than there are teachers."""
+    """600 private points in three classes, 40 public ones: fewer than there are teachers."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, size=(650, 2))
+    X = rng.uniform(-1, 1, size=(640, 2))
     return Task(
         private=Rows(X=X[:600], y=(X[:600, 0] * 3 // 2 + 1).clip(0, 2).astype(np.int64)),
         classes=("a", "b", "c"),
@@ -36,11 +40,19 @@ def task() -> Task:
     )
 
 
-def found(task, request: Request, *, mechanism=None, samples: int = 2_000, **recipe):
+PLANS = {}
+
+
+def plan_for(task, request: Request):
+    """What the request settles, settled once: calibration takes seconds."""
+    if repr(request) not in PLANS:
+        PLANS[repr(request)] = planned(task, Recipe(request=request))
+    return PLANS[repr(request)]
+
+
+def found(task, request: Request, *, samples: int = 1_000, **recipe):
     recipe = Recipe(request=request, n_jobs=1, **recipe)
-    plan = planned(task, recipe)
-    if mechanism is not None:
-        plan = replace(plan, mechanism=mechanism(plan.mechanism))
+    plan = plan_for(task, request)
     return audit_teachers(task, recipe, plan, samples=samples, rng=np.random.default_rng(1)), plan
 
 
@@ -50,15 +62,15 @@ def test_a_sound_run_is_not_refuted(task, request_):
     assert not result.refuted, result.verdict
     assert result.claimed == plan.bound.epsilon
     assert result.claimed == pytest.approx(2.0, abs=0.01)
-    assert (result.queries, result.delta) == (20, 1e-5)
-    assert "60 teachers" in result.mechanism
+    assert (result.queries, result.delta) == (10, 1e-5)
+    assert "50 teachers" in result.mechanism
 
 
 def test_what_it_certifies_is_a_good_part_of_the_claim(task):
-    assert found(task, GAUSSIAN, samples=20_000)[0].lower_bound > 0.3
+    assert found(task, GAUSSIAN, samples=10_000)[0].lower_bound > 0.3
 
 
-@pytest.mark.parametrize("request_", [GAUSSIAN, CAPPED, TWICE], ids=lambda request: request.mechanism)
+@pytest.mark.parametrize("request_", [GAUSSIAN, CAPPED], ids=lambda request: request.mechanism)
 def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, request_, monkeypatch):
     for mechanism in (GNMax, ConfidentGNMax):
         monkeypatch.setattr(mechanism, "sample", _quiet(mechanism.sample))
@@ -92,9 +104,10 @@ def test_a_record_that_moves_two_votes_refutes_the_run(task, monkeypatch):
     def leaky(plan, private, *rest, **options):
         votes, teachers = honest(plan, private, *rest, **options)
         counts = votes.counts.copy()
-        # The second teacher of the largest class follows the first record's label.
-        wrong = int(private.y[0])
-        counts[3, wrong], counts[3, 2] = counts[3, wrong] + 2, counts[3, 2] - 2
+        # Two others follow the one record, on one query.
+        if (private.y == 0).sum() % 2:
+            counts[3, counts[3].argmax()] -= 2
+            counts[3, 2] += 2
         return Votes(counts), teachers
 
     monkeypatch.setattr(subject, "collect", leaky)
@@ -104,12 +117,10 @@ def test_a_record_that_moves_two_votes_refutes_the_run(task, monkeypatch):
 
 
 def test_the_votes_are_those_that_were_wanted_and_one_moves_everywhere(task):
-    recipe = Recipe(request=GAUSSIAN, n_jobs=1, teacher="logistic")
-    plan = planned(task, recipe)
-    wanted = subject._wanted(plan)
-    assert len(wanted) >= 3
+    wanted = subject._wanted(plan_for(task, GAUSSIAN))
+    assert 2 <= len(wanted) <= 4
     for before, after in wanted:
-        assert before.sum() == after.sum() == 60
+        assert before.sum() == after.sum() == 50
         assert np.abs(before - after).sum() == 2
     result, _ = found(task, GAUSSIAN, teacher="logistic")
     assert {result.neighbours, result.neighbours[::-1]} & {
@@ -121,6 +132,6 @@ def test_the_votes_are_those_that_were_wanted_and_one_moves_everywhere(task):
 def test_what_it_cannot_audit_is_refused(task):
     with pytest.raises(InvalidInput, match="Poisoned teachers"):
         found(task, Request(mechanism="bounded-gnmax", epsilon=2.0, queries=20))
-    gated = Request(mechanism="gnmax", teachers=60, queries=20, epsilon=3.0, delta=1e-3, guarantee=GATE, agreement=1.0)
+    gated = replace(plan_for(task, GAUSSIAN), gate=object())
     with pytest.raises(InvalidInput, match="behind a gate"):
-        found(task, gated)
+        audit_teachers(task, Recipe(request=GAUSSIAN), gated, rng=np.random.default_rng(1))

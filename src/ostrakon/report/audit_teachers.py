@@ -10,7 +10,7 @@ import numpy as np
 from ostrakon.audit import AuditResult, Finding, Pair, audit, worst_neighbours
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.data.partition import assign_teachers, key_from_seed
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, StatefulMechanism
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import MemoryLog
@@ -97,7 +97,15 @@ def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
     )
     # A teacher that was taught one class says it everywhere: pairs that are equal on all queries.
     equal = [pair for pair in pairs if all((votes.counts == votes.counts[0]).all() for votes in pair)]
-    return [(before.counts[0], after.counts[0]) for before, after in equal]
+    wanted = [(before.counts[0], after.counts[0]) for before, after in equal]
+    if isinstance(plan.mechanism, StatefulMechanism):  # no law says what costs most
+        return wanted
+    # What costs most where the noise is as stated, and where a missing noise shows: a tie, and the threshold.
+    threshold = getattr(plan.mechanism, "threshold", None)
+    tie = min(wanted, key=lambda pair: abs(int(pair[0][0] - pair[0][1])))
+    edge = wanted[1] if threshold is None else min(wanted, key=lambda pair: abs(pair[0].max() - threshold))
+    chosen = [wanted[0], wanted[1], tie, edge]
+    return list({tuple(pair[0].tolist() + pair[1].tolist()): pair for pair in chosen}.values())
 
 
 def _one_for_each(teachers: int, *, seed: int) -> IntArray:
