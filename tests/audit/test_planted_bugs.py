@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
-from planted import BUGS, SOUND, Bug, public_parts_once
+from planted import BUGS, SOUND, Bug, less_noise, public_parts_once
 
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.rdp import Curve
 from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, audit
+from ostrakon.audit.law_profile import law_epsilons
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, GNMax, LNMax, Mechanism, PermuteAndFlip
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
+from ostrakon.votes import Votes
 
 
 def rng(seed: int = 20261122) -> np.random.Generator:
@@ -72,14 +76,37 @@ def test_noisy_counts_with_too_little_noise_break_the_claim():
 @pytest.mark.parametrize(("honest", "queries"), [(GNMax(sigma2=40.0), 40), (LNMax(gamma=0.05), 1)])
 def test_a_claim_of_a_number_is_held_against_the_exact_law(honest: Mechanism, queries: int, share: float):
     """The mechanism follows its own law, but what is claimed is the epsilon of more noise."""
-    from planted import less_noise
-
-    from ostrakon.accounting.data_independent.worst_case import worst_case
-
     claimed = worst_case(honest, queries=queries, delta=1e-5, teachers=100, classes=3).epsilon
     settings = {"claimed": claimed, "queries": queries, "teachers": 100, "delta": 1e-5, "samples": 1_000}
     assert audit(less_noise(honest, share), rng=rng(), **settings).refuted_by == (LAW_CLAIM,)
     assert not audit(honest, rng=rng(), **settings).refuted
+
+
+def test_lnmax_at_four_fifths_of_its_noise_keeps_a_bare_number_over_40_queries():
+    """So no audit can refute it: the dearest pair of all at every query, by a bound for adaptive adversaries."""
+    teachers, queries, order = 100, 40, 13.0
+    claimed = worst_case(LNMax(gamma=0.05), queries=queries, delta=1e-5, teachers=teachers, classes=3).epsilon
+    first, second = np.mgrid[: teachers + 1, : teachers + 1].reshape(2, -1)
+    first, second = first[first + second <= teachers], second[first + second <= teachers]
+    counts = np.column_stack([first, second, teachers - first - second])
+
+    def dearest(mechanism: Mechanism) -> float:
+        logs = mechanism.log_probabilities(Votes(counts))[:, :3]
+        place = np.full((teachers + 2, teachers + 2), -1)
+        place[first, second] = np.arange(len(first))
+        costs = [0.0]
+        for move in ((1, -1), (-1, 1), (1, 0), (-1, 0), (0, 1), (0, -1)):
+            moved = place[first + move[0], second + move[1]]
+            here = moved >= 0
+            p, q = logs[here], logs[moved[here]]
+            costs.append(np.log(np.exp(order * p + (1 - order) * q).sum(axis=1)).max() / (order - 1))
+        return Curve(np.array([order]), queries * np.array([max(costs)])).epsilon(delta=1e-5)[0]
+
+    assert dearest(LNMax(gamma=0.05 / 0.8)) == pytest.approx(1.61, abs=0.005)
+    assert claimed == pytest.approx(2.505, abs=0.001)
+    # At half of its noise the truth is above that claim, and the law says so.
+    tie = Votes(np.tile([52, 48, 0], (queries, 1))), Votes(np.tile([51, 49, 0], (queries, 1)))
+    assert law_epsilons(LNMax(gamma=0.1), tie, [1e-5])[0] > claimed
 
 
 def test_permute_and_flip_charged_as_the_exponential_mechanism_is_caught():

@@ -70,6 +70,30 @@ def test_settings_in_a_file_will_do(folder):
     assert json.loads(done.stdout)["claimed"] == pytest.approx(2.0, abs=0.01)
 
 
+def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
+    words = ["--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "ill", "--jobs", "1"]
+    words += ["--mechanism", "gnmax", "--teachers", "40", "--queries", "5", "--epsilon", "2", "--delta", "1e-5"]
+    words += ["--student", "logistic"]
+    done = CliRunner().invoke(app, ["train", *map(str, words), "--out", str(folder / "trained")])
+    assert done.exit_code == 0, done.output
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    done = audited("--run", folder / "trained", "--samples", "400")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["findings"] == {
+        "one record moves one vote": None,
+        "samples against the claim": None,
+        "samples against the law": None,
+        "law against the claim": None,
+    }
+    assert (found["samples"], found["queries"], found["delta"]) == (400, 5, 1e-5)
+    assert found["claimed"] == pytest.approx(2.0, abs=0.01)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    refused = audited("--run", folder / "trained", "--out", folder / "somewhere")
+    assert refused.exit_code != 0
+    assert "--out cannot be given" in str(refused.exception)
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
