@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import PublicVotes, Votes
+from ostrakon.votes import BoundedVotes, PublicVotes, Votes
 
 COUNTS = np.array([[17, 5, 1], [0, 23, 0], [9, 7, 7]])
 NAMES = ("queries", "classes", "teachers")
@@ -214,3 +214,81 @@ def test_equality_is_of_everything():
 def test_plain_votes_are_not_public():
     assert not isinstance(Votes(COUNTS), PublicVotes)
     assert isinstance(PublicVotes(COUNTS), Votes)
+
+
+def bounded(counts=((2, 1), (0, 3)), **options):
+    return BoundedVotes(counts, **{"teachers": 6, "max_contributions": 1, **options})
+
+
+def test_bounded_votes_know_their_bound():
+    votes = bounded()
+    assert (votes.teachers, votes.max_contributions, votes.abstentions) == (6, 1, True)
+    assert votes.abstained.tolist() == [3, 3]
+    assert votes.classes_are_public is True
+    assert repr(votes) == "BoundedVotes(queries=2, classes=2, teachers=6)"
+    with pytest.raises(AttributeError):
+        votes.count = 3
+
+
+def test_bounded_votes_sum_to_what_their_teachers_may_cast():
+    assert bounded(teachers=3, max_contributions=2).max_contributions == 2
+    with pytest.raises(InvalidInput, match=r"counts must sum to at most 5, 1 for each of 5 teachers, got 6\."):
+        bounded(teachers=5)
+    with pytest.raises(InvalidInput, match=r"at most 5, the number of teachers; row 0 sums to 6\."):
+        bounded([[3, 3]], teachers=5, max_contributions=2)
+    with pytest.raises(InvalidInput, match="teachers must be given"):
+        BoundedVotes([[1, 0]], max_contributions=1)
+
+
+@pytest.mark.parametrize("max_contributions", [0, -1, 1.0, True, None])
+def test_a_bound_is_a_whole_number(max_contributions):
+    with pytest.raises(InvalidInput, match="max_contributions must be an integer of at least 1"):
+        bounded(max_contributions=max_contributions)
+    with pytest.raises(InvalidInput, match="max_contributions must be an integer of at least 1"):
+        BoundedVotes.from_predictions([[0, -1]], max_contributions=max_contributions)
+
+
+@pytest.mark.parametrize("abstentions", [False, 1, None])
+def test_bounded_votes_always_allow_abstentions(abstentions):
+    with pytest.raises(InvalidInput, match="abstentions must be True for bounded votes, got "):
+        bounded(abstentions=abstentions)
+
+
+def test_bounded_predictions_are_counted_teacher_by_teacher():
+    predictions = [[0, -1, 2], [-1, 1, -1]]
+    votes = BoundedVotes.from_predictions(predictions)
+    assert votes.counts.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert (votes.teachers, votes.max_contributions, votes.classes_are_public) == (3, 1, False)
+    assert BoundedVotes.from_predictions(predictions, classes=3).classes_are_public is True
+    assert BoundedVotes.from_predictions([[0, 7], [7, 1]], abstain=7, classes=2).counts.tolist() == [[1, 0], [0, 1]]
+    twice = [[0, 1, -1], [-1, 1, 0]]
+    assert BoundedVotes.from_predictions(twice, max_contributions=2).max_contributions == 2
+    with pytest.raises(InvalidInput, match="max_contributions must hold for every teacher: 1 voted 2 times, not 1"):
+        BoundedVotes.from_predictions(twice)
+    with pytest.raises(InvalidInput, match="abstain must be an integer"):
+        BoundedVotes.from_predictions(twice, abstain=None)
+    assert BoundedVotes.from_predictions([[-(2**31)]], abstain=-(2**31)).teachers == 1
+    with pytest.raises(InvalidInput, match="abstain must be an integer"):
+        BoundedVotes.from_predictions([[0]], abstain=-(2**31) - 1)
+    assert BoundedVotes.from_predictions(np.empty((0, 2), int), classes=2).queries == 0
+
+
+def test_no_query_of_bounded_votes_is_chosen_twice():
+    votes = bounded(teachers=3, max_contributions=2)
+    chosen = votes[[1]]
+    assert isinstance(chosen, BoundedVotes)
+    assert (chosen.counts.tolist(), chosen.teachers, chosen.max_contributions) == ([[0, 3]], 3, 2)
+    assert votes[::-1].counts.tolist() == [[0, 3], [2, 1]]
+    assert votes[1].counts.tolist() == [[0, 3]]
+    for rows in ([1, 1], [0, 1, 0], [1, -1]):
+        with pytest.raises(InvalidInput, match="rows must name no query twice"):
+            votes[rows]
+
+
+def test_bounded_votes_of_other_bounds_differ():
+    assert bounded() == bounded()
+    assert bounded() != bounded(max_contributions=2)
+    assert bounded() != bounded([[1, 2], [0, 3]])
+    assert bounded() != Votes([[2, 1], [0, 3]], teachers=6, abstentions=True)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(bounded())
