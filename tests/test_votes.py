@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,12 @@ def test_ties_go_to_the_lowest_class():
     votes = Votes([[4, 4, 2], [1, 3, 6], [2, 4, 4]])
     assert votes.plurality.tolist() == [0, 2, 1]
     assert votes.gap.tolist() == [0, 3, 0]
+
+
+def test_the_lead_does_not_depend_on_the_order_of_classes():
+    counts = np.array(list(permutations((9, 4, 3, 0))))
+    assert (Votes(counts).gap == 5).all()
+    assert (Votes(counts[:, :3], teachers=16, abstentions=True).gap >= 0).all()
 
 
 def test_the_printed_form_shows_the_shape_alone():
