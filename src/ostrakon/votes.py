@@ -176,7 +176,7 @@ class BoundedVotes(Votes):
         abstain = whole("abstain", abstain, at_least=-(2**31))
         plain = Votes.from_predictions(predictions, classes=classes, abstain=abstain)
         cast = (np.asarray(predictions) != abstain).sum(axis=0)
-        if cast.max(initial=0) > max_contributions:
+        if cast.max() > max_contributions:
             most = int(cast.argmax())
             raise InvalidInput(
                 f"max_contributions must hold for every teacher: {most} voted {cast[most]} times, not "
@@ -197,7 +197,11 @@ class BoundedVotes(Votes):
         return type(self)(counts, teachers=self.teachers, max_contributions=self.max_contributions)
 
     def __eq__(self, other: object) -> bool:
-        return super().__eq__(other) and self.max_contributions == getattr(other, "max_contributions", None)
+        return (
+            isinstance(other, BoundedVotes)
+            and super().__eq__(other)
+            and self.max_contributions == other.max_contributions
+        )
 
 
 class PublicVotes(Votes):
