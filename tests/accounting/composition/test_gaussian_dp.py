@@ -42,9 +42,11 @@ def test_edges() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "1", None])
 def test_bad_mu_and_delta_are_refused(bad: object) -> None:
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"^mu must"):
         gaussian_dp_epsilon(bad, 1e-5)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"^delta must"):
         gaussian_dp_epsilon(1.0, bad)
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"^mu must"):
+        gaussian_dp_delta(bad, 1.0)
+    with pytest.raises(InvalidInput, match=r"^epsilon must"):
         gaussian_dp_delta(1.0, bad)

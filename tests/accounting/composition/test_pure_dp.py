@@ -8,7 +8,8 @@ import math
 import mpmath as mp
 import pytest
 
-from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon, pure_dp_log_delta
+from ostrakon.accounting.composition.pure_dp import MOST_SUMMED, pure_dp_epsilon, pure_dp_log_delta
+from ostrakon.validation import InvalidInput
 
 
 @pytest.mark.parametrize("e", [0.05, 0.7, 3.0])
@@ -48,3 +49,28 @@ def test_large_counts_against_high_precision() -> None:
         expected = float(mp.log(exact))
     got = pure_dp_log_delta(e, queries=k, epsilon=epsilon)
     assert expected <= got <= expected + 1e-8
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "1", None])
+def test_bad_numbers_are_refused_by_name(bad):
+    with pytest.raises(InvalidInput, match=r"^epsilon_per_query must"):
+        pure_dp_epsilon(bad, queries=3, delta=1e-5)
+    with pytest.raises(InvalidInput, match=r"^delta must"):
+        pure_dp_epsilon(0.1, queries=3, delta=bad)
+    with pytest.raises(InvalidInput, match=r"^queries must"):
+        pure_dp_epsilon(0.1, queries=bad, delta=1e-5)
+    with pytest.raises(InvalidInput, match=r"^epsilon_per_query must"):
+        pure_dp_log_delta(bad, queries=3, epsilon=0.1)
+    with pytest.raises(InvalidInput, match=r"^queries must"):
+        pure_dp_log_delta(0.1, queries=bad, epsilon=0.1)
+    with pytest.raises(InvalidInput, match=r"^epsilon must"):
+        pure_dp_log_delta(0.1, queries=3, epsilon=bad)
+
+
+def test_the_number_of_queries_is_bounded_where_it_is_summed():
+    for queries in (0, MOST_SUMMED + 1):
+        with pytest.raises(InvalidInput, match=r"^queries must"):
+            pure_dp_log_delta(0.1, queries=queries, epsilon=0.1)
+    with pytest.raises(InvalidInput, match=r"^queries must"):
+        pure_dp_epsilon(0.1, queries=0, delta=1e-5)
+    assert pure_dp_log_delta(0.1, queries=1, epsilon=0.05) < 0

@@ -42,7 +42,7 @@ def test_a_failed_computation_is_never_an_epsilon(wrong):
 
 @pytest.mark.parametrize("delta", [0, 1, math.nan, True])
 def test_delta_is_checked(delta):
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match=r"^delta must"):
         run_epsilon(RunCost(mu=1.0), delta=delta)
 
 
