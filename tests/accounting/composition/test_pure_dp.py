@@ -6,6 +6,7 @@ import itertools
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from ostrakon.accounting.composition.pure_dp import MOST_SUMMED, pure_dp_epsilon, pure_dp_log_delta
@@ -49,6 +50,22 @@ def test_large_counts_against_high_precision() -> None:
         expected = float(mp.log(exact))
     got = pure_dp_log_delta(e, queries=k, epsilon=epsilon)
     assert expected <= got <= expected + 1e-8
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-12])
+@pytest.mark.parametrize(
+    ("e", "k"), [(1e-8, 10**7), (1e-4, MOST_SUMMED + 1), (0.01, 10**9), (1.0, 10**7), (3.0, 10**12)]
+)
+def test_beyond_the_sum_it_is_the_best_of_all_orders(e: float, k: int, delta: float) -> None:
+    a = 1 + np.geomspace(1e-9, 1e13, 401)
+    # The divergence of randomized response, and the conversion of Canonne, Kamath and Steinke, written out once more.
+    with mp.workdps(60):
+        costs = [k * (mp.log(mp.sinh(x * e) - mp.sinh((x - 1) * e)) - mp.log(mp.sinh(e))) / (x - 1) for x in a]
+    reached = np.array(costs, float) + np.log1p(-1 / a) - (math.log(delta) + np.log(a)) / (a - 1)
+    best = min(k * e, max(0.0, float(reached.min())))
+    got = pure_dp_epsilon(e, queries=k, delta=delta)
+    assert got >= best * (1 - 5e-3)
+    assert got <= best * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, True, "1", None])
