@@ -9,22 +9,21 @@ from ostrakon.audit import SAMPLES_CLAIM, SAMPLES_LAW
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.mechanisms import ConfidentGNMax, GNMax
 from ostrakon.report import audit_teachers as subject
-from ostrakon.report.audit_run import planned
 from ostrakon.report.audit_teachers import audit_teachers
+from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.pipeline import Recipe
-from ostrakon.run.settings.plan import Request
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
-GAUSSIAN = Request(mechanism="gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
+GAUSSIAN = Options(mechanism="gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
 LOW = {"threshold": 20.0}
 """So that divided votes are answered, too: one record shows in the labels."""
-CAPPED = Request(
+CAPPED = Options(
     mechanism="confident-gnmax", parameters=LOW, teachers=50, queries=10, max_answers=6, epsilon=2.0, delta=1e-5
 )
-TWICE = Request(mechanism="interactive-gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
+TWICE = Options(mechanism="interactive-gnmax", teachers=50, queries=10, epsilon=2.0, delta=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -43,22 +42,22 @@ def task() -> Task:
 PLANS = {}
 
 
-def plan_for(task, request: Request):
-    """What the request settles, settled once: calibration takes seconds."""
-    if repr(request) not in PLANS:
-        PLANS[repr(request)] = planned(task, Recipe(request=request))
-    return PLANS[repr(request)]
+def plan_for(task, options: Options):
+    """What the options settle, settled once: calibration takes seconds."""
+    if repr(options) not in PLANS:
+        PLANS[repr(options)] = plan_of(task, options)
+    return PLANS[repr(options)]
 
 
-def found(task, request: Request, *, samples: int = 1_000, **recipe):
-    recipe = Recipe(request=request, n_jobs=1, **recipe)
-    plan = plan_for(task, request)
-    return audit_teachers(task, recipe, plan, samples=samples, rng=np.random.default_rng(1)), plan
+def found(task, options: Options, *, samples: int = 1_000, **others):
+    plan = plan_for(task, options)
+    options = replace(options, jobs=1, **others)
+    return audit_teachers(task, options, plan, samples=samples, rng=np.random.default_rng(1)), plan
 
 
-@pytest.mark.parametrize("request_", [GAUSSIAN, CAPPED, TWICE], ids=lambda request: request.mechanism)
-def test_a_sound_run_is_not_refuted(task, request_):
-    result, plan = found(task, request_)
+@pytest.mark.parametrize("options", [GAUSSIAN, CAPPED, TWICE], ids=lambda options: options.mechanism)
+def test_a_sound_run_is_not_refuted(task, options):
+    result, plan = found(task, options)
     assert not result.refuted, result.verdict
     assert result.claimed == plan.bound.epsilon
     assert result.claimed == pytest.approx(2.0, abs=0.01)
@@ -70,11 +69,11 @@ def test_what_it_certifies_is_a_good_part_of_the_claim(task):
     assert found(task, GAUSSIAN, samples=10_000)[0].lower_bound > 0.3
 
 
-@pytest.mark.parametrize("request_", [GAUSSIAN, CAPPED], ids=lambda request: request.mechanism)
-def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, request_, monkeypatch):
+@pytest.mark.parametrize("options", [GAUSSIAN, CAPPED], ids=lambda options: options.mechanism)
+def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, options, monkeypatch):
     for mechanism in (GNMax, ConfidentGNMax):
         monkeypatch.setattr(mechanism, "sample", _quiet(mechanism.sample))
-    result, _ = found(task, request_)
+    result, _ = found(task, options)
     assert SAMPLES_CLAIM in result.refuted_by
     assert result.lower_bound > 1.2 * result.claimed
 
@@ -131,7 +130,7 @@ def test_the_votes_are_those_that_were_wanted_and_one_moves_everywhere(task):
 
 def test_what_it_cannot_audit_is_refused(task):
     with pytest.raises(InvalidInput, match="Poisoned teachers"):
-        found(task, Request(mechanism="bounded-gnmax", epsilon=2.0, queries=20))
+        found(task, Options(mechanism="bounded-gnmax", epsilon=2.0, queries=20))
     gated = replace(plan_for(task, GAUSSIAN), gate=object())
     with pytest.raises(InvalidInput, match="behind a gate"):
-        audit_teachers(task, Recipe(request=GAUSSIAN), gated, rng=np.random.default_rng(1))
+        audit_teachers(task, GAUSSIAN, gated, rng=np.random.default_rng(1))

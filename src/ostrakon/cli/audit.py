@@ -125,8 +125,9 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.cli.app import errors
     from ostrakon.cli.train import read_config
     from ostrakon.noise import secure_rng
-    from ostrakon.report.audit_run import audit_run, planned
+    from ostrakon.report.audit_run import audit_run
     from ostrakon.report.audit_teachers import audit_teachers
+    from ostrakon.run.conductor import plan_of
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.settings.files import Files
@@ -140,7 +141,8 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
     task = task_from_files(**Files.of(asked).for_task())
     held = RunFolder(path).read() if path.is_dir() else None
-    plan = planned(task, recipe) if held is None else plan_from(held["settled"], classes=len(task.classes))
+    options = Options.of({**asked, "jobs": jobs})
+    plan = plan_of(task, options) if held is None else plan_from(held["settled"], classes=len(task.classes))
 
     def say(stage: str) -> None:
         errors.print(f"[dim]{stage} …[/]", highlight=False)
@@ -150,14 +152,14 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
             raise InvalidInput("--out cannot be given for a run that trains teachers: its audit writes nothing.")
         rng = secure_rng()
         _tell(
-            audit_teachers(task, recipe, plan, rng=rng, samples=samples, confidence=confidence, say=say),
+            audit_teachers(task, options, plan, rng=rng, samples=samples, confidence=confidence, say=say),
             as_json=as_json,
         )
         return
     found = audit_run(
         path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
         task,
-        Options.of({**asked, "jobs": jobs}),
+        options,
         rng=secure_rng(),
         plan=plan,
         confidence=confidence,

@@ -11,10 +11,11 @@ from ostrakon.audit import AuditResult, Finding, Pair, audit, worst_neighbours
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.data.partition import assign_teachers, key_from_seed
 from ostrakon.mechanisms.base import FloatArray, StatefulMechanism
+from ostrakon.run.conductor import Say
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.run.pipeline import Recipe, Say
+from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import ask
@@ -25,7 +26,7 @@ from ostrakon.votes import IntArray, Votes
 
 def audit_teachers(
     task: Task,
-    recipe: Recipe,
+    options: Options,
     plan: Plan,
     *,
     rng: np.random.Generator,
@@ -56,16 +57,16 @@ def audit_teachers(
         raise InvalidInput(
             "A run behind a gate cannot be repeated thousands of times; audit the mechanism itself with --mechanism."
         )
-    view = view_of(task.X_public, recipe.representation, seed=recipe.seed)
-    queries = queries_of(view, plan.queries, strategy=recipe.queries, seed=recipe.seed)
-    users = _one_for_each(plan.teachers, seed=recipe.seed)
+    view = view_of(task.X_public, options.representation, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+    users = _one_for_each(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []
     for counts in _wanted(plan):
         before = np.repeat(np.arange(plan.classes), counts[0])
         after = before.copy()
         after[np.argmax(before == np.argmax(counts[0] - counts[1]))] = np.argmax(counts[1] - counts[0])
-        worlds = [_votes(task, recipe, plan, view, queries, users=users, labels=labels) for labels in (before, after)]
+        worlds = [_votes(task, options, plan, view, queries, users=users, labels=labels) for labels in (before, after)]
         pairs.append((worlds[0], worlds[1]))
     broken = next(filter(None, map(_more_than_one_vote, pairs)), None)
     if broken is not None:
@@ -120,7 +121,7 @@ def _one_for_each(teachers: int, *, seed: int) -> IntArray:
 
 
 def _votes(
-    task: Task, recipe: Recipe, plan: Plan, view: View, queries: IntArray, *, users: IntArray, labels: IntArray
+    task: Task, options: Options, plan: Plan, view: View, queries: IntArray, *, users: IntArray, labels: IntArray
 ) -> Votes:
     """What teachers vote that each learned from one public row under a label of the adversary's choice."""
     rows = np.arange(plan.teachers) % task.pool
@@ -130,10 +131,10 @@ def _votes(
         Rows(X=X, y=labels, users=users),
         view,
         queries,
-        teacher=recipe.teacher,
-        smooth=recipe.smooth,
-        seed=recipe.seed,
-        n_jobs=recipe.n_jobs,
+        teacher=options.teacher,
+        smooth=options.smooth,
+        seed=options.seed,
+        n_jobs=options.jobs,
     )
     return votes
 
