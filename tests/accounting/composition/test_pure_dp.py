@@ -84,6 +84,13 @@ def test_bad_numbers_are_refused_by_name(bad):
         pure_dp_log_delta(0.1, queries=3, epsilon=bad)
 
 
+def test_one_query_and_what_delta_pays_for_alone() -> None:
+    # Randomized response: delta = p - e^epsilon (1 - p).
+    p = math.exp(0.5) / (1 + math.exp(0.5))
+    assert pure_dp_epsilon(0.5, queries=1, delta=0.01) == pytest.approx(math.log((p - 0.01) / (1 - p)), rel=1e-8)
+    assert pure_dp_epsilon(1e-9, queries=1, delta=0.5) == 0.0
+
+
 def test_the_number_of_queries_is_bounded_where_it_is_summed():
     for queries in (0, MOST_SUMMED + 1):
         with pytest.raises(InvalidInput, match=r"^queries must"):
