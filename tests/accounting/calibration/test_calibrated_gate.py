@@ -7,7 +7,7 @@ import pytest
 
 from ostrakon.accounting.calibration.gated import calibrate_gate, choose_guarantee
 from ostrakon.accounting.calibration.noise import calibrate
-from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.gate import Gate, Unbounded
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.mechanisms import ConfidentGNMax, GNMax
 from ostrakon.validation import InvalidInput
@@ -44,3 +44,12 @@ def test_absurd_noise_and_private_votes_are_refused() -> None:
         calibrate_gate(VOTES, SHAPE, epsilon=0.01, delta=1e-5)
     with pytest.raises(InvalidInput, match="PublicVotes"):
         calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)
+
+
+def test_noise_too_small_for_any_bound_is_noise_too_small() -> None:
+    votes = simulate_votes(np.random.default_rng(0), queries=4, teachers=40, classes=3, plurality=0.99, dispersion=0.01)
+    with pytest.raises(Unbounded, match="no gate bounds"):
+        Gate.plan(votes, GNMax(sigma2=0.03), delta=1e-3)
+    gate = calibrate_gate(votes, GNMax(sigma2=0.03), epsilon=2.0, delta=1e-3)
+    assert gate.mechanism.parameters()["sigma2"] > 0.03
+    assert gate.certificate().epsilon <= 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ostrakon.accounting.calibration.noise import calibrate, noise_deviation, scaled
-from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.gate.gate import Gate, Unbounded
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive
@@ -36,13 +36,16 @@ def calibrate_gate(
     plans: dict[float, tuple[Gate, float]] = {}
 
     def reached(factor: float) -> float:
-        gate = Gate.plan(
-            public_votes,
-            scaled(mechanism, factor),
-            delta=delta,
-            pass_probability=pass_probability,
-            prefix_price=prefix_price,
-        )
+        try:
+            gate = Gate.plan(
+                public_votes,
+                scaled(mechanism, factor),
+                delta=delta,
+                pass_probability=pass_probability,
+                prefix_price=prefix_price,
+            )
+        except Unbounded:
+            return math.inf
         plans[factor] = gate, gate.certificate().epsilon
         return plans[factor][1]
 
@@ -54,7 +57,7 @@ def calibrate_gate(
         raise InvalidInput(
             f"epsilon must leave noise below the votes: {epsilon!r} for {public_votes.queries} gated queries needs "
             f"more noise than one standard deviation per teacher ({public_votes.teachers}); there epsilon is "
-            f"{plans[max(plans)][1]:.3g}. Ask fewer queries, or train more teachers."
+            f"{plans[max(plans)][1] if plans else math.inf:.3g}. Ask fewer queries, or train more teachers."
         )
     return plans[factor][0]
 

@@ -22,6 +22,10 @@ from ostrakon.validation import InvalidInput, fraction, non_negative, positive, 
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
 
+class Unbounded(InvalidInput):
+    """No gate bounds the cost of these votes at this noise: more noise may."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gate:
     """A gate on one batch of queries: all its parameters are public and fixed before private votes are seen.
@@ -98,7 +102,8 @@ class Gate:
         within it. prefix_price: the share of epsilon that may be spent on answers after a refusal; the gate answers as
         many first queries then as that pays for (0: none).
 
-        Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon.
+        Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon. `Unbounded` where the
+        noise is too little for any bound.
         """
         if not isinstance(public_votes, PublicVotes):
             raise InvalidInput(
@@ -145,6 +150,8 @@ class Gate:
         kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
         cost = envelope(votes, mechanism, orders=[shape.order])[0]
         b = curve_scale(cost, np.arange(votes.teachers + 1), kappa=kappa, s=s, probability=probability)
+        if not math.isfinite(b):
+            raise Unbounded(f"{mechanism!r} has so little noise that no gate bounds what these votes cost.")
         place = 10.0 ** (3 - math.floor(math.log10(b)))
         return cls(
             mechanism=mechanism,
