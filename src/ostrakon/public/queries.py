@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 
 from ostrakon.validation import InvalidInput, whole
 
@@ -82,11 +83,14 @@ def representatives(
     seeds = np.random.SeedSequence(random_state)
     found = list(done)
     size = max(FIRST_STAGE, len(found))
-    while len(found) - len(done) < budget:
-        size = size if size > len(found) else 2 * size
-        more = min(size, len(points)) - len(found)
-        # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
-        found.extend(_stage(points, np.array(found, np.int64), more, int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)))
+    # Threads would round sums by their number, and on a busy machine they wait for each other.
+    with threadpool_limits(1):
+        while len(found) - len(done) < budget:
+            size = size if size > len(found) else 2 * size
+            more = min(size, len(points)) - len(found)
+            # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
+            seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
+            found.extend(_stage(points, np.array(found, np.int64), more, seed))
     return np.array(found[len(done) : len(done) + budget], np.int64)
 
 

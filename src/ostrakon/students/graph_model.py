@@ -17,8 +17,9 @@ from ostrakon.students.labelled import UNLABELLED, require_counts, require_label
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
-LEARNED = 0.95
-"""Share of what it was taught, weighed as it was taught, that a network must know."""
+LEARNED, GAINED = 0.95, 0.03
+"""Share of what it was taught, weighed as it was taught, that a network must know; and by how much more one must know
+that was trained twice as long, to be worth it: wrong labels are learned late, or never."""
 FALLEN = 0.02
 """By how much of the best agreement with what was released a round may be worse and still be kept."""
 
@@ -161,14 +162,10 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         return seeded(model, seed)
 
     def _network(self, X: Any, taught: NDArray[Any], weight: NDArray[np.float64], number: int) -> Any:
-        """A network that has learned the classes: trained anew and twice as long until it knows what it was taught."""
+        """A network that has learned the classes; in the first round twice as long, and again, where that pays."""
         from ostrakon.networks.classifier import TorchClassifier
 
-        # Ten passes: of few classes enough to learn them, and too few to learn the wrong labels by heart. What one
-        # round needed is where the next begins.
-        least = max(200, PASSES * row_count(X) // 64)
-        steps = max([least, *(model.steps for model in self.models_)])
-        while True:
+        def trained(steps: int) -> tuple[Any, float]:
             model = TorchClassifier(
                 "quick-cnn",
                 steps=steps,
@@ -177,10 +174,22 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
                 average=0.99,
                 random_state=self._seed(number),
             ).fit(X, taught, sample_weight=weight)
-            known = np.average(model.predict(X) == taught, weights=weight)
-            if known >= LEARNED or steps >= least * 2**DOUBLINGS:
-                return model
-            steps *= 2
+            return model, float(np.average(model.predict(X) == taught, weights=weight))
+
+        # What the first round needed is what the others take.
+        if self.models_:
+            return trained(self.models_[0].steps)[0]
+        # Ten passes: of few classes enough to learn them, and too few to learn the wrong labels by heart.
+        steps = max(200, PASSES * row_count(X) // 64)
+        model, known = trained(steps)
+        for doubling in range(1, DOUBLINGS + 1):
+            if known >= LEARNED:
+                break
+            longer, more = trained(steps * 2**doubling)
+            if more < known + GAINED:
+                break
+            model, known = longer, more
+        return model
 
 
 class KernelOnFeatures(ClassifierMixin, BaseEstimator):
