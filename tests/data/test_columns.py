@@ -118,6 +118,17 @@ def test_frames_in_memory_must_have_the_public_types() -> None:
             require_same_types(public.assign(n=[large, 1]), public)
 
 
+def test_arrays_in_memory_must_have_the_public_types() -> None:
+    public = np.array([[0, 1], [1, 0]])
+    require_same_types(public.astype(float), public)
+    require_same_types(public.astype(bool), public.astype(bool))
+    for private in (public.astype(bool), public.astype(str), public.astype(object)):
+        with pytest.raises(InvalidInput, match="column 0 of X must be of the type of the public one"):
+            require_same_types(private, public)
+    with pytest.raises(InvalidInput, match=r"column 1 of X must hold numbers below 2\*\*53"):
+        require_same_types(np.array([[0, 2**60], [1, 0]]), public)
+
+
 def test_tables_that_cannot_be_read() -> None:
     with pytest.raises(InvalidInput, match="'city' is missing"):
         Columns.of(PUBLIC).apply(PUBLIC.drop(columns="city"))

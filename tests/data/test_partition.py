@@ -9,7 +9,15 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 
-from ostrakon.data.partition import adjacency, assign_teachers, key_from_seed, new_key, random_partition
+from ostrakon.data.partition import (
+    adjacency,
+    assign_teachers,
+    key_from_seed,
+    new_key,
+    number_of_each,
+    random_partition,
+    require_users,
+)
 from ostrakon.data.sharding import partition_table, read_shard
 from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput
@@ -42,6 +50,25 @@ def test_removing_and_adding_a_record_leaves_every_other_where_it_was() -> None:
     np.testing.assert_array_equal(np.delete(before, 17), without)
     shuffled = np.random.default_rng(1).permutation(len(frame))
     np.testing.assert_array_equal(before[shuffled], assign_teachers(frame.iloc[shuffled], 25, key=KEY))
+
+
+@pytest.mark.parametrize("first", [0, 10**15, 2**53 - 20, 2**53 + 1, 2**60])
+def test_a_user_of_text_moves_no_numbered_one(first: int) -> None:
+    # Beside one text, NumPy turns all numbers into text.
+    numbers = [first + place for place in range(100)]
+    before = assign_teachers(np.asarray(numbers), 25, key=KEY)
+    for beside in ([*numbers, "x"], np.array([*numbers, "x"], object)):
+        np.testing.assert_array_equal(before, assign_teachers(np.asarray(beside), 25, key=KEY)[:-1])
+        assert number_of_each(np.asarray(beside)).tolist() == list(range(101))
+
+
+def test_users_whose_type_one_of_them_could_change_are_refused() -> None:
+    for users in ([1, 2], [2**60, 7], [7.0, 8.0], ["a", "b"], [1, "b"], np.array([1, "b"], object)):
+        require_users(np.asarray(users))
+    moments = np.array(["2020-01-01", "2021-01-01"], "datetime64[s]")
+    for users in ([True, False], [2.0**60, 7.0], [0.5, 1.0], [float("inf"), 1.0], moments, [b"a", b"b"]):
+        with pytest.raises(InvalidInput, match="users must be text or whole numbers"):
+            require_users(np.asarray(users))
 
 
 @pytest.mark.parametrize("strange", ["abc", "1e400", "", "nan", "9" * 30, "3,5", "\x1f"])

@@ -160,13 +160,15 @@ def days(column: pd.Series) -> pd.Series:
 
 
 def require_same_types(private: Any, public: Any) -> None:
-    """Refuse private frames whose columns have other types than the public ones: types follow from all cells at once.
+    """Refuse private columns of other types than the public ones: in frames and arrays they follow from all cells.
 
     One private cell can turn a whole column of numbers or moments into text, or integers into floats that beyond 2**53
     are no longer the same numbers. Where that would change how other rows are read, the frame is refused.
-    Arrays, and columns that one of them lacks, are not looked at. Raises `InvalidInput` naming the column.
+    Images, sparse matrices, and columns that one of them lacks are not looked at. Raises `InvalidInput` naming the
+    column.
     """
-    if not isinstance(private, pd.DataFrame) or not isinstance(public, pd.DataFrame):
+    private, public = _as_frame(private), _as_frame(public)
+    if private is None or public is None:
         return
     for name in private.columns.intersection(public.columns):
         here, there = private[name], public[name]
@@ -180,6 +182,13 @@ def require_same_types(private: Any, public: Any) -> None:
                 f"The column {name!r} of X must hold numbers below 2**53, where integers and floats agree; give "
                 "greater ones as text."
             )
+
+
+def _as_frame(X: Any) -> pd.DataFrame | None:
+    """A table in memory with its columns' types; None for what is none."""
+    if isinstance(X, pd.DataFrame):
+        return X
+    return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None
 
 
 def _family(column: pd.Series) -> str:

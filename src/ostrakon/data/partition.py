@@ -78,6 +78,21 @@ def number_of_each(identities: Any) -> NDArray[np.int64]:
     return pd.factorize(_by_row(identities, lambda identity: identity))[0].astype(np.int64)
 
 
+def require_users(users: Any) -> None:
+    """Refuse users of a type that one of them could change, and with it how all others are told apart.
+
+    users: shape (rows,). An array takes its type from all that it holds: beside one text, moments and truth values
+    become other text, and beside one fraction, whole numbers beyond 2**53 merge. Text, and whole numbers where they
+    are exact, are the same identities either way. Errors: `InvalidInput` for other types.
+    """
+    array = np.asarray(users)
+    kind = array.dtype.kind
+    if kind not in "iufUO" or (kind == "f" and bool(((array != np.round(array)) | (np.abs(array) >= 2**53)).any())):
+        raise InvalidInput(
+            f"users must be text or whole numbers (beyond 2**53 as integers or text), got values of type {array.dtype}."
+        )
+
+
 def _by_row(identities: Any, sql: Callable[[str], str]) -> NDArray[Any]:
     table = _as_arrow(identities)
     if table.num_columns == 0:
@@ -139,8 +154,8 @@ def cell_sql(name: str, kind: str) -> str:
         trimmed = f"nullif(trim({cell}::VARCHAR), '')"
         number = f"TRY_CAST({trimmed} AS DOUBLE)"
         text = (
-            f"CASE WHEN {number} IS NULL OR regexp_full_match({trimmed}, '-?[0-9]{{16,}}') THEN {trimmed} "
-            f"ELSE {_number_sql(number)} END"
+            f"CASE WHEN {number} IS NULL OR (regexp_full_match({trimmed}, '-?[0-9]{{16,}}') AND abs({number}) >= {2**53}) "
+            f"THEN {trimmed} ELSE {_number_sql(number)} END"
         )
     elif kind == "DATE" or kind.startswith("TIMESTAMP"):
         # A day is its midnight, and text would depend on the machine's time zone; infinities have no such number.

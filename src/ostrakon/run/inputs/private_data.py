@@ -21,6 +21,7 @@ from ostrakon.data.partition import (
     number_of_each,
     other_adjacency,
     random_partition,
+    require_users,
 )
 from ostrakon.data.task import TableTask
 from ostrakon.students.labelled import row_count
@@ -80,7 +81,8 @@ class Rows:
     (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead of
     their content, for a table whose number of rows is public.
 
-    Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users.
+    Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
+    a type that one of them could change (`ostrakon.data.partition.require_users`).
     """
 
     X: Any
@@ -100,6 +102,8 @@ class Rows:
             raise InvalidInput(f"users must have one entry per private row, {rows}, got {len(self.users)}.")
         if self.users is not None and (missing := int(pd.isna(np.asarray(self.users, object)).sum())):
             raise InvalidInput(f"users must say whose every private row is, got {missing} missing.")
+        if self.users is not None:
+            require_users(self.users)
 
     @property
     def unit(self) -> Unit:
