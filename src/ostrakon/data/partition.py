@@ -154,7 +154,7 @@ def cell_sql(name: str, kind: str) -> str:
         trimmed = f"nullif(trim({cell}::VARCHAR), '')"
         number = f"TRY_CAST({trimmed} AS DOUBLE)"
         text = (
-            f"CASE WHEN {number} IS NULL OR (regexp_full_match({trimmed}, '-?[0-9]{{16,}}') AND abs({number}) >= {2**53}) "
+            f"CASE WHEN {number} IS NULL OR (abs({number}) >= {2**53} AND regexp_full_match({trimmed}, '-?[0-9]+')) "
             f"THEN {trimmed} ELSE {_number_sql(number)} END"
         )
     elif kind == "DATE" or kind.startswith("TIMESTAMP"):
