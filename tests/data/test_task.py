@@ -102,6 +102,23 @@ def test_text_without_header_is_not_taken_for_names(tmp_path) -> None:
     assert open_task(both, headed, target="sick", names="city,age,sick").private.rows() == 12
 
 
+@pytest.mark.parametrize("odd", [["x", "1.5", "1"], ["x", "y", "z"], ["0", "word", "1"]])
+def test_an_odd_first_record_does_not_become_the_names_of_columns(tmp_path, odd) -> None:
+    # Names of columns are published.
+    rows = pd.DataFrame({"a": np.arange(30) % 7, "b": np.arange(30) / 8, "c": np.arange(30) % 2}).astype(str)
+    public = write(tmp_path / "public.csv", rows[:10], header=False)
+    private = write(
+        tmp_path / "private.csv", pd.concat([pd.DataFrame([odd], columns=rows.columns), rows]), header=False
+    )
+    named = write(tmp_path / "named.csv", rows)
+    refused("may be a header or a record", private, public, target=-1)
+    refused("may be a header or a record", private, public, target=2, by=0)
+    assert open_task(named, public, target="c").private.columns == ("a", "b", "c")
+    assert open_task(named, write(tmp_path / "shown.csv", rows[:10]), target=-1).private.rows() == 30
+    if odd[-1] == "1":
+        assert open_task(private, public, target="c", names=["a", "b", "c"]).private.rows() == 31
+
+
 def test_a_final_full_stop_makes_no_other_class(tmp_path) -> None:
     private = write(tmp_path / "private.csv", people(30).drop(columns="user"))
     dotted = people(30, seed=1).drop(columns="user")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,10 +114,13 @@ def open_task(
     final full stop (as in the two files of Adult) are one class.
     Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
     missing or constant target, a quantity as the target, a class the public table does not know, columns written
-    otherwise than in public, hardly any public rows, the private table given as public.
+    otherwise than in public, hardly any public rows, the private table given as public, a first private row that may be
+    a header or a record.
     """
     shown = open_table(public, header=header)
     hidden = open_table(private, names=names, header=header, like=shown)
+    if header is None and names is None:
+        _require_vouched_header(hidden, shown, target, by)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
@@ -154,6 +158,24 @@ def open_task(
         classes_from=origin,
         only_public=tuple(name for name in shown.columns if name not in hidden.columns),
     )
+
+
+def _require_vouched_header(private: Table, public: Table, *told: str | int | None) -> None:
+    """Refuse a private CSV whose header is only guessed from its rows: an odd first record would pass for one.
+
+    Names of columns are published, and a record's cells must not become them. So one name has to be known from the
+    public table, or from the user (`told`).
+    """
+    if private.kind != "csv" or not private.header:
+        return
+    # A position is no name, though a cell may look like it.
+    named = {str(name) for name in told if not re.fullmatch(r"-?\d+", str(name))}
+    known = named | (set(public.columns) if public.header else set())
+    if not {name.lower() for name in private.columns} & {name.lower() for name in known}:
+        raise InvalidInput(
+            f"The first row of {private.path} may be a header or a record, and neither the target nor the public table "
+            "names one of its columns: give --names, or the target by its name."
+        )
 
 
 def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
