@@ -94,6 +94,19 @@ def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
     assert "--out cannot be given" in str(refused.exception)
 
 
+def test_of_other_data_the_run_claims_nothing(folder):
+    private = folder / "private.csv"
+    held = private.read_bytes()
+    private.write_bytes(held[: held.rstrip().rindex(b"\n") + 1])
+    try:
+        done = audited("--run", folder / "run", "--out", folder / "other")
+    finally:
+        private.write_bytes(held)
+    assert done.exit_code != 0
+    assert "holds a run on other data (the private data changed)" in str(done.exception)
+    assert not (folder / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [

@@ -5,8 +5,11 @@ import inspect
 import json
 import subprocess
 import sys
+import tomllib
 
+import numpy as np
 import pytest
+import tomli_w
 
 from ostrakon.estimator import PATEClassifier
 from ostrakon.run.settings.files import Files
@@ -48,6 +51,13 @@ def test_what_is_asked_comes_back():
     assert told["sigma2"] == 4.0
     assert "delta" not in told
     assert Options.of({**Options.from_toml(told, "run.toml"), "jobs": 2}) == asked
+
+
+def test_numbers_of_numpy_are_asked_as_plain_ones():
+    given = Options(epsilon=np.float32(3), queries=np.int64(9), parameters={"sigma2": np.float32(4), "sigma1": 2})
+    told = given.as_toml()
+    assert {type(told[name]) for name in ("epsilon", "sigma2")} == {float}
+    assert tomllib.loads(tomli_w.dumps(told)) == told
 
 
 @pytest.mark.parametrize(

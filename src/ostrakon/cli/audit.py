@@ -141,6 +141,9 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
     task = task_from_files(**Files.of(asked).for_task())
     held = RunFolder(path).read() if path.is_dir() else None
+    if held is not None:
+        # Of other data the run claims nothing.
+        RunFolder(path).refuse_other_run(held["asked"], task.fingerprints)
     options = Options.of({**asked, "jobs": jobs})
     plan = plan_of(task, options) if held is None else plan_from(held["settled"], classes=len(task.classes))
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
+import numpy as np
+
 from ostrakon.validation import InvalidInput, marked_fields, settle
 
 PLAIN = (str, int, float)
@@ -65,11 +67,7 @@ class Settings:
     def as_toml(self) -> dict[str, Any]:
         """What was asked, as run.toml keeps it: plain values by name, None left out."""
         named = {name: getattr(self, name) for name, one in self.options().items() if one.asked}
-        return {
-            name: value if isinstance(value, PLAIN) else repr(value)
-            for name, value in named.items()
-            if value is not None
-        }
+        return {name: plain(value) for name, value in named.items() if value is not None}
 
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
@@ -83,6 +81,12 @@ class Settings:
                 value = content[name] if one.from_toml is None else one.from_toml(content[name])
                 found[name] = of_plain_type(name, value, types[name], source)
         return found
+
+
+def plain(value: Any) -> Any:
+    """`value` as a TOML file holds it: a number of NumPy as Python's own, an estimator as its repr."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, PLAIN) else repr(value)
 
 
 def plain_types(kind: type) -> dict[str, type]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from ostrakon.mechanisms.registry import declared_parameters, find
-from ostrakon.run.settings.option import Option, Settings, of_plain_type
+from ostrakon.run.settings.option import Option, Settings, of_plain_type, plain
 from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
 
 AUTO = "auto"
@@ -157,7 +157,8 @@ class Options(Settings):
 
     def as_toml(self) -> dict[str, Any]:
         """See `Settings`; the mechanism's parameters stand beside the others."""
-        return {**super().as_toml(), **{name: value for name, value in self.parameters.items() if value is not None}}
+        own = {name: plain(value) for name, value in self.parameters.items() if value is not None}
+        return {**super().as_toml(), **own}
 
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
