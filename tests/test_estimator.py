@@ -101,6 +101,14 @@ def test_a_mechanism_with_its_noise_is_used_as_it_is():
     assert model.mechanism_ == GNMax(sigma2=7.5)
 
 
+def test_a_mechanism_that_is_not_what_its_name_stands_for_is_refused():
+    class Other(GNMax):
+        """Its run would be GNMax's."""
+
+    with pytest.raises(InvalidInput, match="mechanism must be a GNMax, which is what the name 'gnmax' stands for"):
+        fitted(mechanism=Other(sigma2=7.5))
+
+
 def test_users_are_protected_together():
     users = np.arange(600) // 5
     model = qr.PATEClassifier(n_teachers=10, mechanism=GNMax(sigma2=2)).fit(

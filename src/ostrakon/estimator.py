@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.frames import as_frame
 from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.registry import find
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -140,6 +141,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         """The options of a run, each from the argument of its name, or of the name that scikit-learn has for it."""
         given: dict[str, Any] = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
         if isinstance(self.mechanism, Mechanism):
+            registered = find(self.mechanism.name)
+            if type(self.mechanism) is not registered:
+                raise InvalidInput(
+                    f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
+                    f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
+                )
             given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
         given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
         return Options(**given)

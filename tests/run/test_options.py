@@ -69,6 +69,7 @@ def test_numbers_of_numpy_are_asked_as_plain_ones():
         ({"agreement": 0.0}, "agreement must be a number strictly between 0 and 1, got 0.0"),
         ({"agreement": None}, "agreement must be a number strictly between 0 and 1, got None"),
         ({"guarantee": ["gate"]}, "guarantee must be one of worst-case, gate"),
+        ({"guarantee": np.array(["gate"])}, "guarantee must be one of worst-case, gate"),
         ({"teachers": 2.5}, "teachers must be an integer of at least 1, got 2.5"),
         ({"queries": 0}, "queries must be an integer of at least 1, got 0"),
         ({"max_answers": True}, "max_answers must be an integer of at least 1, got True"),

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -109,3 +110,9 @@ def test_bad_requests_are_refused_in_a_sentence(asked, sentence):
 def test_a_plan_survives_the_disk(mechanism):
     plan = make_plan(Options(mechanism=mechanism, max_answers=50), **SIZES)
     assert plan_from(plan.as_dict(), classes=10) == plan
+
+
+def test_a_gate_that_costs_more_than_the_worst_case_at_this_noise_is_left_out():
+    few = Options(mechanism="gnmax", parameters={"sigma2": 5.0}, teachers=20, queries=20, delta=1e-4)
+    plan = make_plan(replace(few, guarantee="gate"), units=400, pool=100, classes=2)
+    assert plan == make_plan(few, units=400, pool=100, classes=2)

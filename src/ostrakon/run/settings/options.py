@@ -26,7 +26,7 @@ def is_auto(choice: Any) -> bool:
 
 
 def _guarantee(name: str, value: Any) -> str:
-    if value not in GUARANTEES:
+    if not isinstance(value, str) or value not in GUARANTEES:
         raise InvalidInput(f"{name} must be one of {', '.join(GUARANTEES)}, got {shown(value)}.")
     return value
 

@@ -124,7 +124,7 @@ def _gate(
     teachers: int,
     classes: int,
 ) -> Gate | None:
-    """The gate for votes like the simulated ones, None where the worst case needs no more noise."""
+    """The gate for votes like the simulated ones, None where the worst case needs no more noise or epsilon."""
     if max_answers is not None:
         raise InvalidInput("max_answers cannot be combined with a gate, which answers a whole batch or refuses it.")
     # Votes of public numbers alone: what is drawn here is no noise.
@@ -132,7 +132,9 @@ def _gate(
         np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=options.agreement
     )
     if epsilon is None:
-        return Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
+        gate = Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
+        worst = worst_case(mechanism, queries=queries, delta=delta, teachers=teachers, classes=classes)
+        return gate if gate.certificate().epsilon < worst.epsilon else None
     chosen = choose_guarantee(public, mechanism, epsilon=epsilon, delta=delta)
     return chosen if isinstance(chosen, Gate) else None
 
