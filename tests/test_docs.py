@@ -65,6 +65,11 @@ def test_every_link_between_documents_leads_somewhere() -> None:
     assert broken == []
 
 
+def test_the_page_of_examples_shows_every_example() -> None:
+    shown = re.findall(r'^```python\n--8<-- "(examples/\w+\.py)"\n```$', (ROOT / "docs/examples.md").read_text(), re.M)
+    assert sorted(shown) == sorted(f"examples/{path.name}" for path in (ROOT / "examples").glob("*.py"))
+
+
 def test_the_guide_names_every_mechanism_and_the_papers_every_table() -> None:
     guide, papers = ((ROOT / "docs" / name).read_text() for name in ("guide.md", "papers.md"))
     assert [name for name in MECHANISMS if f"`{name}`" not in guide] == []
