@@ -183,13 +183,13 @@ def test_the_random_state_never_seeds_noise():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"n_teachers": 601}, "teachers must be at most 600"),
+        ({"n_teachers": 601}, "^n_teachers must be at most 600"),
         ({"delta": 0.01}, "delta must be below 1 divided by"),
         ({"partition": "alphabetical"}, "partition must be"),
         ({"classes": ["left", "right"]}, "label 'top', which is not among the classes"),
         ({"mechanism": "best"}, "mechanism must be one of"),
         ({"epsilon": -1.0}, "epsilon must be"),
-        ({"n_queries": 101}, "queries must be at most 100"),
+        ({"n_queries": 101}, "^n_queries must be at most 100"),
         ({"teacher": "oracle"}, "no estimator 'oracle'"),
     ],
 )

@@ -13,6 +13,7 @@ _HOME = {
     "InvalidInput": "ostrakon.validation",
     "PublicVotes": "ostrakon.votes",
     "Votes": "ostrakon.votes",
+    "BoundedGNMax": "ostrakon.mechanisms",
     "ConfidentGNMax": "ostrakon.mechanisms",
     "ExponentialMechanism": "ostrakon.mechanisms",
     "GNMax": "ostrakon.mechanisms",

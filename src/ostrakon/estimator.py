@@ -30,7 +30,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
 
     teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
-    n_teachers: None for about a hundred records each. mechanism: a name, a `Mechanism` with its parameters, or "auto":
+    n_teachers: None: every record (or user) is one, or about a hundred records each where teachers are trained.
+    mechanism: a name, a `Mechanism` with its parameters, or "auto":
     `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
     the guarantee stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
     number of records (or users). guarantee: "worst-case", or "gate": less noise, and a release of all answers only
@@ -45,9 +46,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
-    `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms where the mechanism releases
-    them, else None): these may leave. `votes_` and `teachers_` are private, and so is the fitted estimator as a whole,
-    which holds them: publish `released_` and `statement_`.
+    `mechanism_` (with its noise), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms
+    where the mechanism releases them, else None): these may leave. `votes_` and `teachers_` are private, and so is the
+    fitted estimator as a whole, which holds them: publish `released_` and `statement_`.
 
     Guarantee: what `statement_.guarantee` says, for everything named publishable above.
     Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
@@ -114,7 +115,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             names=getattr(self, "feature_names_in_", None),
         )
         memory = InMemory()
-        finished = conduct(task, self._options(), memory, rng=self.noise)
+        try:
+            finished = conduct(task, self._options(), memory, rng=self.noise)
+        except InvalidInput as error:
+            error.args = (in_python_words(str(error)),)
+            raise
         self.votes_, self.teachers_ = memory.cast, memory.teachers
         self.queries_ = finished.queries
         self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
@@ -185,6 +190,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
                 f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
             )
         return classes, np.array([place[label] for label in found.tolist()])[numbers]
+
+
+def in_python_words(refusal: str) -> str:
+    """A refusal of a run's option that has another name here, with that name.
+
+    >>> in_python_words("teachers must be an integer of at least 1, got 0.")
+    'n_teachers must be an integer of at least 1, got 0.'
+    """
+    name, space, rest = refusal.partition(" ")
+    option = Options.options().get(name)
+    return f"{name if option is None else option.python or name}{space}{rest}"
 
 
 def _is_free_form(X: Any) -> bool:

@@ -110,7 +110,7 @@ def test_of_other_data_the_run_claims_nothing(folder):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("--run", "missing.toml"), "missing.toml"),
+        (("--run", "missing.toml"), "--run must be a readable TOML file, got missing.toml (No such file"),
         (("--run", "empty.toml"), "private data"),
         (("--run", "run", "--mechanism", "lnmax"), "--mechanism cannot be combined with --run"),
     ],

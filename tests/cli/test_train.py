@@ -140,7 +140,7 @@ def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
         (["--student", "logistic(C=)"], {}, "NAME(option=value, ...)"),
         (["--seed", "-1"], {}, "seed must be"),
         (["--representation", "crystal"], {}, "representation must be"),
-        (["--queries-strategy", "clever"], {}, "queries must be one of"),
+        (["--queries-strategy", "clever"], {}, "--queries-strategy must be one of"),
         (["--classes", "yes"], {}, "at least 2 different labels"),
         (["--classes", "yes,maybe"], {}, "'no' of the private target"),
         (["--config", "nothing.toml"], {}, "--config must be a readable TOML file"),
@@ -152,6 +152,15 @@ def test_what_is_wrong_is_said_in_one_sentence(command, arguments, options, sent
     assert sentence in " ".join(err.split())
     assert err.count("\n") <= 2
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--representation", "crystal"], ["--queries-strategy", "clever"], ["--student", "oracle"], ["--jobs", "0"]],
+)
+def test_a_name_mistyped_does_not_take_the_folder(command, words, tmp_path):
+    assert command(*words)[0] == 2
+    assert not (tmp_path / "run" / "run.toml").exists()
 
 
 def test_the_private_file_is_never_public(command, tables, tmp_path):

@@ -76,6 +76,10 @@ def test_numbers_of_numpy_are_asked_as_plain_ones():
         ({"mechanism": ["gnmax"]}, "mechanism must be a name, got"),
         ({"mechanism": "best"}, "mechanism must be one of"),
         ({"smooth": "yes"}, "smooth must be True or False, got 'yes'"),
+        ({"queries_strategy": "clever"}, "queries_strategy must be one of representatives, random, all, got 'clever'"),
+        ({"queries_strategy": ["all"]}, "queries_strategy must be one of"),
+        ({"jobs": 0}, "jobs must be an integer other than 0"),
+        ({"jobs": 1.5}, "jobs must be an integer"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
     ],
 )

@@ -84,4 +84,5 @@ def _fail(sentence: str) -> NoReturn:
 def _arguments(commands: typer.Typer = app) -> set[str]:
     """The names of all options of all commands, as the library knows them."""
     group = typer.main.get_group(commands)
-    return {one.name for command in group.commands.values() for one in command.params if one.name}
+    declared = (one for command in group.commands.values() for one in command.params)
+    return {one.name for one in declared if one.name and one.param_type_name == "option"}

@@ -135,7 +135,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.run.settings.plan import plan_from
 
     description = path / "run.toml" if path.is_dir() else path
-    asked = read_config(description)
+    asked = read_config(description, given_as="--run")
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")

@@ -42,12 +42,13 @@ def train(
     train_from(asked, out=out)
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """Options from a TOML file: its [asked] table, or else its top level."""
+def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
+    """Options from a TOML file: its [asked] table, or else its top level. given_as: the option that named the file."""
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"--config must be a readable TOML file, got {path} ({error}).") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{given_as} must be a readable TOML file, got {path} ({reason}).") from None
     options = content.get("asked", content)
     if not isinstance(options, dict):
         raise InvalidInput(f"{path} must have options under [asked], got {options!r}.")

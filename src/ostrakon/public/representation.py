@@ -20,6 +20,9 @@ from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
 
+REPRESENTATIONS = ("auto", "hog", "table", "pca", "raw", "contrastive", "hog+contrastive")
+"""Names that `learn_representation` knows."""
+
 
 class Representation:
     """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
@@ -145,7 +148,14 @@ class _Flat(TransformerMixin, BaseEstimator):
         return True
 
 
+def require_known(name: str) -> None:
+    """Refuse a name that stands for no representation."""
+    if name not in REPRESENTATIONS:
+        raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
+
+
 def _named(name: str, X_public: Any) -> Any:
+    require_known(name)
     if name == "auto":
         name = default_representation(X_public)
     most = min(128, len_of(X_public) - 1)
@@ -157,8 +167,6 @@ def _named(name: str, X_public: Any) -> Any:
         "contrastive": _contrastive,
         "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
     }
-    if name not in named:
-        raise InvalidInput(f"representation must be auto, {', '.join(named)} or a transformer, got {name!r}.")
     return named[name]()
 
 

@@ -73,7 +73,7 @@ def conduct(
     private". say: told each stage. Guarantee: what `Finished.statement` says.
     Errors: `InvalidInput` for settings that cannot be kept, and where no query was answered.
     """
-    require_choices(teacher=options.teacher, student=options.student)
+    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     with place.opened():
         plan = place.plan(lambda: plan_of(task, options))
         say("Learning features from the public data")

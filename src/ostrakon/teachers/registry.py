@@ -88,10 +88,10 @@ def _import(name: str, path: str) -> Any:
     module_name, _, attribute = path.rpartition(".")
     if not module_name:
         near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        hint = f"did you mean {near[0]!r}? Or " if near else ""
         known = ", ".join(SHORT_NAMES)
         raise InvalidInput(
-            f"There is no estimator {name!r}: {hint}Give an import path such as sklearn.svm.SVC, or one of {known}."
+            f"There is no estimator {name!r}: {hint}give an import path such as sklearn.svm.SVC, or one of {known}."
         )
     try:
         factory = getattr(importlib.import_module(module_name), attribute)

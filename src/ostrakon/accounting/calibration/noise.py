@@ -80,12 +80,13 @@ def calibrate(
 
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
     noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
+    asked = f"{queries} {'query' if queries == 1 else 'queries'}"
     few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
-    nearest = [f"an epsilon of {_up(cost(noisiest), 3):g} for {queries} queries"]
+    nearest = [f"an epsilon of {_up(cost(noisiest), 3):g} for {asked}"]
     if few:
-        nearest.append(f"{few} queries at epsilon {epsilon:g}")
+        nearest.append(f"{few} {'query' if few == 1 else 'queries'} at epsilon {epsilon:g}")
     raise InvalidInput(
-        f"epsilon must leave noise below the votes: {epsilon!r} for {queries} queries needs vote noise of standard "
+        f"epsilon must leave noise below the votes: {epsilon!r} for {asked} needs vote noise of standard "
         f"deviation {noise_deviation(result):.4g} for {teachers} teachers; the nearest reachable settings are "
         f"{' or '.join(nearest)}, or more teachers."
     )

@@ -55,9 +55,9 @@ class Files(Settings):
         str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA)
     ] = None
     classes: Annotated[str | None, Option(help="All labels, as a,b,c.", panel=_DATA, from_toml=_joined)] = None
-    publish_accuracy: Annotated[bool, Option(help="The test file is public too: put the accuracy into the card.")] = (
-        False
-    )
+    publish_accuracy: Annotated[
+        bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA)
+    ] = False
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""

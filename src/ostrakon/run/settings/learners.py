@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
+from ostrakon.public.representation import require_known
 from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
@@ -87,8 +88,10 @@ def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
     return SklearnStudent(estimator, random_state=seed)
 
 
-def require_choices(*, teacher: Any, student: Any) -> None:
-    """Refuse a teacher or a student that cannot be made, before anything is trained or written."""
+def require_choices(*, teacher: Any, student: Any, representation: Any) -> None:
+    """Refuse a teacher, a student or a representation that cannot be, before anything is trained or written."""
+    if isinstance(representation, str):
+        require_known(representation)
     if not is_auto(teacher):
         make_teacher(teacher)
     if not is_auto(student):

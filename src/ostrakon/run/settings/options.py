@@ -16,6 +16,7 @@ from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
 AUTO = "auto"
 """The choice that is left to ostrakon."""
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
+QUERIES_STRATEGIES = ("representatives", "random", "all")
 
 _PRIVACY, _LEARNING = "Privacy", "Learning"
 
@@ -43,6 +44,19 @@ def _flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def _strategy(name: str, value: Any) -> Any:
+    if not callable(value) and not (isinstance(value, str) and value in QUERIES_STRATEGIES):
+        raise InvalidInput(f"{name} must be one of {', '.join(QUERIES_STRATEGIES)}, got {shown(value)}.")
+    return value
+
+
+def _workers(name: str, value: Any) -> int | None:
+    number = None if value is None else whole(name, value, at_least=-(2**31))
+    if number == 0:
+        raise InvalidInput(f"{name} must be an integer other than 0 (-1: one per core), got 0.")
+    return number
+
+
 _some = partial(whole, at_least=1)
 
 
@@ -55,8 +69,9 @@ class Options(Settings):
     of which a share `agreement` goes to the winner; the worst case where no gate helps. mechanism: a name, or "auto";
     parameters: its own, by name. teacher, student, representation: names or estimators (see
     `ostrakon.run.settings.learners`). queries_strategy: how the public rows to ask about are chosen (see
-    `ostrakon.public.choose_queries`). smooth: smooth each teacher's predictions over the neighbour graph of the public
-    rows. seed: of data splitting and models only, never of noise. jobs: workers, as joblib's n_jobs.
+    `ostrakon.public.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
+    the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
+    joblib's n_jobs.
 
     Errors: `InvalidInput` for a value that cannot be, whatever the data are.
     """
@@ -70,7 +85,12 @@ class Options(Settings):
         ),
     ] = None
     delta: Annotated[
-        float | None, Option(help="[default: below 1 / number of records]", panel=_PRIVACY, check=fraction)
+        float | None,
+        Option(
+            help="Chance that the guarantee fails. [default: below 1 / number of records]",
+            panel=_PRIVACY,
+            check=fraction,
+        ),
     ] = None
     guarantee: Annotated[
         str,
@@ -125,7 +145,12 @@ class Options(Settings):
     ] = AUTO
     queries_strategy: Annotated[
         str,
-        Option(help="Which public rows to ask about: representatives or random.", panel=_LEARNING, python="queries"),
+        Option(
+            help="Which public rows to ask about: representatives, random or all. [default: representatives]",
+            panel=_LEARNING,
+            check=_strategy,
+            python="queries",
+        ),
     ] = "representatives"
     smooth: Annotated[
         bool, Option(help="Smooth teachers over the public neighbour graph.", panel=_LEARNING, check=_flag)
@@ -144,6 +169,7 @@ class Options(Settings):
         Option(
             help="Teachers trained at a time; -1: one per core. [default: -1]",
             panel=_LEARNING,
+            check=_workers,
             python="n_jobs",
             asked=False,
         ),
