@@ -41,7 +41,7 @@ def without_privacy(data, seed: int) -> dict[str, float]:
 
 
 def with_privacy(data, seed: int, **options) -> dict[str, float]:
-    """One run through the public API: accuracy, the worst-case, local and published epsilon, answers, seconds."""
+    """One run through the public API: accuracy, the worst-case, data-dependent and published epsilon, answers, seconds."""
     started = time.perf_counter()
     model = qr.PATEClassifier(n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options)
     model.fit(data.X, data.y, X_public=data.X_public)
@@ -95,7 +95,7 @@ def main() -> None:
             rows.setdefault(f"no privacy, {name}", []).append({"accuracy": accuracy})
         for name, settings in ours.items():
             rows.setdefault(name, []).append(with_privacy(data, seed, **settings))
-    print("| run | test accuracy | worst-case epsilon | local | published | answers | right | seconds |")
+    print("| run | test accuracy | worst-case epsilon | data-dependent | published | answers | right | seconds |")
     print("|---|---|---|---|---|---|---|---|")
     for name, found in rows.items():
         accuracy = [100 * row["accuracy"] for row in found]
