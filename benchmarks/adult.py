@@ -41,7 +41,7 @@ def without_privacy(data, seed: int) -> dict[str, float]:
 
 
 def with_privacy(data, seed: int, **options) -> dict[str, float]:
-    """One run through the public API: accuracy, the worst-case, data-dependent and published epsilon, answers, seconds."""
+    """One run through the public API: accuracy; worst-case, data-dependent, published epsilon; answers; seconds."""
     started = time.perf_counter()
     model = qr.PATEClassifier(n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options)
     model.fit(data.X, data.y, X_public=data.X_public)

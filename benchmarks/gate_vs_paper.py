@@ -36,7 +36,8 @@ RUNS = [
 
 def main(folder: Path) -> None:
     print(
-        "| run | paper, Table 2 | Gaussian DP | worst case | data-dependent | sanitized ± sd (upper) | gate at 99% | simulated |"
+        "| run | paper, Table 2 | Gaussian DP | worst case | data-dependent "
+        "| sanitized ± sd (upper) | gate at 99% | simulated |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for title, name, queries, mechanism, printed in RUNS:
