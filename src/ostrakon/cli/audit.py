@@ -59,7 +59,7 @@ def audit(
 
     Do its answers follow its law, and does the law keep the claim? With --run, where every record is a teacher: do the
     run again with canaries, made-up records with random labels, in a copy of its private data, and guess them from the
-    release. Where teachers are trained: poison them all but one, so that one record decides, and hold the meeting again
+    release. Where teachers are trained: poison them all but one, so that one record decides, and aggregate again
     and again.
     Exit status 1 if the claim is refuted, 0 if nothing contradicts it. An audit refutes; it never proves.
     """

@@ -1,4 +1,4 @@
-"""The audit of a run with trained teachers: all private records but one are poison, the meeting is held many times."""
+"""The audit of a run with trained teachers: all private records but one are poison, aggregation is repeated."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def audit_teachers(
     The adversary chooses all private records but one, and the public rows are the task's. Each teacher gets one record,
     whose label it then gives to every query; how many say which class is what costs most by the mechanism's law. Two
     worlds differ in the label of one record, which moves its teacher's vote on every query. In each world the run's own
-    code splits the records, trains the teachers and collects their votes; then the meeting is held `samples` times with
-    fresh noise, in memory. Neither the private data nor a run's folder is read, and nothing is written. Between
+    code splits the records, trains the teachers and collects their votes; then it aggregates `samples` times with fresh
+    noise, in memory. Neither the private data nor a run's folder is read, and nothing is written. Between
     the two rounds of an interactive run the student is taken to be undecided.
 
     samples, confidence: as of `ostrakon.audit.audit`. rng: of the noise (`ostrakon.noise.secure_rng()`).
@@ -71,13 +71,13 @@ def audit_teachers(
     broken = next(filter(None, map(_more_than_one_vote, pairs)), None)
     if broken is not None:
         return _refuted(plan, pairs[0], broken, samples=samples, confidence=confidence)
-    say("Holding the meeting many times")
+    say("Repeating the aggregation")
 
-    def meeting(votes: Votes, source: np.random.Generator) -> IntArray:
+    def aggregation(votes: Votes, source: np.random.Generator) -> IntArray:
         return ask(plan, votes, log=MemoryLog(), rng=source, interim_scores=_undecided(plan.classes)).labels
 
     found = audit(
-        meeting,
+        aggregation,
         # Where a cap or a second round shapes the answers, their law is not the mechanism's.
         like=plan.mechanism if plan.max_answers is None and not plan.interactive else None,
         neighbours=pairs,
