@@ -168,12 +168,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return rows, labels
 
     def _same_form(self, X: Any) -> Any:
-        X = as_frame(X)
-        if hasattr(X, "iloc") and _is_free_form(X):
-            return validate_data(self, X, reset=False, skip_check_array=True)
-        if _is_free_form(X):
-            return np.asarray(X)
-        return validate_data(self, X, reset=False, dtype=None, accept_sparse=False)
+        rows = as_frame(X)
+        if hasattr(rows, "iloc") and _is_free_form(rows):
+            return validate_data(self, rows, reset=False, skip_check_array=True)
+        if _is_free_form(rows):
+            return np.asarray(rows)
+        return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
 
     def _known(self, found: Any, numbers: Any) -> tuple[Any, Any]:
         if self.classes is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ def demo(
     from ostrakon.report.table import run_table
     from ostrakon.run.inputs.task import task_from_dataset
     from ostrakon.run.pipeline import run
-    from ostrakon.run.settings.options import Options
+    from ostrakon.run.settings.options import AUTO, Options
 
     scale = 10 if small else 1
     # A tenth of the teachers would need more noise than there are votes.
@@ -39,7 +40,9 @@ def demo(
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)
     teachers = None if is_per_record(mechanism) else seats
-    options = Options(teachers=teachers, mechanism=mechanism, epsilon=epsilon, seed=seed)
+    # One network where there is PyTorch: to compare several, as a run does by default, would take minutes.
+    student = "cnn(network='quick-cnn')" if teachers is not None and find_spec("torch") is not None else AUTO
+    options = Options(teachers=teachers, mechanism=mechanism, epsilon=epsilon, seed=seed, student=student)
     outcome = run(out, task_from_dataset(data), options, progress=True, say=say)
     release = publish(outcome, publish_accuracy=True)
     console.print(run_table(outcome, release=release))

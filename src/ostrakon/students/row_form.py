@@ -78,13 +78,14 @@ class RowForm:
         """
         if self.columns is None:
             return X
-        X = as_frame(X)
+        rows = as_frame(X)
+        named = hasattr(rows, "keys") or not hasattr(rows, "shape")
         try:
-            read = read_table(X if hasattr(X, "keys") or not hasattr(X, "shape") else np.asarray(X), list(self.columns))
+            read = read_table(rows if named else np.asarray(rows), list(self.columns))
         except ValueError as error:
             raise InvalidInput(str(error)) from error
         if self.frame:
-            return pd.DataFrame(read, index=X.index if hasattr(X, "iloc") else None)
+            return pd.DataFrame(read, index=rows.index if hasattr(rows, "iloc") else None)
         return np.column_stack(list(read.values()))
 
 
