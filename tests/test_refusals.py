@@ -225,6 +225,7 @@ ELSEWHERE = {
     # Numbers that the library itself has computed, and shapes that it has checked before.
     *(
         "Account",
+        "Agreement",
         "AnswerLaw",
         "Adjacent",
         "ThresholdTest",
@@ -242,6 +243,7 @@ ELSEWHERE = {
         "Sanitized",
         "Shape",
         "Statement",
+        "Unbounded",
         "WorstCase",
         "argmax_costs_of",
         "at_distances",
