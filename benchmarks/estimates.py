@@ -80,7 +80,7 @@ def on_adult(data: Path, seed: int) -> str:
     view = view_of(given.X_public, seed=seed)
     plan = make_plan(Options(epsilon=1.0), units=len(given.y), pool=len(view.public), classes=2)
     queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
-    votes, _ = collect(plan, Rows(X=given.X, y=given.y.astype(np.int64)), view, queries, seed=seed)
+    votes, _ = collect(plan, Rows(X=given.X, y=given.y.astype(np.int64)), view, queries, Options(seed=seed))
     learning = Learning(X_public=given.X_public, view=view, seed=seed)
     noise = np.random.default_rng(seed)
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)

@@ -116,7 +116,16 @@ def worlds() -> tuple[Plan, tuple[Votes, Votes]]:
     assert len(first) == TEACHERS
     public = np.column_stack([rng.normal(size=(QUERIES, 2)), np.full(QUERIES, 1e3)])
     view = view_of(public, "raw", seed=SEED)
-    request = Options(mechanism="gnmax", teachers=TEACHERS, queries=QUERIES, epsilon=EPSILON, delta=DELTA)
+    request = Options(
+        mechanism="gnmax",
+        teachers=TEACHERS,
+        teacher=KNeighborsClassifier(1),
+        queries=QUERIES,
+        epsilon=EPSILON,
+        delta=DELTA,
+        seed=SEED,
+        jobs=1,
+    )
     plan = make_plan(request, units=len(own) + TEACHERS, pool=QUERIES, classes=2)
     asked = queries_of(view, QUERIES, strategy="random", seed=SEED)
     votes: list[Votes] = []
@@ -124,7 +133,7 @@ def worlds() -> tuple[Plan, tuple[Votes, Votes]]:
         taught = np.arange(TEACHERS) % 2
         taught[0] = label  # the target's record
         rows = Rows(X=np.vstack([own, made[first]]), y=np.concatenate([labels, taught]))
-        cast, _ = collect(plan, rows, view, asked, teacher=KNeighborsClassifier(1), seed=SEED, n_jobs=1)
+        cast, _ = collect(plan, rows, view, asked, request)
         votes.append(cast)
     assert np.abs(votes[0].counts - votes[1].counts).sum(axis=1).max() <= 2, "one record moved more than one vote"
     return plan, (votes[0], votes[1])

@@ -101,7 +101,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
         try:
             plan = make_plan(Options(epsilon=epsilon), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
-            votes, _ = collect(plan, private, view, queries, seed=seed)
+            votes, _ = collect(plan, private, view, queries, Options(seed=seed))
             answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
             selection = fit_student(learning, plan, answers, queries)
             sigma = plan.mechanism.parameters()["sigma2"]
@@ -116,7 +116,7 @@ def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, 
         try:
             plan = make_plan(Options(epsilon=epsilon, mechanism="confident-gnmax"), **sizes)
             queries = queries_of(view, plan.queries, strategy="representatives", seed=seed)
-            votes, _ = collect(plan, private, view, queries, seed=seed, n_jobs=1)
+            votes, _ = collect(plan, private, view, queries, Options(seed=seed, jobs=1))
             answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
             student = fit_student(learning, plan, answers, queries).student
             yield epsilon, TEACHERS, plan.queries, plan.mechanism.parameters()["sigma2"], right(student), ""

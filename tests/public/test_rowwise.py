@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from ostrakon.public.rowwise import in_blocks, len_of, own_rows, take
+from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 
 ROWS = np.random.default_rng(0).normal(size=(1000, 5))
 WEIGHTS = np.random.default_rng(1).normal(size=(5, 3))
@@ -53,6 +53,6 @@ def test_no_row_has_a_say_in_another_s_bits():
 def test_rows_of_every_kind_of_table():
     at = np.array([3, 1, 1])
     for given in (ROWS, ROWS.tolist(), pd.DataFrame(ROWS, index=range(5, 1005)), sparse.csr_matrix(ROWS)):
-        assert len_of(given) == 1000
-        taken = take(given, at)
+        assert row_count(given) == 1000
+        taken = take_rows(given, at)
         np.testing.assert_array_equal(taken.toarray() if sparse.issparse(taken) else np.asarray(taken), ROWS[at])

@@ -14,7 +14,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ostrakon.public.images import DeskewHOG
-from ostrakon.public.rowwise import in_blocks, len_of, own_rows, take
+from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
 from ostrakon.validation import InvalidInput, whole
 
@@ -99,13 +99,13 @@ def learn_representation(
     >>> seen.transform(np.zeros((3, 4))).shape
     (3, 4)
     """
-    rows = len_of(X_public)
+    rows = row_count(X_public)
     if rows < 2:
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
     learned = _learned(transformer, X_public, random_state)
-    some = take(X_public, np.arange(min(rows, 64)))
-    together = _as_features(learned.transform(some), rows=len_of(some))
-    alone = _as_features(learned.transform(take(some, np.arange(1))), rows=1)
+    some = take_rows(X_public, np.arange(min(rows, 64)))
+    together = _as_features(learned.transform(some), rows=row_count(some))
+    alone = _as_features(learned.transform(take_rows(some, np.arange(1))), rows=1)
     scale = np.abs(together).max(initial=1e-12)
     if together.shape[1] != alone.shape[1] or not np.allclose(together[:1], alone, atol=1e-3 * scale, rtol=1e-3):
         raise InvalidInput(
@@ -158,7 +158,7 @@ def _named(name: str, X_public: Any) -> Any:
     require_known(name)
     if name == "auto":
         name = default_representation(X_public)
-    most = min(128, len_of(X_public) - 1)
+    most = min(128, row_count(X_public) - 1)
     named: dict[str, Callable[[], Any]] = {
         "hog": lambda: _hog(most),
         "table": TableFeatures,

@@ -19,25 +19,25 @@ def own_rows(function: Callable[[Any], Any], public: Any) -> int:
     in it, to which private rows would push each other. Whether it does is tried on public rows in two orders: the
     order of the sums is not decided by the numbers.
     """
-    some = np.resize(np.arange(len_of(public)), _BLOCK)
+    some = np.resize(np.arange(row_count(public)), _BLOCK)
     order = np.random.default_rng(0).permutation(_BLOCK)
-    here, there = _dense(function(take(public, some))), _dense(function(take(public, some[order])))
+    here, there = _dense(function(take_rows(public, some))), _dense(function(take_rows(public, some[order])))
     return _BLOCK if here.shape == there.shape and here[order].tobytes() == there.tobytes() else 1
 
 
 def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]:
     """`function` of X, `rows` rows at a time (see `own_rows`); the last block is filled up, and cut off again."""
-    starts = range(0, len_of(X), rows)
-    places = (np.arange(start, min(start + rows, len_of(X))) for start in starts)
-    return [function(take(X, np.resize(here, rows)))[: len(here)] for here in places]
+    starts = range(0, row_count(X), rows)
+    places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
+    return [function(take_rows(X, np.resize(here, rows)))[: len(here)] for here in places]
 
 
-def len_of(X: Any) -> int:
+def row_count(X: Any) -> int:
     """Number of rows of an array, a sparse matrix, a frame or a list."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def take(X: Any, rows: NDArray[Any]) -> Any:
+def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     """The chosen rows of an array, a sparse matrix or a frame."""
     return X.iloc[rows] if hasattr(X, "iloc") else (X[rows] if hasattr(X, "shape") else [X[i] for i in rows])
 

@@ -13,6 +13,7 @@ import numpy as np
 from ostrakon.audit.one_run import OneRunAudit, audit_one_run
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import require_rng
+from ostrakon.public.rowwise import take_rows
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.canaries import WithCanaries, plant
@@ -61,8 +62,7 @@ def audit_run(
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
-    rows = queries[canaries.cells]
-    X = task.X_public.iloc[rows] if hasattr(task.X_public, "iloc") else task.X_public[rows]
+    X = take_rows(task.X_public, queries[canaries.cells])
     private = WithCanaries(base=task.private, X=X, y=canaries.labels)
     # The audited plan's numbers, given: nothing is settled again.
     again = dataclasses.replace(
@@ -78,7 +78,7 @@ def audit_run(
     outcome = run(folder, with_canaries, again, asked=asked, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
     say("Guessing the canaries")
-    without, _ = collect(plan, task.private, view, queries, seed=options.seed, folder=folder / "private" / "without")
+    without, _ = collect(plan, task.private, view, queries, options, folder=folder / "private" / "without")
     cost = mechanism.run_cost(queries=plan.queries)
     assert cost is not None
     assert cost.mu is not None

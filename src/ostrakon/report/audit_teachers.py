@@ -11,6 +11,7 @@ from ostrakon.audit import AuditResult, Finding, Pair, audit, worst_neighbours
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.data.partition import assign_teachers, key_from_seed
 from ostrakon.mechanisms.base import FloatArray, StatefulMechanism
+from ostrakon.public.rowwise import take_rows
 from ostrakon.run.conductor import Say
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -125,18 +126,8 @@ def _votes(
 ) -> Votes:
     """What teachers vote that each learned from one public row under a label of the adversary's choice."""
     rows = np.arange(plan.teachers) % task.pool
-    X = task.X_public.iloc[rows] if hasattr(task.X_public, "iloc") else task.X_public[rows]
-    votes, _ = collect(
-        plan,
-        Rows(X=X, y=labels, users=users),
-        view,
-        queries,
-        teacher=options.teacher,
-        smooth=options.smooth,
-        seed=options.seed,
-        n_jobs=options.jobs,
-    )
-    return votes
+    poison = Rows(X=take_rows(task.X_public, rows), y=labels, users=users)
+    return collect(plan, poison, view, queries, options)[0]
 
 
 def _more_than_one_vote(pair: Pair) -> str | None:

@@ -86,19 +86,7 @@ def conduct(
         )
 
         def cast(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
-            return collect(
-                plan,
-                task.private,
-                view,
-                queries,
-                teacher=options.teacher,
-                smooth=options.smooth,
-                seed=options.seed,
-                n_jobs=options.jobs,
-                progress=progress,
-                store=store,
-                folder=folder,
-            )
+            return collect(plan, task.private, view, queries, options, progress=progress, store=store, folder=folder)
 
         votes = place.votes(plan, view, queries, cast)
         say(f"Asking {plan.queries} queries")

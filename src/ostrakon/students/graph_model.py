@@ -12,8 +12,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ostrakon.public.representation import default_representation, learn_representation
+from ostrakon.public.rowwise import row_count
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, row_count, seeded
+from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2

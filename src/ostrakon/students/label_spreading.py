@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.public.graph import build_graph
 from ostrakon.public.representation import learn_representation
-from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, row_count
+from ostrakon.public.rowwise import row_count
+from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 _AT_ONCE = 512

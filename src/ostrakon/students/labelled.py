@@ -43,16 +43,6 @@ def require_counts(queries: ArrayLike, counts: ArrayLike, rows: int) -> tuple[ND
     return places.astype(np.int64), noisy
 
 
-def take_rows(X: Any, rows: NDArray[Any]) -> Any:
-    """The chosen rows of an array, a sparse matrix or a data frame."""
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-
-
-def row_count(X: Any) -> int:
-    """Number of rows of an array, a sparse matrix, a data frame or a list."""
-    return X.shape[0] if hasattr(X, "shape") else len(X)
-
-
 def seeded(estimator: Any, random_state: Any) -> Any:
     """`estimator` with its random_state, and those of what it is made of, set where they exist and are unset."""
     if random_state is None:

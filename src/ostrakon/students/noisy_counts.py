@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from ostrakon.public.representation import learn_representation
+from ostrakon.public.rowwise import row_count
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
-from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, row_count, seeded
+from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.validation import InvalidInput, positive, whole
 
 EXAMPLES = ("rows", "means")

@@ -14,9 +14,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
-from ostrakon.students.labelled import UNLABELLED, row_count, take_rows
+from ostrakon.students.labelled import UNLABELLED
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +105,7 @@ def select(
     parts = (
         [] if alone and candidates[0].takes_rows else _parts(len(released.queries), folds=folds, tried=tried, seed=seed)
     )
-    own = None if released.sigma2 is None else cell_of(features, features[released.queries])
+    own = None if released.sigma2 is None else _cells(features, released.queries)
     agreement: dict[str, float] = {}
     said: dict[str, list[FloatArray]] = {}
     refused: ValueError | None = None
@@ -149,9 +150,7 @@ def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own
         counts=released.counts[together],
         shares=np.concatenate(said),
         majority=np.eye(classes)[np.repeat(frequent, [len(part) for part in parts])],
-        sizes=np.ones(len(together), np.int64)
-        if own is None
-        else np.bincount(_cells(own, released), minlength=queries)[together],
+        sizes=np.ones(len(together), np.int64) if own is None else np.bincount(own, minlength=queries)[together],
         complete=len(together) == queries,
     )
 
@@ -174,11 +173,11 @@ def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[In
     return [order[number::folds] for number in range(folds)][:tried] if folds > 1 else []
 
 
-def _cells(own: IntArray, released: Released) -> IntArray:
+def _cells(features: NDArray[np.float32], queries: IntArray) -> IntArray:
     """The cell of every public row."""
     # A representative may have been told from its cell by a tie: it learns or is held out as its query is.
-    cell = own.copy()
-    cell[released.queries] = np.arange(len(released.queries))
+    cell = cell_of(features, features[queries])
+    cell[queries] = np.arange(len(queries))
     return cell
 
 
@@ -191,8 +190,7 @@ def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray,
         fewer = Released(queries=released.queries[left], counts=released.counts[left])
         predicted = _taught(candidate, student, rows, fewer).predict(take_rows(rows, released.queries[part]))
         return np.eye(classes)[np.asarray(predicted, np.int64)]
-    cell = _cells(own, released)
-    held = np.isin(cell, part)
+    held = np.isin(own, part)
     kept = np.flatnonzero(~held)
     place = np.searchsorted(kept, released.queries[left])
     fewer = Released(queries=place, counts=released.counts[left], sigma2=released.sigma2)
@@ -200,7 +198,7 @@ def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray,
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
     told = np.zeros(released.counts.shape)
-    np.add.at(told, (cell[hidden], np.asarray(predicted, np.int64)), 1)
+    np.add.at(told, (own[hidden], np.asarray(predicted, np.int64)), 1)
     return told[part] / told[part].sum(axis=1, keepdims=True)
 
 

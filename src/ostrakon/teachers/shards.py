@@ -15,7 +15,7 @@ from ostrakon.data.columns import Columns
 from ostrakon.data.partition import number_of_each
 from ostrakon.data.sharding import ShardFile, ShardFolder, read_shard
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import take
+from ostrakon.public.rowwise import take_rows
 from ostrakon.validation import InvalidInput, whole
 
 
@@ -91,7 +91,7 @@ class ArrayShards:
     def part(self, teachers: range) -> ArrayPart:
         """The rows of some teachers, in the order of the data."""
         chosen = [self._order[self._start[index] : self._start[index + 1]] for index in teachers]
-        return ArrayPart([(take(self.X, rows), self.y[rows]) for rows in chosen])
+        return ArrayPart([(take_rows(self.X, rows), self.y[rows]) for rows in chosen])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class TablePart:
         X = X if self.transform is None else self.transform(X)
         ends = np.cumsum([len(labels) for _, labels in read])
         return [
-            (take(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
+            (take_rows(X, np.arange(end - len(labels), end)) if len(labels) else rows, labels)
             for (rows, labels), end in zip(read, ends, strict=True)
         ]
 

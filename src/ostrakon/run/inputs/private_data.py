@@ -24,7 +24,7 @@ from ostrakon.data.partition import (
     require_users,
 )
 from ostrakon.data.task import TableTask
-from ostrakon.students.labelled import row_count
+from ostrakon.public.rowwise import row_count
 from ostrakon.teachers.per_record import Block
 from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
 from ostrakon.validation import InvalidInput

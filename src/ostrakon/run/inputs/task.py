@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.understood import Understood
+from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
-from ostrakon.students.labelled import row_count
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 

@@ -14,6 +14,7 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.statement import Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.settings.learners import is_images
@@ -21,7 +22,7 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
-from ostrakon.students.labelled import NOTHING_ANSWERED, take_rows
+from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.selection import Released, Selection, select
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes

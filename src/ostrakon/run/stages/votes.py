@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.settings.learners import default_teacher, make_teacher
-from ostrakon.run.settings.options import AUTO, is_auto
+from ostrakon.run.settings.options import Options, is_auto
 from ostrakon.run.settings.per_record_plan import refuse_teacher_options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View
@@ -32,24 +32,22 @@ def collect(
     private: PrivateData,
     view: View,
     queries: IntArray,
+    options: Options,
     *,
-    teacher: Any = AUTO,
-    smooth: bool = False,
-    seed: int = 0,
-    n_jobs: int | None = None,
     progress: bool = False,
     store: TeacherStore | None = None,
     folder: Path | None = None,
 ) -> tuple[Votes, Any]:
     """(the votes on the chosen public rows, the teachers that cast them). Both private.
 
-    smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a function of
-    that teacher and of public data, so the guarantee is the same. store, folder: where teachers and shards are kept.
+    options.smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a
+    function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and
+    shards are kept.
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
-    where: Any = {"seed": seed, "transform": view.representation.transform, "folder": folder}
+    where: Any = {"seed": options.seed, "transform": view.representation.transform, "folder": folder}
     if plan.per_record:
-        refuse_teacher_options(teacher=teacher, smooth=smooth)
+        refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
         blocks = private.by_unit(**where)
         votes = collect_per_record(
             blocks,
@@ -60,16 +58,16 @@ def collect(
             progress=progress,
         )
         return votes, None
-    choice = default_teacher(view.name) if is_auto(teacher) else teacher
+    choice = default_teacher(view.name) if is_auto(options.teacher) else options.teacher
     teachers = train_on_shards(
         make_teacher(choice, public=view.public),
         private.shards(plan.teachers, classes=plan.classes, **where),
         store=store,
-        seed=seed,
-        n_jobs=n_jobs,
+        seed=options.seed,
+        n_jobs=options.jobs,
         progress=progress,
     )
-    return votes_on(teachers, view, queries, classes=plan.classes, smooth=smooth, progress=progress), teachers
+    return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
 
 
 def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:
