@@ -19,6 +19,7 @@ from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, G
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.sanitizer import Sanitizer
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
+from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve
 
@@ -41,6 +42,7 @@ __all__ = [
     "exact_curve",
     "gaussian_dp_delta",
     "gaussian_dp_epsilon",
+    "membership_guess",
     "published_curve",
     "pure_dp_epsilon",
     "run_epsilon",
