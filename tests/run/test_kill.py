@@ -1,9 +1,11 @@
 """Killed at any moment (SIGKILL, so nothing is cleaned up), a run goes on: nothing is trained or drawn twice."""
 
 import os
+import pkgutil
 import shutil
 import signal
 import time
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -123,11 +125,17 @@ def kill_and_compare(tmp_path, task, took, trial):
             assert (folder / "release" / "statement.json").exists()
             assert (folder / "release" / "model_card.md").exists()
     assert kills >= 2
+    goes_on_as_if_undisturbed(folder, task, seen)
+    return folder
+
+
+def goes_on_as_if_undisturbed(folder, task, seen):
+    """Finish the run: nothing in `seen` is made again, and all is as if it had never been interrupted."""
     outcome = finish(folder, task)
     assert {path: stamp for path, stamp in stamps(folder).items() if path in seen} == seen
 
     # The same settings and the same noise log, never interrupted.
-    calm = tmp_path / "calm"
+    calm = folder.with_name("calm")
     (calm / "private").mkdir(parents=True)
     shutil.copy2(folder / "run.toml", calm)
     shutil.copytree(folder / "private" / "noise", calm / "private" / "noise")
@@ -135,7 +143,48 @@ def kill_and_compare(tmp_path, task, took, trial):
     assert released(folder) == released(calm)
     np.testing.assert_array_equal(np.load(folder / "private" / "votes.npy"), np.load(calm / "private" / "votes.npy"))
     np.testing.assert_array_equal(outcome.student.predict_proba(task.X_test), again.student.predict_proba(task.X_test))
-    return folder
+
+
+# Where memory is refused, in the order of the run: (what asks for it, the calls that still get it).
+LACKS = (
+    ("ostrakon.run.conductor.view_of", 0),
+    ("sklearn.ensemble.RandomForestClassifier.fit", 13),
+    ("sklearn.ensemble.RandomForestClassifier.predict", 7),
+    ("ostrakon.run.conductor.answer_queries", 0),
+    ("sklearn.semi_supervised.SelfTrainingClassifier.fit", 0),
+    ("ostrakon.report.release.model_card", 0),
+)
+
+
+def test_a_run_that_lacked_memory_everywhere_goes_on_to_the_same_release(task, tmp_path):
+    folder, seen = tmp_path / "run", {}
+    for place, granted in LACKS:
+        with pytest.MonkeyPatch.context() as refused:
+            calls = deny(refused, place, granted)
+            with pytest.raises(MemoryError):
+                finish(folder, task)
+            assert calls[place] == granted + 1
+        assert not (folder / "release" / "manifest.json").exists()
+        now = stamps(folder)
+        assert {path: now.get(path) for path in seen} == seen
+        seen = now
+    assert {path.name for path in seen} >= {"votes.npy", "round-1.npy", "round-2.npy"}
+    goes_on_as_if_undisturbed(folder, task, seen)
+
+
+def deny(patch, place, granted) -> Counter:
+    """No memory for `place` after so many calls of it; counts them."""
+    owner, _, name = place.rpartition(".")
+    real, calls = pkgutil.resolve_name(place), Counter()
+
+    def denied(*args, **options):
+        calls[place] += 1
+        if calls[place] > granted:
+            raise MemoryError
+        return real(*args, **options)
+
+    patch.setattr(pkgutil.resolve_name(owner), name, denied)
+    return calls
 
 
 def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_path, monkeypatch):
