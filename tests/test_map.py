@@ -28,6 +28,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "mechanisms/registry": ("mechanisms/test_registry_of_mechanisms.py", "another name"),
     "networks/export": ("networks/test_network_export.py", "another name"),
     "networks/network": ("networks/test_classifier.py", "the base of that one"),
+    "__main__": ("cli/test_failures.py", "the same command line"),
     "validation": ("test_checks.py", "another name"),
     # Contracts that hold one thing against every kind.
     "mechanisms": ("mechanisms/test_contract.py", "one contract for all mechanisms"),

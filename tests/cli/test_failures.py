@@ -2,6 +2,8 @@
 
 import errno
 import importlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -71,3 +73,15 @@ def test_brackets_in_a_sentence_are_shown(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         root.main()
     assert capsys.readouterr().err == "Error: The column '[red]' is missing, got ['a', 'b'].\n"
+
+
+def test_the_command_line_without_its_script():
+    done = subprocess.run(
+        [sys.executable, "-m", "ostrakon", "account", "absent.npy", "--mechanism", "gnmax", "--sigma2", "40"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "absent.npy" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -243,3 +243,15 @@ def test_types_that_files_and_frames_hold_each_their_own_way_become_text(tmp_pat
     np.testing.assert_array_equal(shards.sizes, np.bincount(assign_teachers(frame, 3, key=bytes(32)), minlength=3))
     read = pd.concat([read_shard(shards.files(teacher)) for teacher in range(3)]).sort_values("n", ignore_index=True)
     pd.testing.assert_frame_equal(read, frame, check_dtype=False)
+
+
+def test_a_nameless_index_of_pandas_is_no_column(tmp_path) -> None:
+    frame = pd.DataFrame({"a": [1.5, 2.5, 3.5], "y": ["u", "v", "u"]}, index=[7, 3, 5])
+    frame.to_parquet(tmp_path / "rows.parquet")
+    assert pq.read_schema(tmp_path / "rows.parquet").names == ["a", "y", "__index_level_0__"]
+    table = open_table(tmp_path / "rows.parquet")
+    assert table.columns == ("a", "y")
+    assert table.read()["a"].tolist() == frame["a"].tolist()
+    # A named one is somebody's column.
+    frame.rename_axis("patient").to_parquet(tmp_path / "named.parquet")
+    assert open_table(tmp_path / "named.parquet").columns == ("a", "y", "patient")

@@ -8,7 +8,7 @@ import pytest
 
 from ostrakon.data.votes_file import load_votes
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import Votes
+from ostrakon.votes import BoundedVotes, Votes
 
 RNG = np.random.default_rng(0)
 PREDICTIONS = RNG.integers(0, 4, (30, 25))
@@ -68,9 +68,23 @@ def test_published_votes(data_dir) -> None:
         load_votes(data_dir / "votes" / "mnist_250_student_labels_lap_20.npy")
 
 
+def test_counts_of_teachers_who_vote_on_few_queries_need_not_sum_alike(tmp_path) -> None:
+    counts = np.array([[3, 9], [12, 1], [0, 0]])
+    file = save(tmp_path / "v.npy", counts)
+    votes = load_votes(file, teachers=40, max_contributions=1)
+    assert isinstance(votes, BoundedVotes)
+    assert (votes.counts == counts).all()
+    with pytest.raises(
+        InvalidInput, match=r"counts \(rows of at most as many votes as there are teachers, whose number is"
+    ):
+        load_votes(file, max_contributions=1)
+    with pytest.raises(InvalidInput, match=r"neither counts \(rows of one sum\)"):
+        load_votes(file, teachers=40)
+
+
 def test_what_can_be_both_is_asked_about(tmp_path) -> None:
     file = save(tmp_path / "v.npy", np.ones((5, 4), int))
-    with pytest.raises(InvalidInput, match="can be both counts and predictions; say kind="):
+    with pytest.raises(InvalidInput, match="can be both counts and predictions; their kind must be given"):
         load_votes(file)
     assert load_votes(file, kind="counts") == Votes(np.ones((5, 4), int))
     assert load_votes(file, kind="predictions").teachers == 4

@@ -5,7 +5,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from ostrakon.public import choose_queries, representatives, uncertain
+from ostrakon.public import choose_queries, representatives
 from ostrakon.validation import InvalidInput
 
 POINTS, TRUTH = make_blobs(600, centers=8, n_features=5, cluster_std=0.6, random_state=0)
@@ -48,25 +48,6 @@ def test_a_second_round_leaves_out_what_was_asked():
     assert spread_of(POINTS, both) < spread_of(POINTS, first)
 
 
-def test_uncertain_asks_where_the_student_hesitates():
-    sure = np.tile([0.9, 0.1], (100, 1))
-    sure[[4, 8, 15]] = [[0.5, 0.5], [0.55, 0.45], [0.48, 0.52]]
-    assert sorted(uncertain(sure, 3).tolist()) == [4, 8, 15]
-    assert 4 not in uncertain(sure, 3, asked=[4])
-
-
-def test_uncertain_with_features_does_not_ask_neighbours_twice():
-    points = np.concatenate([np.zeros((50, 1)), np.full((50, 1), 10.0), np.full((400, 1), 99.0)])
-    points = points + np.random.default_rng(0).normal(0, 0.01, points.shape)
-    beliefs = np.full((500, 2), [0.99, 0.01])
-    beliefs[:50], beliefs[50:100] = [0.5, 0.5], [0.51, 0.49]
-    chosen = uncertain(beliefs, 20, features=points, random_state=0)
-    assert (chosen < 100).all()
-    assert (chosen < 50).any()
-    assert (chosen >= 50).any()
-    assert (uncertain(beliefs, 20) < 50).all()
-
-
 def test_choose_queries_dispatches():
     pool = len(POINTS)
     assert np.array_equal(choose_queries("all", pool=pool), np.arange(pool))
@@ -85,7 +66,6 @@ def test_choose_queries_dispatches():
         {"method": "best"},
         {"method": "all", "budget": 5},
         {"method": "representatives", "budget": 5},
-        {"method": "uncertain", "budget": 5},
         {"method": "random", "budget": 21},
         {"method": "random", "budget": 0},
         {"method": "random", "budget": True},

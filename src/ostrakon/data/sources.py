@@ -24,6 +24,8 @@ _PARQUET = b"PAR1"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
+# A nameless index, which pandas writes as a column: numbers of rows, and no feature of them.
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _DELIMITERS = (",", ";", "\t", "|")
 _IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
 _COUNTED_AT_ONCE = 2**24
@@ -237,7 +239,9 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
 def _open_typed(place: Path, kind: str, relation: str) -> Table:
     """A table whose columns have names and types of their own."""
     with asking(place) as connection:
-        columns = describe_columns(connection, relation)
+        columns = [
+            column for column in describe_columns(connection, relation) if not _PANDAS_INDEX.fullmatch(column[0])
+        ]
     return _checked(place, kind, columns, header=True, named=True, relation=relation)
 
 

@@ -70,7 +70,9 @@ def load_votes(
             max_contributions=max_contributions,
         )
     if kind == "auto":
-        kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=abstentions)
+        # Who votes on few queries is silent on the others.
+        silent = abstentions or max_contributions is not None
+        kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=silent)
     if kind == "counts":
         if classes is not None and array.shape[1] != classes:
             raise InvalidInput(f"{file} has {array.shape[1]} columns of counts, but classes is {classes}.")
@@ -127,13 +129,12 @@ def _tell(
         given = [
             f"{name}={value}" for name, value in (("teachers", teachers), ("classes", classes)) if value is not None
         ]
-        neither = (
-            f"are neither counts (rows of one sum) nor predictions{' with ' if given else ''}{' and '.join(given)}"
-        )
+        rows = "of at most as many votes as there are teachers, whose number is needed" if abstentions else "of one sum"
+        neither = f"are neither counts (rows {rows}) nor predictions{' with ' if given else ''}{' and '.join(given)}"
         what = "can be both counts and predictions" if counts else neither
         raise InvalidInput(
-            f"The numbers of {file} {what}; say kind='counts' (a column per class) or kind='predictions' "
-            "(a column per teacher)."
+            f"The numbers of {file} {what}; their kind must be given: counts (a column per class) "
+            "or predictions (a column per teacher)."
         )
     return "counts" if counts else "predictions"
 

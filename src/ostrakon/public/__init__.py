@@ -2,7 +2,7 @@
 
 from ostrakon.public.graph import PublicGraph, build_graph
 from ostrakon.public.images import DeskewHOG, deskew
-from ostrakon.public.queries import choose_queries, representatives, uncertain
+from ostrakon.public.queries import choose_queries, representatives
 from ostrakon.public.representation import Representation, default_representation, learn_representation
 from ostrakon.public.tables import TableFeatures
 
@@ -17,5 +17,4 @@ __all__ = [
     "deskew",
     "learn_representation",
     "representatives",
-    "uncertain",
 ]

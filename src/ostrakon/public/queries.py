@@ -16,7 +16,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 FIRST_STAGE = 10
-METHODS = ("all", "random", "representatives", "uncertain")
+METHODS = ("all", "random", "representatives")
 
 
 def choose_queries(
@@ -25,16 +25,14 @@ def choose_queries(
     pool: int,
     budget: int | None = None,
     features: ArrayLike | None = None,
-    probabilities: ArrayLike | None = None,
     asked: ArrayLike = (),
     random_state: int | None = None,
 ) -> IntArray:
     """Positions in the public pool to ask about, most useful first, none twice and none of those already asked.
 
-    method: "all", "random", "representatives" (needs features), "uncertain" (needs the current student's
-        probabilities; spread out where features are given), or a function (features, budget) -> positions.
+    method: "all", "random", "representatives" (needs features), or a function (features, budget) -> positions.
     pool: number of public examples. budget: how many queries; None: all that are left. asked: positions asked before.
-    features: (pool, features). probabilities: (pool, classes), from released labels and public data only.
+    features: (pool, features).
     """
     pool = whole("pool", pool, at_least=1)
     done = _positions(asked, pool, "asked")
@@ -54,10 +52,6 @@ def choose_queries(
         return np.setdiff1d(np.arange(pool), done)
     if method == "random":
         return np.random.default_rng(random_state).permutation(np.setdiff1d(np.arange(pool), done))[:budget]
-    if method == "uncertain":
-        if probabilities is None:
-            raise InvalidInput("queries='uncertain' needs the probabilities of a student: ask a first round before.")
-        return uncertain(probabilities, budget, asked=done, features=points, random_state=random_state)
     if points is None:
         raise InvalidInput("queries='representatives' needs the features of the public pool.")
     return representatives(points, budget, asked=done, random_state=random_state)
@@ -92,34 +86,6 @@ def representatives(
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
             found.extend(_stage(points, np.array(found, np.int64), more, seed))
     return np.array(found[len(done) : len(done) + budget], np.int64)
-
-
-def uncertain(
-    probabilities: ArrayLike,
-    budget: int,
-    *,
-    asked: ArrayLike = (),
-    features: ArrayLike | None = None,
-    random_state: int | None = None,
-) -> IntArray:
-    """The examples on which the current student hesitates most between its two likeliest classes, (budget,).
-
-    With features, the five times as many most uncertain ones are represented by medoids: neighbours of each other
-    are uncertain together, and one of them is enough.
-    """
-    beliefs = np.asarray(probabilities, np.float64)
-    if beliefs.ndim != 2 or beliefs.shape[1] < 2 or not np.isfinite(beliefs).all():
-        raise InvalidInput(f"probabilities must be finite numbers (pool, classes), got shape {beliefs.shape}.")
-    done = _positions(asked, len(beliefs), "asked")
-    budget = whole("budget", budget, at_least=1, at_most=len(beliefs) - len(done))
-    two = np.sort(beliefs, axis=1)[:, -2:]
-    margin = two[:, 1] - two[:, 0]
-    margin[done] = np.inf
-    order = np.argsort(margin, kind="stable")[: len(beliefs) - len(done)]
-    if features is None or 5 * budget >= len(order):
-        return order[:budget]
-    hesitant = order[: 5 * budget]
-    return hesitant[representatives(_points(features, len(beliefs))[hesitant], budget, random_state=random_state)]
 
 
 def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
