@@ -42,6 +42,7 @@ def main() -> None:
     options.add_argument("--bugs", action="store_true")
     options.add_argument("--sound", action="store_true")
     options.add_argument("--seeds", type=int, default=50)
+    options.add_argument("--start", type=int, default=0, help="the first seed")
     options.add_argument("--samples", type=int)
     options.add_argument("--batched", action="store_true")
     options.add_argument("--only", nargs="*", default=list(SOUND))
@@ -69,7 +70,7 @@ def bugs(chosen: argparse.Namespace) -> None:
 def sound(chosen: argparse.Namespace) -> None:
     """A row for each sound mechanism; every audit is told as it ends."""
     results: dict[str, list[tuple[AuditResult, float]]] = {name: [] for name in chosen.only}
-    for seed in range(chosen.seeds):
+    for seed in range(chosen.start, chosen.seeds):
         for name, done in results.items():
             given = {"seed": seed, "samples": chosen.samples, "batched": chosen.batched}
             done.append(audited(SOUND[name], SOUND[name], **given))
@@ -78,7 +79,7 @@ def sound(chosen: argparse.Namespace) -> None:
     columns = ("mechanism", "seeds", "refuted", "claimed", "certified, most", "CPU, most", "CPU, mean")
     print(f"\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for name, done in results.items():
-        refuted = [seed for seed, (found, _) in enumerate(done) if found.refuted] or "none"
+        refuted = [seed for seed, (found, _) in enumerate(done, chosen.start) if found.refuted] or "none"
         claimed, most = done[0][0].claimed, max(found.lower_bound for found, _ in done)
         spent = [seconds for _, seconds in done]
         times = f"{max(spent):.1f} s | {np.mean(spent):.1f} s"

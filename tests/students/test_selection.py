@@ -185,6 +185,41 @@ def test_among_equals_the_earlier_candidate_is_kept():
         assert select(candidates, PUBLIC, PUBLIC, close).chosen.name == chosen
 
 
+class Mistaken(ClassifierMixin, BaseEstimator):
+    """Right but on the queries of these places."""
+
+    def __init__(self, places):
+        self.places = places
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X):
+        wrong = PUBLIC[QUERIES[list(self.places)]]
+        return crossed(X) ^ (X[:, None] == wrong).all(axis=2).any(axis=1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        # 3 of 60 apart: plain where that is all the difference, nothing where they differ on 23 queries.
+        (range(10), range(7), "second"),
+        (range(13), range(20, 30), "first"),
+        (range(20), range(30, 40), "second"),
+        (range(5), range(5), "first"),
+        (range(1), (), "first"),
+    ],
+)
+def test_two_students_on_labels_are_told_apart_by_where_they_differ(first, second, chosen):
+    candidates = [
+        Candidate(name=name, student=SklearnStudent(Mistaken(tuple(places))))
+        for name, places in (("first", first), ("second", second))
+    ]
+    for order in (candidates, candidates[::-1]) if chosen == "second" else (candidates,):
+        assert select(order, PUBLIC, PUBLIC, labelled(crossed)).chosen.name == chosen
+
+
 def test_where_nobody_is_better_than_a_guess_the_fallback_is_kept():
     noise = Released(queries=QUERIES, counts=np.random.default_rng(5).normal(1.0, 30.0, (60, 2)), sigma2=30.0)
     plain = Candidate(name="majority", student=on_counts(DummyClassifier(strategy="prior")), fallback=True)

@@ -90,7 +90,8 @@ def select(
 
     X, features: all public rows and their features. folds: the queries are cut into so many parts at random; tried:
     parts that are held out in turn (None: all). Kept is the first candidate that agrees as well as the best one but for
-    one standard error of the released numbers: within that the order of candidates says more than the agreement.
+    one standard error: within that the order of candidates says more than the agreement. With labels it is that of the
+    difference of two candidates, who may err alike (McNemar 1947).
     Where nobody agrees that clearly better than a guess among all classes, a fallback is kept if there is one.
 
     Histograms: a held-out query leaves with its cell, all public rows nearest to it; a candidate scores the noisy count
@@ -129,9 +130,15 @@ def select(
         assert refused is not None
         raise refused
     able = [candidate for candidate in candidates if candidate.name in agreement]
-    margin, most = _error(released, parts), max(agreement.values())
-    chosen = next(candidate for candidate in able if agreement[candidate.name] >= most - margin)
-    if parts and most < 1 / released.counts.shape[1] + margin:
+    best = max(agreement, key=lambda name: agreement[name])
+    chosen = able[0]
+    if parts:
+        chosen = next(
+            candidate
+            for candidate in able
+            if agreement[candidate.name] >= agreement[best] - _apart(released, parts, said[best], said[candidate.name])
+        )
+    if parts and agreement[best] < 1 / released.counts.shape[1] + _error(released, parts):
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
     return Selection(
@@ -164,6 +171,17 @@ def _error(released: Released, parts: list[IntArray]) -> float:
         return 0.5 / len(held) ** 0.5
     total = float(released.counts[held].sum())
     return released.sigma2 * len(held) ** 0.5 / total if total > 0 else 0.0
+
+
+def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], other: list[FloatArray]) -> float:
+    """The standard error of the difference of two agreements, were they equal."""
+    if released.sigma2 is not None:
+        return _error(released, parts)
+    counts = released.counts[np.concatenate(parts)]
+    # Of equal ones, each query on which one alone is right is a toss of a coin; one more keeps few queries from
+    # looking certain.
+    tossed = np.count_nonzero((counts * (np.concatenate(best) - np.concatenate(other))).sum(axis=1))
+    return (tossed + 1) ** 0.5 / len(counts)
 
 
 def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[IntArray]:
