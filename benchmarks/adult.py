@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.data.datasets import adult
 from ostrakon.public.tables import TableFeatures
 
@@ -43,12 +43,12 @@ def without_privacy(data, seed: int) -> dict[str, float]:
 def with_privacy(data, seed: int, **options) -> dict[str, float]:
     """One run through the public API: accuracy; worst-case, data-dependent, published epsilon; answers; seconds."""
     started = time.perf_counter()
-    model = qr.PATEClassifier(n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options)
+    model = ostrakon.PATEClassifier(n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options)
     model.fit(data.X, data.y, X_public=data.X_public)
     accuracy = float((model.predict(data.X_test) == data.y_test).mean())
     seconds = time.perf_counter() - started
     # These two depend on the votes: printed here only because Adult is public.
-    cost = qr.account(model.votes_, model.mechanism_, delta=DELTA)
+    cost = ostrakon.account(model.votes_, model.mechanism_, delta=DELTA)
     answered = model.answers_ >= 0
     right = data.y_public[model.queries_][answered] == model.answers_[answered]
     return {
@@ -84,7 +84,7 @@ def main() -> None:
         ours["the 2018 paper's setting"] = {
             "teacher": "random-forest",
             "student": "random-forest",
-            "mechanism": qr.ConfidentGNMax(threshold=300, sigma1=200, sigma2=40),
+            "mechanism": ostrakon.ConfidentGNMax(threshold=300, sigma1=200, sigma2=40),
             "n_queries": 1500,
             "queries": "random",
         }

@@ -82,13 +82,13 @@ def peak_mb() -> float:
 
 
 def mechanisms() -> dict:
-    import ostrakon as qr
+    import ostrakon
 
     return {
-        "gnmax": qr.GNMax(sigma2=40),
-        "confident-gnmax": qr.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40),
-        "lnmax": qr.LNMax(gamma=0.05),
-        "exponential": qr.ExponentialMechanism(epsilon_per_query=0.1),
+        "gnmax": ostrakon.GNMax(sigma2=40),
+        "confident-gnmax": ostrakon.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40),
+        "lnmax": ostrakon.LNMax(gamma=0.05),
+        "exponential": ostrakon.ExponentialMechanism(epsilon_per_query=0.1),
     }
 
 
@@ -119,14 +119,14 @@ def part_mnist_size() -> None:
 
 def part_glyph_size() -> None:
     """12,000 queries x 150 classes x 5,000 teachers x 150 orders."""
-    import ostrakon as qr
+    import ostrakon
     from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 
-    votes = qr.Votes(dirichlet_multinomial(12_000, 150, 5000, plurality=0.83))
+    votes = ostrakon.Votes(dirichlet_multinomial(12_000, 150, 5000, plurality=0.83))
     for mechanism in (
-        qr.ConfidentGNMax(threshold=3500, sigma1=1500, sigma2=100),
-        qr.ConfidentGNMax(threshold=1000, sigma1=500, sigma2=500),
-        qr.LNMax(gamma=0.02),
+        ostrakon.ConfidentGNMax(threshold=3500, sigma1=1500, sigma2=100),
+        ostrakon.ConfidentGNMax(threshold=1000, sigma1=500, sigma2=500),
+        ostrakon.LNMax(gamma=0.02),
     ):
         data_dependent_costs(votes[:5], mechanism, ORDERS)
         wall, cpu = timed(lambda m=mechanism: data_dependent_costs(votes, m, ORDERS), repeats=1)
@@ -135,11 +135,11 @@ def part_glyph_size() -> None:
 
 def part_growth() -> None:
     """Growth in queries (classes 10) and in classes (500 queries), Confident-GNMax."""
-    import ostrakon as qr
+    import ostrakon
     from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 
-    mechanism = qr.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
-    votes = qr.Votes(dirichlet_multinomial(16_000, 10, 250, plurality=0.83))
+    mechanism = ostrakon.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
+    votes = ostrakon.Votes(dirichlet_multinomial(16_000, 10, 250, plurality=0.83))
     data_dependent_costs(votes[:20], mechanism, ORDERS)
     for queries in (1000, 2000, 4000, 8000, 16_000):
         wall, cpu = timed(lambda n=queries: data_dependent_costs(votes[:n], mechanism, ORDERS))
@@ -147,8 +147,8 @@ def part_growth() -> None:
             f"| {queries:,} queries x 10 classes | {wall:.2f} s | {cpu:.2f} s | {1e6 * cpu / queries:.0f} us a query |"
         )
     for classes in (2, 5, 10, 20, 50, 100, 200, 500, 1000):
-        some = qr.Votes(dirichlet_multinomial(500, classes, 5000, plurality=0.6))
-        mechanism = qr.ConfidentGNMax(threshold=3000, sigma1=500, sigma2=100)
+        some = ostrakon.Votes(dirichlet_multinomial(500, classes, 5000, plurality=0.6))
+        mechanism = ostrakon.ConfidentGNMax(threshold=3000, sigma1=500, sigma2=100)
         distinct = np.mean([len(np.unique(row)) for row in some.counts])
         wall, cpu = timed(lambda v=some, m=mechanism: data_dependent_costs(v, m, ORDERS), repeats=1)
         print(
@@ -160,9 +160,10 @@ def part_growth() -> None:
 def part_cold() -> None:
     """The first call on a machine compiles; the compiled code is kept on disk."""
     program = (
-        "import time; s=time.perf_counter(); import ostrakon as qr; "
+        "import time; s=time.perf_counter(); import ostrakon; "
         "from ostrakon.accounting.data_dependent.exact import data_dependent_costs; "
-        "data_dependent_costs(qr.Votes([[30, 20, 3]]), qr.ConfidentGNMax(threshold=40, sigma1=20, sigma2=10), [2.0]); "
+        "mechanism = ostrakon.ConfidentGNMax(threshold=40, sigma1=20, sigma2=10); "
+        "data_dependent_costs(ostrakon.Votes([[30, 20, 3]]), mechanism, [2.0]); "
         "print(f'{time.perf_counter() - s:.1f}')"
     )
     with tempfile.TemporaryDirectory() as cache:

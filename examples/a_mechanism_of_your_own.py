@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import log_ndtr
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.accounting import calibrate, worst_case
 from ostrakon.audit import audit
 from ostrakon.mechanisms.base import FloatArray, Mechanism, ThresholdSigma, VoteSigma
@@ -42,12 +42,12 @@ class Majority(Mechanism):
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         rng = require_rng(rng)
         check = votes.top + rng.normal(scale=self.sigma1, size=votes.queries) >= votes.teachers / 2
-        labels = qr.GNMax(sigma2=self.sigma2).sample(votes, rng)
+        labels = ostrakon.GNMax(sigma2=self.sigma2).sample(votes, rng)
         return np.where(check, labels, -1)
 
     def log_probabilities(self, votes: Votes) -> FloatArray:
         above = (votes.top - votes.teachers / 2) / self.sigma1
-        labels = qr.GNMax(sigma2=self.sigma2).log_probabilities(votes)[:, :-1]
+        labels = ostrakon.GNMax(sigma2=self.sigma2).log_probabilities(votes)[:, :-1]
         return np.column_stack([labels + log_ndtr(above)[:, None], log_ndtr(-above)])
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
@@ -68,7 +68,7 @@ def main() -> None:
     mechanism = Majority(sigma1=20, sigma2=20)
     votes = Votes([[70, 20, 10], [40, 35, 25]])
     print("two queries cost, at most:", round(worst_case(mechanism, queries=2, delta=1e-5).epsilon, 3))
-    print("what these votes cost is private:", qr.account(votes, mechanism, delta=1e-5).data_dependent)
+    print("what these votes cost is private:", ostrakon.account(votes, mechanism, delta=1e-5).data_dependent)
     print("noise for an epsilon of 1 over 100 queries:", calibrate(mechanism, epsilon=1, delta=1e-5, queries=100))
     for subject in (mechanism, Careless(sigma1=20, sigma2=20)):
         found = audit(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-import ostrakon as qr
+import ostrakon
 
 
 def main() -> None:
-    data = qr.datasets.glyphs(3_000, 600, 300, random_state=0)
-    model = qr.PATEClassifier(
+    data = ostrakon.datasets.glyphs(3_000, 600, 300, random_state=0)
+    model = ostrakon.PATEClassifier(
         student="svm-rbf(C=1.0, class_weight='balanced')", epsilon=2.0, classes=data.classes, random_state=0
     )
     model.fit(data.X, np.asarray(data.classes)[data.y], X_public=data.X_public)

@@ -7,7 +7,7 @@ Nothing here sees data. How many teachers, how many queries and how much noise g
 
 from __future__ import annotations
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.accounting import calibrate, worst_case
 
 DELTA = 1e-5
@@ -16,12 +16,12 @@ TEACHERS, CLASSES = 250, 2
 
 def noise_for(epsilon: float, queries: int) -> str:
     """The vote noise that keeps `epsilon`, as a share of the teachers; or the sentence that says why none does."""
-    shape = qr.ConfidentGNMax(threshold=0.6 * TEACHERS, sigma1=0.5 * TEACHERS, sigma2=0.2 * TEACHERS)
+    shape = ostrakon.ConfidentGNMax(threshold=0.6 * TEACHERS, sigma1=0.5 * TEACHERS, sigma2=0.2 * TEACHERS)
     try:
         found = calibrate(shape, epsilon=epsilon, delta=DELTA, queries=queries, teachers=TEACHERS, classes=CLASSES)
-    except qr.InvalidInput:
+    except ostrakon.InvalidInput:
         return "more noise than votes"
-    assert isinstance(found, qr.ConfidentGNMax)
+    assert isinstance(found, ostrakon.ConfidentGNMax)
     return f"sigma2 {found.sigma2:6.1f} = {found.sigma2 / TEACHERS:.0%} of the teachers"
 
 
@@ -33,7 +33,7 @@ def main() -> None:
 
     print("\nPer-record teachers (bounded-gnmax): the number of queries does not matter, only the noise does")
     for sigma2 in (2.0, 5.0, 20.0, 50.0):
-        mechanism = qr.mechanisms.BoundedGNMax(sigma2=sigma2)
+        mechanism = ostrakon.mechanisms.BoundedGNMax(sigma2=sigma2)
         few, many = (worst_case(mechanism, queries=queries, delta=DELTA).epsilon for queries in (10, 1000))
         assert few == many
         print(f"  sigma2 {sigma2:4g} votes: epsilon {many:.3f}, for 10 queries as for 1,000")

@@ -9,31 +9,31 @@ from __future__ import annotations
 
 import numpy as np
 
-import ostrakon as qr
+import ostrakon
 
 DELTA = 1e-5
 
 
-def made_votes(queries: int = 60, teachers: int = 250) -> qr.Votes:
+def made_votes(queries: int = 60, teachers: int = 250) -> ostrakon.Votes:
     """Counts, (queries, classes): on each query some share of the teachers agrees."""
     rng = np.random.default_rng(0)
     agreement = rng.beta(8, 2, size=queries)
     shares = np.stack([agreement, (1 - agreement) * 0.7, (1 - agreement) * 0.3], axis=1)
-    return qr.Votes(rng.multinomial(teachers, shares))
+    return ostrakon.Votes(rng.multinomial(teachers, shares))
 
 
 def main() -> None:
     votes = made_votes()
-    mechanism = qr.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
+    mechanism = ostrakon.ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
     # A gate is planned on votes that depend on no private record: simulated ones of the same shape.
-    public = qr.accounting.simulate_votes(
+    public = ostrakon.accounting.simulate_votes(
         queries=votes.queries,
         teachers=votes.teachers,
         classes=votes.classes,
         plurality=0.8,
         rng=np.random.default_rng(1),
     )
-    cost = qr.account(votes, mechanism, delta=DELTA, public_votes=public)
+    cost = ostrakon.account(votes, mechanism, delta=DELTA, public_votes=public)
 
     print(f"{votes!r}, {mechanism!r}")
     print(f"worst case, a guarantee:        epsilon {cost.worst_case.epsilon:.3f} ({cost.worst_case.basis})")
@@ -41,7 +41,7 @@ def main() -> None:
     print(f"gated, a guarantee:             epsilon {cost.gated.epsilon:.3f}")
     print(f"data-dependent, never to leave: {cost.data_dependent!r}")
 
-    answers = mechanism.sample(votes, rng=qr.noise.secure_rng())
+    answers = mechanism.sample(votes, rng=ostrakon.noise.secure_rng())
     answered = answers >= 0
     print(f"released once: {answered.sum()} answers of {votes.queries}, the rest refused (-1)")
     assert (answers[answered] == votes.plurality[answered]).mean() > 0.9

@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.mechanisms import GNMax
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
@@ -18,17 +18,17 @@ X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)
 PRIVATE, PUBLIC = slice(0, 600), slice(600, 700)
 
 
-NOISE = qr.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
+NOISE = ostrakon.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
 
 
 def fitted(**options):
     y = np.array(["left", "right", "top"])[Y]
     given = {"student": "logistic", "n_teachers": 30, "mechanism": NOISE, "n_queries": 60, "random_state": 0, **options}
-    model = qr.PATEClassifier(**given)
+    model = ostrakon.PATEClassifier(**given)
     return model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC]), y
 
 
-class WithPublicRows(qr.PATEClassifier):
+class WithPublicRows(ostrakon.PATEClassifier):
     """scikit-learn's checks call fit(X, y); the public rows that PATE needs beside them are those rows here."""
 
     def fit(self, X, y):
@@ -83,7 +83,7 @@ def test_what_may_leave_holds_nothing_private():
         {"student": "label-spreading"},
         {"mechanism": "gnmax", "epsilon": 4.0},
         {"mechanism": "interactive-gnmax", "epsilon": 6.0},
-        {"mechanism": qr.LNMax(gamma=0.5)},
+        {"mechanism": ostrakon.LNMax(gamma=0.5)},
         {"smooth": True},
         {"queries": "random"},
         {"classes": ["left", "right", "top", "unseen"]},
@@ -96,7 +96,7 @@ def test_its_parts_can_be_chosen(options):
 
 
 def test_a_mechanism_with_its_noise_is_used_as_it_is():
-    model = qr.PATEClassifier(n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
+    model = ostrakon.PATEClassifier(n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
     model.fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC])
     assert model.mechanism_ == GNMax(sigma2=7.5)
 
@@ -111,7 +111,7 @@ def test_a_mechanism_that_is_not_what_its_name_stands_for_is_refused():
 
 def test_users_are_protected_together():
     users = np.arange(600) // 5
-    model = qr.PATEClassifier(n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
+    model = ostrakon.PATEClassifier(n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
         X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC], users=users
     )
     assert model.statement_.unit == "user"
@@ -119,7 +119,7 @@ def test_users_are_protected_together():
 
 def test_frames_with_text_work():
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "side": np.where(X[:, 0] > 3, "east", "west")})
-    model = qr.PATEClassifier(n_teachers=30, mechanism=NOISE, random_state=0)
+    model = ostrakon.PATEClassifier(n_teachers=30, mechanism=NOISE, random_state=0)
     model.fit(frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC])
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
 
@@ -134,7 +134,7 @@ def test_numbers_are_a_table_however_they_are_held(tmp_path):
     outcome = run(tmp_path / "run", task, Options(student="logistic", seed=5, jobs=1))
     said = {"file": np.load(tmp_path / "run" / "private" / "votes.npy")}
     for name, given in (("frame", frame), ("array", rows)):
-        model = qr.PATEClassifier(student="logistic", random_state=5).fit(
+        model = ostrakon.PATEClassifier(student="logistic", random_state=5).fit(
             given[PRIVATE], y[PRIVATE], X_public=given[PUBLIC]
         )
         assert model.mechanism_.name == "bounded-gnmax"
@@ -149,7 +149,7 @@ def test_numbers_are_a_table_however_they_are_held(tmp_path):
 def test_a_numeric_frame_may_have_gaps():
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame.loc[::50, "a"] = np.nan
-    model = qr.PATEClassifier(student="logistic", random_state=0).fit(
+    model = ostrakon.PATEClassifier(student="logistic", random_state=0).fit(
         frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC]
     )
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
@@ -195,21 +195,21 @@ def test_the_random_state_never_seeds_noise():
 )
 def test_what_cannot_be_is_refused_in_a_sentence(options, sentence):
     y = np.array(["left", "right", "top"])[Y]
-    model = qr.PATEClassifier(**{"n_teachers": 30, "epsilon": 4.0, **options})
+    model = ostrakon.PATEClassifier(**{"n_teachers": 30, "epsilon": 4.0, **options})
     with pytest.raises(InvalidInput, match=sentence):
         model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
 
 
 def test_without_public_rows_it_says_so():
     with pytest.raises(InvalidInput, match=r"X_public must be given: .* private rows cannot stand in for them"):
-        qr.PATEClassifier().fit(X, Y)
+        ostrakon.PATEClassifier().fit(X, Y)
 
 
 def test_the_released_student_finds_columns_by_name():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(900, 3)) * [1, 50, 2000], columns=["dose", "weight", "income"])
     y = (X["weight"] > 0).astype(int)
-    model = qr.PATEClassifier(n_teachers=10, epsilon=20, random_state=0).fit(X[:700], y[:700], X_public=X[700:])
+    model = ostrakon.PATEClassifier(n_teachers=10, epsilon=20, random_state=0).fit(X[:700], y[:700], X_public=X[700:])
     expected = model.predict(X)
     assert (expected == y).mean() > 0.9
     other = X[["income", "weight", "dose"]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures
 
 
@@ -12,11 +12,11 @@ from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures
 def test_forty_representatives_teach_a_student_of_digits(smooth):
     X, y = load_digits(return_X_y=True)
     X = X / 16
-    model = qr.PATEClassifier(
+    model = ostrakon.PATEClassifier(
         teacher="kernel-ridge",
         n_teachers=20,
         n_queries=40,
-        mechanism=qr.GNMax(sigma2=1.0),
+        mechanism=ostrakon.GNMax(sigma2=1.0),
         delta=1e-4,
         representation="pca",
         queries="representatives",

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
@@ -194,7 +194,7 @@ def test_a_plan_survives_the_disk():
 
 
 def test_the_estimator_takes_per_record_teachers_too(task):
-    model = qr.PATEClassifier(mechanism=NAME, epsilon=2.0, random_state=0)
+    model = ostrakon.PATEClassifier(mechanism=NAME, epsilon=2.0, random_state=0)
     model.fit(task.private.X, task.private.y, X_public=task.X_public)
     assert model.score(task.X_test, task.y_test) > 0.9
     assert model.statement_.guarantee.epsilon <= 2

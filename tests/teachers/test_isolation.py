@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-import ostrakon as qr
+import ostrakon
 from ostrakon.cli.app import main
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.run.inputs.private_data import Rows
@@ -296,7 +296,7 @@ def test_through_the_classifier(teacher, n_jobs):
     X, y, changed = tied_table(40, 5, seed=2)
     pool = np.random.default_rng(9).normal(size=(80, 5))
     fitted = [
-        qr.PATEClassifier(
+        ostrakon.PATEClassifier(
             teacher=teacher,
             student="logistic",
             representation="raw",
@@ -325,7 +325,7 @@ def test_per_record_teachers_through_the_classifier(unit):
     changed = users == users[0] if unit == "user" else np.arange(len(y)) == 0
     counts = []
     for rows in (X, np.where(changed[:, None], np.float32(-3e29), X)):
-        model = qr.PATEClassifier(
+        model = ostrakon.PATEClassifier(
             student="logistic",
             representation="raw",
             mechanism=BoundedGNMax(sigma2=5, max_contributions=2),
