@@ -4,15 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test quick check docs release-check clean
+.PHONY: demo test slow quick check docs release-check clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
 
 test: $(VENV)/test-installed
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow"
 
-# The privacy side's core, while one works on it: what is slow is left to `make test`.
+# The rest: enumerations of many classes, whole audits, killed runs, releases in other processes.
+slow: $(VENV)/test-installed
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+
+# The privacy side's core, while one works on it.
 QUICK := tests/test_votes.py tests/test_noise.py tests/test_checks.py tests/numerics tests/mechanisms/test_contract.py \
 	tests/accounting/composition tests/accounting/data_independent/test_worst_case.py tests/accounting/test_rdp.py \
 	tests/accounting/test_epsilons.py tests/accounting/test_statement.py tests/accounting/gate/test_certificate.py

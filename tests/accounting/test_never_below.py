@@ -187,6 +187,7 @@ def exact_label_cost(mu: float, a: float, t: float, c0: float | None) -> mp.mpf:
         return mp.log(1 + mean) / (order - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [1e-12, 2e-9, 1.4e-7, 1e-5, 1e-3, 0.05])
 @pytest.mark.parametrize("order", [1.05, 4.0, 300.0])
 def test_labels_never_cost_less_than_votes_that_there_are(mu: float, order: float) -> None:

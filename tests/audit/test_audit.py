@@ -45,6 +45,7 @@ SOUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", SOUND, ids=lambda mechanism: mechanism.name)
 @pytest.mark.parametrize("queries", [1, 8])
 def test_sound_mechanisms_are_not_accused_and_not_underrated(mechanism: Mechanism, queries: int):
@@ -102,6 +103,7 @@ def test_a_check_that_forgets_its_noise_is_caught():
     assert {max(side) for side in found.neighbours} == {66, 67}
 
 
+@pytest.mark.slow
 def test_false_alarms_of_whole_audits_stay_at_the_stated_level():
     """60 audits of a mechanism whose claim is exactly its epsilon at these neighbours: the hardest sound claim."""
     pair = Votes([[11, 9]]), Votes([[10, 10]])
@@ -141,6 +143,7 @@ def test_a_users_own_sampler_with_its_own_neighbours():
     assert found.mechanism == "copier"
 
 
+@pytest.mark.slow
 def test_the_same_source_finds_the_same():
     settings = {"delta": 1e-5, "samples": 5_000}
     first, second = (audit(LNMax(gamma=0.2), rng=rng(5), **settings) for _ in range(2))

@@ -92,6 +92,7 @@ def test_bounded_neighbours_differ_on_max_contributions_queries_alone():
         mechanism.require_votes(after)
 
 
+@pytest.mark.slow
 def test_an_audit_finds_a_bounded_mechanism_with_less_noise_than_claimed():
     claim = BoundedGNMax(sigma2=1.0)
     options = {"delta": 1e-5, "queries": 2, "samples": 20_000, "rng": np.random.default_rng(0)}

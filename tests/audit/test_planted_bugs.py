@@ -27,6 +27,7 @@ def settings_of(mechanism: Mechanism) -> dict:
     return {"like": mechanism, "delta": 1e-5, "queries": mechanism.fixed_queries or 16, "samples": 4_000}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_a_planted_bug_is_refuted(bug: Bug):
     found = audit(bug.sampler, rng=rng(), **settings_of(bug.honest))

@@ -55,6 +55,7 @@ def found(task, options: Options, *, samples: int = 1_000, **others):
     return audit_teachers(task, options, plan, samples=samples, rng=np.random.default_rng(1)), plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [GAUSSIAN, CAPPED, TWICE], ids=lambda options: options.mechanism)
 def test_a_sound_run_is_not_refuted(task, options):
     result, plan = found(task, options)

@@ -51,6 +51,7 @@ def different(one: dict[str, dict[str, bytes]], other: dict[str, dict[str, bytes
     return [f"{kind}/{file}" for kind in one for file in one[kind] if one[kind][file] != other[kind][file]]
 
 
+@pytest.mark.slow
 def test_another_process_on_another_day_writes_the_same_bytes(first, tmp_path):
     again = releases(
         tmp_path / "some other and longer place", PYTHONHASHSEED="2", TZ="Asia/Tokyo", USER="bob", HOME="/bob"
@@ -58,6 +59,7 @@ def test_another_process_on_another_day_writes_the_same_bytes(first, tmp_path):
     assert different(first, again) == []
 
 
+@pytest.mark.slow
 def test_one_record_more_or_another_one_changes_no_byte(first, tmp_path):
     """Trained teachers: one record more. Per-record teachers, whose number is public: one record is another one."""
     assert different(first, releases(tmp_path / "two", "neighbour", PYTHONHASHSEED="1")) == []

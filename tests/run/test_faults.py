@@ -20,7 +20,8 @@ from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
 FLIPS = 16
-RECIPE = Options(teachers=8, mechanism="gnmax", queries=40, parameters={"sigma2": 2.0}, seed=3, jobs=1)
+PLAIN = {"mechanism": "gnmax", "queries": 40, "parameters": {"sigma2": 2.0}, "student": "logistic"}
+RECIPE = Options(teachers=8, seed=3, jobs=1, **PLAIN)
 
 
 def make_task(folder: Path):
@@ -89,6 +90,7 @@ def overwrite(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_is_a_sentence_or_harmless(copy, task, undisturbed):
     rng = np.random.default_rng(0)
     names = [path.relative_to(undisturbed[0]) for path in kept(undisturbed[0])]
@@ -110,6 +112,7 @@ def test_a_flipped_bit_anywhere_is_a_sentence_or_harmless(copy, task, undisturbe
     assert 0 < refused < FLIPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["representation.joblib", "votes.npy", "teachers/teacher-00003.bin"])
 @pytest.mark.parametrize("how", ["cut off", "empty", "gone"])
 def test_what_can_be_made_again_is(copy, task, undisturbed, name, how):
@@ -155,6 +158,7 @@ def test_a_changed_run_toml_is_refused(copy, task, undisturbed):
     assert resumed(folder, task) == undisturbed[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [1, 9, 16])
 def test_a_full_disk_is_one_sentence_and_the_run_goes_on(task, tmp_path, monkeypatch, after):
     folder = tmp_path / "run"

@@ -27,6 +27,7 @@ def letters(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_train_learns_from_images(letters, tmp_path):
     command = ["train", "--private", letters / "private.npz", "--public", letters / "public.npy"]
     options = ["--test", letters / "test", "--teachers", 20, "--epsilon", 20, "--out", tmp_path / "run", "--jobs", 1]

@@ -97,12 +97,14 @@ def undisturbed(task, tmp_path_factory):
     return timed(tmp_path_factory.mktemp("undisturbed") / "run", task)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", range(3))
 def test_a_killed_run_equals_an_undisturbed_one_with_the_same_seed_and_noise_log(task, tmp_path, undisturbed, trial):
     _, _, took = undisturbed
     kill_and_compare(tmp_path, task, took, trial)
 
 
+@pytest.mark.slow
 def test_a_killed_run_on_a_table_equals_an_undisturbed_one(table, tmp_path):
     _, _, took = timed(tmp_path / "undisturbed", table)
     folder = kill_and_compare(tmp_path, table, took, trial=0)
@@ -156,6 +158,7 @@ LACKS = (
 )
 
 
+@pytest.mark.slow
 def test_a_run_that_lacked_memory_everywhere_goes_on_to_the_same_release(task, tmp_path):
     folder, seen = tmp_path / "run", {}
     for place, granted in LACKS:

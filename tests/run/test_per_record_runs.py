@@ -96,6 +96,7 @@ def test_users_vote_within_max_contributions(task, tmp_path):
     assert 150 < cast <= 450
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [None, "user"])
 def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
     monkeypatch.setattr("ostrakon.run.inputs.private_data._ROWS_AT_A_TIME", 100)
@@ -222,6 +223,7 @@ def test_every_record_is_a_teacher_unless_something_is_asked_of_trained_ones(opt
     assert auto_mechanism(options) == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "chosen"), [({}, NAME), ({"teacher": "naive-bayes"}, "confident-gnmax")])
 def test_what_is_left_open_is_planned_by_that_rule(options, chosen):
     plan = make_plan(Options(epsilon=3.0, **options), units=60_000, pool=2000, classes=3)

@@ -18,7 +18,7 @@ from ostrakon.run.pipeline import run
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
-RECIPE = Options(teachers=30, epsilon=3.0, jobs=1)
+RECIPE = Options(teachers=30, epsilon=3.0, student="logistic", jobs=1)
 
 
 def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):

@@ -17,6 +17,7 @@ SHAPE = ConfidentGNMax(threshold=200, sigma1=100, sigma2=30)
 VOTES = simulate_votes(np.random.default_rng(3), queries=150, teachers=300, classes=2, plurality=0.97, dispersion=0.05)
 
 
+@pytest.mark.slow
 def test_within_epsilon_and_quieter_than_the_worst_case() -> None:
     gate = calibrate_gate(VOTES, SHAPE, epsilon=1.5, delta=1e-5)
     assert gate.certificate().epsilon <= 1.5
@@ -46,6 +47,7 @@ def test_absurd_noise_and_private_votes_are_refused() -> None:
         calibrate_gate(Votes(VOTES.counts), SHAPE, epsilon=1.5, delta=1e-5)
 
 
+@pytest.mark.slow
 def test_noise_too_small_for_any_bound_is_noise_too_small() -> None:
     votes = simulate_votes(np.random.default_rng(0), queries=4, teachers=40, classes=3, plurality=0.99, dispersion=0.01)
     with pytest.raises(Unbounded, match="no gate bounds"):

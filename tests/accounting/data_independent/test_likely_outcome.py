@@ -48,6 +48,7 @@ def test_no_interval_costs_more_and_one_costs_as_much(mu: float, a: float) -> No
         assert reached >= most * 0.98  # slices and grid are coarse
 
 
+@pytest.mark.slow
 def test_random_kernels_never_cost_more() -> None:
     rng = np.random.default_rng(1)
     x = np.linspace(-9, 10, 1200)

@@ -19,6 +19,8 @@ from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
 from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax, ScreenedExponential
 from ostrakon.mechanisms.base import Mechanism
 
+# Of many classes there are many histograms.
+SHAPES = [(8, 2), (7, 3), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in [(6, 4), (5, 5)])]
 SMALL: list[Mechanism] = [
     ConfidentGNMax(threshold=5, sigma1=2.0, sigma2=1.5),
     GNMax(sigma2=2.0),
@@ -29,7 +31,7 @@ SMALL: list[Mechanism] = [
 
 
 @pytest.mark.parametrize("mechanism", SMALL, ids=lambda m: m.name)
-@pytest.mark.parametrize(("teachers", "classes"), [(8, 2), (7, 3), (6, 4), (5, 5)])
+@pytest.mark.parametrize(("teachers", "classes"), SHAPES)
 @pytest.mark.parametrize("abstentions", [False, True])
 def test_no_histogram_costs_more_than_its_top_count_allows(
     mechanism: Mechanism, teachers: int, classes: int, abstentions: bool

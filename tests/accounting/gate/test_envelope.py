@@ -30,7 +30,8 @@ SMALL: list[Mechanism] = [
     ExponentialMechanism(epsilon_per_query=1.5),
     ScreenedExponential(threshold=6, sigma1=2.0, epsilon_per_query=1.5),
 ]
-SHAPES = [(12, 2), (10, 3), (8, 4), (7, 5), (6, 6)]
+# Of many classes there are many histograms.
+SHAPES = [(12, 2), (10, 3), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in [(8, 4), (7, 5), (6, 6)])]
 
 
 def single(mechanism: Mechanism, n: tuple[int, ...], teachers: int, a: float) -> np.ndarray:

@@ -36,6 +36,7 @@ def agreeing(queries: int = 40, teachers: int = 100, classes: int = 4, seed: int
     return PublicVotes(rng.multinomial(teachers, p / p.sum(axis=1, keepdims=True)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mechanism", "queries", "epsilon", "passes"),
     [
@@ -54,6 +55,7 @@ def test_published_votes_at_least_as_good_as_the_specification(
     assert gate.pass_probability(votes) == pytest.approx(passes, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_the_longest_run_within_a_budget(data_dir: Path) -> None:
     votes = PublicVotes(np.load(data_dir / "votes" / "mnist_250_teachers.npy")[:400])
     mechanism = ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
@@ -121,6 +123,7 @@ def test_decisions_follow_their_law_and_a_wrong_noise_would_not() -> None:
     assert abs(float(ndtr(-2 * phi / gate.s)) * draws - passed) > 3 * sd
 
 
+@pytest.mark.slow
 def test_release_gives_all_answers_or_the_prefix() -> None:
     votes = agreeing()
     gate = Gate.plan(votes, CONFIDENT, delta=1e-5, prefix_price=0.02)

@@ -25,6 +25,7 @@ def agreeing() -> PublicVotes:
     return PublicVotes(rng.multinomial(100, np.column_stack([share, *[(1 - share) / 3] * 3])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "mechanism", "queries", "mean", "sd", "upper"),
     [
@@ -42,6 +43,7 @@ def test_published_votes_at_least_as_good_as_the_specification(
     assert found.upper <= 1.01 * upper
 
 
+@pytest.mark.slow
 def test_upper_covers_the_local_cost_and_all_numbers_lie_on_the_grid() -> None:
     votes = agreeing()
     sanitizer = Sanitizer(mechanism=CONFIDENT, order=10.0, kappa=0.06, s=4.0, delta=1e-5, confidence=0.9)

@@ -32,7 +32,10 @@ def curve_for(mechanism: Mechanism, queries: int, teachers: int, classes: int, a
     ],
     ids=lambda m: m.name,
 )
-@pytest.mark.parametrize(("teachers", "classes"), [(8, 2), (7, 3), (6, 4), (5, 5), (9, 3)])
+@pytest.mark.parametrize(
+    ("teachers", "classes"),
+    [(8, 2), (7, 3), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in [(6, 4), (5, 5), (9, 3)])],
+)
 def test_one_lipschitz_over_every_pair_of_neighbours(mechanism: Mechanism, teachers: int, classes: int) -> None:
     a = 5.0
     curve = curve_for(mechanism, 2, teachers, classes, a)
