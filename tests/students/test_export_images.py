@@ -156,3 +156,5 @@ def test_images_come_in_other_layouts(tmp_path):
             loaded.predict(X[:, :, :5])
         with pytest.raises(ValueError, match="finite"):
             loaded.predict(np.where(X.max() == X, np.nan, X))
+        with pytest.raises(ValueError, match="must be scaled as the public ones, 0 to 1, got"):
+            loaded.predict(255 * X)

@@ -65,7 +65,10 @@ class Student:
     def _inputs(self, rows: Any) -> dict[str, Any]:
         given = self.description["input"]
         if "columns" not in given:
-            return {"rows": arranged(rows, given["shape"], given["dtype"], given.get("channels"))}
+            array = arranged(rows, given["shape"], given["dtype"], given.get("channels"))
+            if "range" in given:
+                require_range(array, *given["range"])
+            return {"rows": array}
         read = read_table(rows, given["columns"])
         if not given["missing_allowed"]:
             for name, values in read.items():
@@ -241,6 +244,14 @@ def arranged(rows: Any, shape: list[Any], dtype: str, channels: Any) -> np.ndarr
     if channels == "none":
         return array[:, None]
     return np.ascontiguousarray(np.moveaxis(array, -1, 1)) if channels == "last" else array
+
+
+def require_range(pixels: np.ndarray, least: float, most: float) -> None:
+    """Refuse pixels on another scale than the public ones, 0 to 255 where those are 0 to 1. Errors: ValueError."""
+    room = 4 * (most - least)
+    far = pixels[(pixels > most + room) | (pixels < least - room)]
+    if room > 0 and far.size:
+        raise ValueError(f"The pixels of X must be scaled as the public ones, {least:g} to {most:g}, got {far[0]:g}.")
 
 
 def _as_wanted(array: np.ndarray, wanted: tuple[int, ...], channels: str) -> np.ndarray:
