@@ -92,7 +92,7 @@ def select(
     parts that are held out in turn (None: all). Kept is the first candidate that agrees as well as the best one but for
     one standard error: within that the order of candidates says more than the agreement. With labels it is that of the
     difference of two candidates, who may err alike (McNemar 1947).
-    Where nobody agrees that clearly better than a guess among all classes, a fallback is kept if there is one.
+    Where nobody agrees better than a guess among all classes, a fallback is kept if there is one.
 
     Histograms: a held-out query leaves with its cell, all public rows nearest to it; a candidate scores the noisy count
     of the class that it predicts, averaged over the rows of the cell, and its agreement is the sum of scores divided by
@@ -138,7 +138,7 @@ def select(
             for candidate in able
             if agreement[candidate.name] >= agreement[best] - _apart(released, parts, said[best], said[candidate.name])
         )
-    if parts and agreement[best] < 1 / released.counts.shape[1] + _error(released, parts):
+    if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
     return Selection(
@@ -162,22 +162,12 @@ def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own
     )
 
 
-def _error(released: Released, parts: list[IntArray]) -> float:
-    """The standard error of an agreement: of the noise on one count of every query, or of that many coin tosses."""
-    held = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    if not len(held):
-        return 0.0
-    if released.sigma2 is None:
-        return 0.5 / len(held) ** 0.5
-    total = float(released.counts[held].sum())
-    return released.sigma2 * len(held) ** 0.5 / total if total > 0 else 0.0
-
-
 def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], other: list[FloatArray]) -> float:
-    """The standard error of the difference of two agreements, were they equal."""
-    if released.sigma2 is not None:
-        return _error(released, parts)
+    """A standard error: on counts that of the noise on one of every query; on labels of the difference of equal ones."""
     counts = released.counts[np.concatenate(parts)]
+    if released.sigma2 is not None:
+        total = float(counts.sum())
+        return released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
     # Of equal ones, each query on which one alone is right is a toss of a coin; one more keeps few queries from
     # looking certain.
     tossed = np.count_nonzero((counts * (np.concatenate(best) - np.concatenate(other))).sum(axis=1))
