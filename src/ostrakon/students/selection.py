@@ -163,7 +163,7 @@ def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own
 
 
 def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], other: list[FloatArray]) -> float:
-    """A standard error: on counts that of the noise on one of every query; on labels of the difference of equal ones."""
+    """A standard error: of counts that of the noise on one of every query, of labels that of two equals' difference."""
     counts = released.counts[np.concatenate(parts)]
     if released.sigma2 is not None:
         total = float(counts.sum())
