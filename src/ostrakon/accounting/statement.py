@@ -86,6 +86,8 @@ class Statement:
     nothing may be claimed, and then `not_private` says why in one sentence.
     estimates: `Sanitized` numbers and `Agreement`s, published beside the guarantee and marked as estimates.
     adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
+    membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
+    the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out.
     rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
     the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
@@ -108,6 +110,7 @@ class Statement:
     unit_column: str | None = None
     not_private: str | None = None
     adjacent: tuple[Adjacent, ...] = ()
+    membership_guess: float | None = None
     estimates: tuple[Sanitized | Agreement, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
@@ -130,6 +133,10 @@ class Statement:
             self._require_claimable(self.guarantee)
             if self.adjacent and self.adjacent[0].epsilon != self.guarantee.epsilon:
                 raise InvalidInput("A statement's first adjacency must have the epsilon of its guarantee.")
+            if self.membership_guess is not None and not 0.5 <= self.membership_guess <= 1:
+                raise InvalidInput(f"membership_guess must lie from 0.5 to 1, got {self.membership_guess!r}.")
+        elif self.membership_guess is not None:
+            raise InvalidInput("A statement without a guarantee bounds no guess.")
         elif self.adjacent:
             raise InvalidInput("A statement without a guarantee has no epsilon under any adjacency.")
         elif not self.not_private:
@@ -187,6 +194,13 @@ class Statement:
                 for each in self.adjacent
                 if math.isfinite(each.epsilon)
             ],
+            "membership_guess": None
+            if self.membership_guess is None
+            else {
+                "prior": 0.5,
+                "at_most": min(round_up(self.membership_guess), 1.0),
+                "neighbours": self.adjacency,
+            },
             "trust_model": "central: the operator sees the private data, the public sees release/ alone",
             "teachers": self.teachers,
             "classes": list(self.classes),
@@ -232,7 +246,7 @@ _GRID = 10_000
 
 
 def round_up(epsilon: float) -> float:
-    """`epsilon` on a public grid of four decimals, never below itself.
+    """A number on a public grid of four decimals, never below itself: an epsilon, or an attacker's odds.
 
     >>> round_up(1.23456)
     1.2346

@@ -13,16 +13,25 @@ from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.run.settings.files import Files
 from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.particulars import Particulars
 from ostrakon.validation import InvalidInput
+
+_KINDS = (Files, Options, Particulars)
 
 
 @app.command()
-@with_options(files=options_of(Files), options=options_of(Options), parameters=mechanism_parameters())
+@with_options(
+    files=options_of(Files),
+    options=options_of(Options),
+    particulars=options_of(Particulars),
+    parameters=mechanism_parameters(),
+)
 def train(
     *,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command resumes it.")] = Path("my-run"),
     files: Mapping[str, Any],
     options: Mapping[str, Any],
+    particulars: Mapping[str, Any],
     parameters: Mapping[str, Any],
     config: Annotated[
         Path | None, typer.Option(help="TOML file of these options, such as another run's run.toml.")
@@ -34,7 +43,8 @@ def train(
     and writes OUT/private (must stay) and OUT/release (may leave: student, labels, privacy statement, model card).
     Killed at any moment, the same command goes on from there.
     """
-    given = {name: value for name, value in {**files, **options, **parameters}.items() if value is not None}
+    every = {**files, **options, **particulars, **parameters}
+    given = {name: value for name, value in every.items() if value is not None}
     asked = {**(read_config(config) if config is not None else {}), **given}
     missing = [name for name in Files.required() if name not in asked]
     if missing:
@@ -53,7 +63,7 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     if not isinstance(options, dict):
         raise InvalidInput(f"{path} must have options under [asked], got {options!r}.")
     named = {key.replace("-", "_"): value for key, value in options.items()}
-    known = {**Files.from_toml(named, path), **Options.from_toml(named, path)}
+    known = {name: value for kind in _KINDS for name, value in kind.from_toml(named, path).items()}
     unknown = [key for key in options if key.replace("-", "_") not in known]
     if unknown:
         raise InvalidInput(f"{path} has the option {unknown[0]!r}, which ostrakon train does not know.")
@@ -63,20 +73,20 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
 def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     """Run with the options `given`, by name, and print the table."""
     # Learning libraries take seconds to import: not before the options are known to be sound.
-    files, options = Files.of(given), Options.of(given)
+    files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
 
-    every = {**files.as_toml(), **options.as_toml()}
+    every = {**files.as_toml(), **options.as_toml(), **particulars.as_toml()}
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {})
     task = task_from_files(**files.for_task())
     console.print(understood_table(task.understood))
     outcome = run(out, task, options, asked=asked, progress=True, say=say)
-    release = publish(outcome, publish_accuracy=files.publish_accuracy)
+    release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
     console.print(run_table(outcome, release=release))
 
 

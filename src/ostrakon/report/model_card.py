@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ostrakon.data.understood import Understood
+from ostrakon.report.first_page import WARNING
 from ostrakon.report.manifest import MANIFEST
+from ostrakon.report.markdown import escaped
 from ostrakon.report.statement import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
@@ -15,30 +18,27 @@ def model_card(
     content: dict[str, Any],
     manifest: dict[str, Any],
     *,
+    plain: Sequence[str],
     facts: dict[str, str],
     understood: Understood,
-    accuracy: float | None = None,
     counts: bool = False,
 ) -> str:
     """Markdown text of the card.
 
-    content: what `statement.json` says. manifest: what `student.json` says. facts: further public rows (student,
-    representation). understood: what was understood of the files. accuracy: on a test file that the operator declared
-    public, else None.
-    counts: whether the noisy counts are in the release.
+    content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
+    `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
+    understood of the files. counts: whether the noisy counts are in the release.
     """
-    lines = ["# Model card", "", "A student trained by ostrakon from the noisy votes of teachers (PATE).", ""]
-    lines += ["## Privacy", "", f"**{claim(content)}**", ""]
-    lines += [f"**{remark}**\n" if remark.startswith("Warning") else f"{remark}\n" for remark in content["remarks"]]
+    lines = ["# Model card", "", *(f"{paragraph}\n" for paragraph in plain)]
+    lines += ["## Privacy", "", f"**{escaped(claim(content))}**", ""]
+    lines += [f"{escaped(remark)}\n" for remark in content["remarks"] if not remark.startswith(WARNING)]
     lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
-    lines += [f"| {question} | {_cell(answer)} |" for question, answer in questions(content)]
+    lines += [f"| {question} | {escaped(answer)} |" for question, answer in questions(content)]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]
-    lines += [f"- {item}" for item in content["not_covered"]]
+    lines += [f"- {escaped(item)}" for item in content["not_covered"]]
     lines += ["", "## Student", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {_cell(value)} |" for name, value in facts.items()]
-    lines += [f"| Labels | {_cell(', '.join(content['classes'][:30]))} |"]
-    if accuracy is not None:
-        lines += [f"| Accuracy on a test file that was declared public | {accuracy:.2%} |"]
+    lines += [f"| {name} | {escaped(value)} |" for name, value in facts.items()]
+    lines += [f"| Labels | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
@@ -52,8 +52,8 @@ def model_card(
 def _understood(understood: Understood) -> list[str]:
     if not understood.facts:
         return []
-    rows = [f"| {what} | {_cell(names)} |" for what, names in understood.facts.items()]
-    warnings = [f"**Warning:** {each}\n" for each in understood.warnings]
+    rows = [f"| {escaped(what)} | {escaped(names)} |" for what, names in understood.facts.items()]
+    warnings = [f"**Warning:** {escaped(each)}\n" for each in understood.warnings]
     return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
 
 
@@ -70,7 +70,3 @@ def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
         "report.html": "this card as a page, with a picture of where the budget went",
         MANIFEST: "the names of all these files, with their SHA-256 checksums",
     }
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -4,43 +4,78 @@ from __future__ import annotations
 
 import base64
 import html
+from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
-_STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1d2126; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
+STYLE = """
+:root {
+  color-scheme: light dark;
+  --page: #ffffff; --text: #1d2126; --quiet: #515863; --soft: #f4f5f7; --rule: #dcdfe4;
+}
+@media screen and (prefers-color-scheme: dark) {
+  :root { --page: #16191d; --text: #e8eaed; --quiet: #adb4be; --soft: #23272d; --rule: #3c424b; }
+}
+@page { size: A4; margin: 18mm 16mm; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 0; }
+main { max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2 { line-height: 1.2; margin: 2rem 0 .75rem; }
+p, li, td { overflow-wrap: anywhere; }
 h2 + p > strong:only-child { display: block; padding: .75rem 1rem; }
-h2 + p > strong:only-child, pre { border-left: .3rem solid #515863; background: #f4f5f7; }
+h2 + p > strong:only-child, pre { border-left: .3rem solid var(--quiet); background: var(--soft); }
 table { border-collapse: collapse; width: 100%; font-size: .9375rem; }
-th, td { border-bottom: 1px solid #dcdfe4; padding: .4rem .75rem .4rem 0; }
-th, td { text-align: left; vertical-align: top; }
-td:first-child { width: 32%; color: #515863; }
+th, td { border-bottom: 1px solid var(--rule); padding: .4rem .75rem .4rem 0; text-align: left; vertical-align: top; }
+td:first-child { width: 32%; color: var(--quiet); }
 thead th:empty { display: none; }
 pre { padding: .75rem 1rem; white-space: pre-wrap; font-size: .875rem; }
 code { overflow-wrap: anywhere; }
-img { width: 100%; height: auto; }
+figure { margin: 1rem 0; }
+figcaption { color: var(--quiet); font-size: .875rem; }
+img { width: 100%; height: auto; background: #ffffff; }
+@media print {
+  body { font-size: 10.5pt; }
+  main { max-width: none; margin: 0; padding: 0; }
+  h1 { margin-top: 0; }
+  h1, h2 { break-after: avoid; }
+  h2:nth-of-type(2) { break-before: page; }
+  tr, pre, figure { break-inside: avoid; }
+}
 """
 # Nothing runs and nothing is loaded, whatever the names of labels and columns hold.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
+ASKED = "Public images that were asked about"
 
-def page(card: str, *, picture: bytes, told: str) -> str:
-    """One HTML document: the card (Markdown, as `model_card` writes it) with a picture below its claim.
 
-    picture: PNG of released facts alone. told: the picture in words, for those who do not see it.
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """image: PNG of released facts alone. told: it in words, for those who do not see it. caption: below it, if any."""
+
+    image: bytes
+    told: str
+    caption: str = ""
+
+    def as_html(self) -> str:
+        """A figure that holds the image itself."""
+        image = base64.b64encode(self.image).decode()
+        below = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        shown = f'<img alt="{html.escape(self.told)}" src="data:image/png;base64,{image}">'
+        return f"<figure>{shown}{below}</figure>\n"
+
+
+def page(card: str, *, budget: Picture, asked: Picture | None = None) -> str:
+    """One HTML document: the card (Markdown, as `model_card` writes it) with a picture above its first table.
+
+    budget: where the budget went. asked: of images, those that were asked about; at the end, where there is one.
     Names of labels and columns are shown as they are: HTML, links and images in them have no effect.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "link", "autolink"])
-    body = reader.render(card)
-    image = base64.b64encode(picture).decode()
-    shown = f'<p><img alt="{html.escape(told)}" src="data:image/png;base64,{image}"></p>\n'
-    before, table, after = body.partition("<table>")
+    before, table, after = reader.render(card).partition("<table>")
+    last = "" if asked is None else f"<h2>{ASKED}</h2>\n{asked.as_html()}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>Model card and privacy statement</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n{before}{shown}{table}{after}</body>\n</html>\n"
+        f"<title>Model card and privacy statement</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{before}{budget.as_html()}{table}{after}{last}</main>\n</body>\n</html>\n"
     )

@@ -11,22 +11,26 @@ from pathlib import Path
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.first_page import first_page
+from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import NOISY_COUNTS, model_card
-from ostrakon.report.page import page
+from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.statement import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
+from ostrakon.run.settings.particulars import Particulars
 from ostrakon.students.export import export_student
 
 _PUBLIC = 0o644
 
 
-def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
+def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish_accuracy: bool = False) -> Path:
     """Write the release of a finished run: statement, labels, student, model card; returns its folder.
 
-    publish_accuracy: put the accuracy on the test rows into the card, because they are public too.
+    particulars: who releases it and what for; None: not given. publish_accuracy: put the accuracy on the test rows into
+    the card, because they are public too.
 
     Everything is written aside, the manifest last, and renamed into place at once: `release/` never holds a student
     without its statement. A release that is there is verified and stays as it is.
@@ -47,28 +51,36 @@ def publish(outcome: Outcome, *, publish_accuracy: bool = False) -> Path:
             manifest = export_student(outcome.student, aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
             tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())
+            agreements = [each for each in outcome.statement.estimates if isinstance(each, Agreement)]
             facts = {
                 "Student": outcome.student_name,
-                **{
-                    estimate.title: f"{estimate.in_words()}, of {estimate.counted}"
-                    for estimate in outcome.statement.estimates
-                    if isinstance(estimate, Agreement)
-                },
+                **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
                 **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
                 "Representation": outcome.representation,
                 "Input": outcome.rows,
             }
+            content = outcome.statement.as_dict()
+            plain = first_page(
+                content,
+                particulars=Particulars() if particulars is None else particulars,
+                date=(home.read() or {}).get("date"),
+                needs=manifest["needs"],
+                estimates=agreements,
+                accuracy=accuracy,
+                test_rows=outcome.test_rows,
+            )
             card = model_card(
-                outcome.statement.as_dict(),
+                content,
                 manifest,
+                plain=plain,
                 facts=facts,
                 understood=outcome.understood,
-                accuracy=accuracy,
                 counts=outcome.answers.counts is not None,
             )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
             told = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
-            shown = page(card, picture=released_picture(outcome), told=told)
+            budget = Picture(image=released_picture(outcome), told=f"Where the privacy budget went. {told}.")
+            shown = page(card, budget=budget, asked=gallery(outcome))
             write_atomically(aside / "report.html", shown, mode=_PUBLIC)
             write_manifest(aside)
             if home.release.is_dir():

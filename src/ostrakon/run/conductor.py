@@ -16,7 +16,7 @@ from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
-from ostrakon.run.settings.learners import require_choices
+from ostrakon.run.settings.learners import is_images, require_choices
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.settings.planning import make_plan
@@ -39,14 +39,16 @@ class Finished:
     the trusted side.
 
     student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
-    about. answers: released labels. agreement: of each candidate student with held-out released answers, by name;
-    empty where one was named. understood: what was understood of the files.
+    about; images: those rows themselves, where they are images, else None. answers: released labels. agreement: of each
+    candidate student with held-out released answers, by name; empty where one was named. understood: what was
+    understood of the files.
     """
 
     plan: Plan
     statement: Statement
     student: ReleasedStudent
     queries: NDArray[np.int64]
+    images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
     accuracy: float | None
@@ -111,6 +113,7 @@ def conduct(
             statement=make_statement(plan, answers, task, selection, learning),
             student=released,
             queries=queries,
+            images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
             answers=answers,
             classes=task.classes,
             accuracy=accuracy,

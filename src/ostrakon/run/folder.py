@@ -30,8 +30,8 @@ _HEADER = """\
 class RunFolder:
     """The folder of one run.
 
-    path/run.toml: what was asked, what was settled, versions, fingerprints, which noise was drawn. path/private (0700):
-    what must never leave. path/release: what may leave.
+    path/run.toml: what was asked, what was settled and on which day, versions, fingerprints, which noise was drawn.
+    path/private (0700): what must never leave. path/release: what may leave.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

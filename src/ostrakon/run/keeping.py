@@ -13,6 +13,7 @@ import joblib
 
 from ostrakon.data.checksummed import Damaged, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.run.day import today
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
@@ -117,7 +118,9 @@ class InFolder:
         if held is None:
             plan = make()
             fingerprints = dict(self._task.fingerprints)
-            settled = {"asked": self._asked, "settled": plan.as_dict()}
+            settled: dict[str, Any] = {"asked": self._asked, "settled": plan.as_dict()}
+            # Before any vote is seen: a release does not tell how long its run took, and a resumed run keeps its day.
+            settled["date"] = today()
             self._home.write({**settled, "versions": versions(), "fingerprints": fingerprints})
             return plan
         plan, epsilon = plan_from(held["settled"], classes=len(self._task.classes)), self._options.epsilon

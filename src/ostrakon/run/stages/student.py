@@ -108,6 +108,7 @@ def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selectio
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
+        membership_guess=plan.membership_guess() if claimed else None,
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,

@@ -1,0 +1,109 @@
+"""The first page: what a release protects, how strongly, who answers for it and how good it is, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ostrakon.accounting.estimates import CONFIDENCE, Agreement
+from ostrakon.report.markdown import escaped
+from ostrakon.run.settings.particulars import Particulars
+
+TITLE = "In plain words"
+NOT_GIVEN = "not given"
+WARNING = "Warning"
+
+
+def first_page(
+    content: dict[str, Any],
+    *,
+    particulars: Particulars,
+    date: str | None,
+    needs: Sequence[str],
+    estimates: Sequence[Agreement] = (),
+    accuracy: float | None = None,
+    test_rows: int = 0,
+) -> list[str]:
+    """Paragraphs of Markdown, without a table.
+
+    content: what `statement.json` says. particulars: what the operator told; nothing is put in its place. date: the day
+    of the run. needs: packages that the student needs. estimates: of the student and of the majority, from released
+    numbers. accuracy: on the `test_rows` rows of a test file that the operator declared public, else None.
+    """
+    told = {
+        "What was protected.": protected(content),
+        "How strongly.": strength(content),
+        "Which data.": _told(particulars.data_name),
+        "Date of the run.": _told(date),
+        "Operator.": _told(particulars.operator),
+        "Contact.": _told(particulars.contact),
+        "Purpose.": _told(particulars.purpose),
+        "How good the student is.": _quality(estimates, accuracy, test_rows),
+        "What to install to use it.": (
+            f"Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`), nothing of ostrakon; the lines that "
+            'load it stand below, under "How to load it".'
+        ),
+    }
+    return [
+        f"## {TITLE}",
+        "This release holds a model, the student, made by ostrakon: it learned from noisy votes of teachers on public "
+        f"rows (PATE), and says which of {len(content['classes'])} labels a row has. Details follow the first page.",
+        *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
+        *(f"**{what}** {answer}" for what, answer in told.items()),
+    ]
+
+
+def protected(content: dict[str, Any]) -> str:
+    """What one unit of privacy is, in plain words."""
+    if content["guarantee"] is None:
+        return "Nothing."
+    column = content["unit_column"]
+    one = (
+        "One record of the private data, whichever it is"
+        if content["unit_of_privacy"] == "record"
+        else "One user of the private data, whoever it is, with all rows of theirs"
+        + ("" if column is None else f" (all rows of one value of the column {escaped(repr(column))})")
+    )
+    return f"{one}. What this does not cover is listed below."
+
+
+def strength(content: dict[str, Any]) -> str:
+    """The attacker's best odds, in plain words."""
+    guarantee, guess = content["guarantee"], content["membership_guess"]
+    if guarantee is None:
+        return f"{escaped(content['not_private'])} No odds can be stated."
+    formal = f"epsilon {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}"
+    if guess is None:
+        return f"By {formal}."
+    told = content["epsilon_by_adjacency"]
+    # Where the number of records is public, none is only added: the other data set has another one in its place.
+    replaced = bool(told) and told[0]["relation"] == "replace"
+    if content["unit_of_privacy"] == "record":
+        secret = "one particular record was used" + (", or another in its place" if replaced else "")
+    else:
+        secret = "the rows of one particular user were used" + (", or others in their place" if replaced else "")
+    return (
+        f"Somebody who guesses whether {secret}, and who would be right half the time without this release, "
+        f"is right in at most **{guess['at_most']:.2%}** of guesses with it, whatever else they know. In the "
+        f"field's numbers: {formal}."
+    )
+
+
+def _told(text: str | None) -> str:
+    return NOT_GIVEN if text is None else escaped(text)
+
+
+def _quality(estimates: Sequence[Agreement], accuracy: float | None, test_rows: int) -> str:
+    by = {each.of: each for each in estimates}
+    said: list[str] = []
+    if "student" in by and "majority" in by:
+        student, majority = by["student"], by["majority"]
+        private = student.against == "private labels"
+        what = "estimated from released numbers alone" if private else "not an accuracy"
+        said.append(
+            f"Agreement with {student.against}, of {student.counted} ({what}): {student.in_words()}; always saying the "
+            f"most frequent label: {majority.in_words()}. The ranges hold in {CONFIDENCE:.0%} of runs."
+        )
+    if accuracy is not None:
+        said.append(f"On {test_rows:,} test rows that the operator declared public: {accuracy:.2%} right.")
+    return " ".join(said) or "Not known: no estimate can be made of what was released, and no test rows were declared."
