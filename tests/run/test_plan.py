@@ -2,11 +2,15 @@ import math
 from dataclasses import replace
 
 import pytest
+from scipy.stats import norm
 
+from ostrakon.accounting import membership_guess
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.certificate import gate_delta
+from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.plan import plan_from
+from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.validation import InvalidInput
 
@@ -116,3 +120,57 @@ def test_a_gate_that_costs_more_than_the_worst_case_at_this_noise_is_left_out():
     few = Options(mechanism="gnmax", parameters={"sigma2": 5.0}, teachers=20, queries=20, delta=1e-4)
     plan = make_plan(replace(few, guarantee="gate"), units=400, pool=100, classes=2)
     assert plan == make_plan(few, units=400, pool=100, classes=2)
+
+
+def test_an_attackers_odds_are_those_of_the_gaussian_curve():
+    plan = make_plan(Options(mechanism="bounded-gnmax", epsilon=1.0), **SIZES)
+    mu = math.sqrt(2) / plan.mechanism.sigma2
+    exact = norm.cdf(mu / 2)
+    assert exact <= plan.membership_guess() < exact + 0.004
+    # The published pair alone would allow far more.
+    assert plan.membership_guess() < membership_guess([(plan.bound.epsilon, plan.delta)]) - 0.15
+    # Of a large prior nothing is taken away.
+    assert plan.membership_guess(prior=0.97) >= 0.97
+
+
+@pytest.mark.parametrize("mechanism", ["bounded-gnmax", "gnmax"])
+def test_the_pairs_behind_the_odds_all_hold(mechanism):
+    plan = make_plan(Options(mechanism=mechanism, epsilon=2.0, queries=50), **SIZES)
+    pairs = plan.guarantees()
+    assert pairs[0] == (plan.bound.epsilon, plan.delta)
+    epsilons, deltas = zip(*pairs, strict=True)
+    assert list(deltas) == sorted(deltas)
+    assert list(epsilons) == sorted(epsilons, reverse=True)
+    known: dict[str, object] = {} if plan.per_record else {"teachers": plan.teachers, "classes": plan.classes}
+    for epsilon, delta in pairs[1:4]:
+        bound = worst_case(plan.mechanism, queries=50, delta=delta, max_answers=plan.max_answers, **known)
+        assert bound.epsilon == epsilon
+    smaller = make_plan(Options(mechanism=mechanism, epsilon=0.5, queries=50), **SIZES)
+    assert 0.5 < smaller.membership_guess() < plan.membership_guess() < 0.85
+
+
+def test_the_odds_behind_a_gate_rest_on_its_certificate():
+    sizes = {"units": 10_000, "pool": 200, "classes": 2}
+    plan = make_plan(Options(mechanism="gnmax", parameters={"sigma2": 30.0}, queries=2, teachers=20), **sizes)
+    shape = {"queries": 2, "teachers": 20, "classes": 2, "delta": 1e-5}
+    gate = Gate(mechanism=plan.mechanism, order=8.0, B=0.02, kappa=0.05, s=6.0, **shape)
+    gated = replace(plan, gate=gate)
+    assert gated.guarantees()[0] == (gate.certificate().epsilon, 1e-5)
+    for epsilon, delta in gated.guarantees():
+        assert gate_delta(gate.curve, s=gate.s, epsilon=epsilon) <= delta
+    assert gated.membership_guess() < membership_guess(gated.guarantees()[:1])
+
+
+def test_where_no_epsilon_holds_every_guess_may_be_right(monkeypatch):
+    plan = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 1e-3}), **SIZES)
+    assert plan.membership_guess() == 1.0
+    monkeypatch.setattr(Plan, "_epsilon_at", lambda self, delta: math.inf)
+    unbounded = replace(plan, bound=replace(plan.bound, epsilon=math.inf))
+    assert unbounded.guarantees() == ()
+    assert unbounded.membership_guess(0.2) == 1.0
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, math.nan, True])
+def test_a_prior_that_is_none_is_refused(prior):
+    with pytest.raises(InvalidInput, match="prior"):
+        make_plan(Options(epsilon=1.0), **SIZES).membership_guess(prior)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
+from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
@@ -17,6 +21,11 @@ from ostrakon.mechanisms.registry import build
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
 _GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
+_LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
+_MORE_DELTAS = tuple(np.linspace(0.02, 0.98, 49).tolist())
+"""At which a guarantee says most about guesses; more of them where each takes a moment."""
+_SMALLER = (0.8, 0.6, 0.4, 0.2, 0.0)
+"""Parts of a gate's epsilon, each of which has a delta of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +70,37 @@ class Plan:
         if self.mechanism.per_record:
             return taken_out(self.bound, self.mechanism, queries=self.queries)
         return self.guarantee.epsilon, self.guarantee.delta
+
+    def guarantees(self) -> tuple[tuple[float, float], ...]:
+        """Pairs (epsilon, delta) that all hold for a release by this plan, under the neighbours of its guarantee.
+
+        The guarantee comes first; the others have larger deltas and are not for publishing as one: with
+        `membership_guess` they say how well an attacker can do. Pairs without a finite epsilon are left out.
+        """
+        guarantee = self.guarantee
+        if self.gate is not None:
+            smaller = [part * guarantee.epsilon for part in _SMALLER]
+            others = [(epsilon, self.gate.delta_at(epsilon)) for epsilon in smaller]
+        else:
+            deltas = [delta for delta in (_MORE_DELTAS if self.per_record else _LARGE_DELTAS) if delta > self.delta]
+            others = [(self._epsilon_at(delta), delta) for delta in deltas]
+        return tuple(pair for pair in [(guarantee.epsilon, guarantee.delta), *others] if all(map(math.isfinite, pair)))
+
+    def membership_guess(self, prior: float = 0.5) -> float:
+        """The largest share of right guesses at whether one record (or user) was used, whoever guesses.
+
+        prior: how probable that is to the one who guesses, before the release is seen, in (0, 1).
+        Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `guarantees` and so for their
+        neighbours: with per-record teachers, whose number is public, whether this record or any other one was used in
+        its place; with trained teachers, whether it was used at all. 1 where no epsilon holds.
+        Errors: `InvalidInput` for a prior outside (0, 1).
+        """
+        return membership_guess(self.guarantees() or [(0.0, 1.0)], prior=prior)
+
+    def _epsilon_at(self, delta: float) -> float:
+        sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
+        asked = {"queries": self.queries, "max_answers": self.max_answers}
+        return worst_case(self.mechanism, delta=delta, **asked, **sizes).epsilon
 
     @property
     def per_record(self) -> bool:
