@@ -98,11 +98,14 @@ def _quality(estimates: Sequence[Agreement], accuracy: float | None, test_rows: 
     said: list[str] = []
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]
-        private = student.against == "private labels"
-        what = "estimated from released numbers alone" if private else "not an accuracy"
+        if student.against == "private labels":
+            of, does, known = student.counted, "is right on", "estimated from released numbers alone"
+        else:
+            of, does = f"{student.counted} that were held out from it", "says the released answer of"
+            known = "agreement with noisy answers, not an accuracy"
         said.append(
-            f"Agreement with {student.against}, of {student.counted} ({what}): {student.in_words()}; always saying the "
-            f"most frequent label: {majority.in_words()}. The ranges hold in {CONFIDENCE:.0%} of runs."
+            f"Of {of}, the student {does} {student.in_words()}; one that always says the most frequent label, "
+            f"{does.split()[-1]} {majority.in_words()}. This is {known}; the ranges hold in {CONFIDENCE:.0%} of runs."
         )
     if accuracy is not None:
         said.append(f"On {test_rows:,} test rows that the operator declared public: {accuracy:.2%} right.")

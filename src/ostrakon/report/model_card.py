@@ -9,6 +9,7 @@ from ostrakon.data.understood import Understood
 from ostrakon.report.first_page import WARNING
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.markdown import escaped
+from ostrakon.report.registry import REGISTRY
 from ostrakon.report.statement import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
@@ -44,7 +45,7 @@ def model_card(
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    lines += [f"| `{name}` | {what} |" for name, what in _files(manifest, counts=counts).items()]
+    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
 
@@ -57,7 +58,9 @@ def _understood(understood: Understood) -> list[str]:
     return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
 
 
-def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
+def _files(content: dict[str, Any], manifest: dict[str, Any], counts: bool) -> dict[str, str]:
+    registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
+    draft = {REGISTRY: registry} if content["private"] else {}
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
     return {
         manifest["file"]: "the student",
@@ -66,7 +69,8 @@ def _files(manifest: dict[str, Any], *, counts: bool) -> dict[str, str]:
         "labels.csv": "the public rows that were asked about (counted from 0), and the label where one was given",
         **noisy,
         "statement.json": "the privacy statement, for machines",
+        **draft,
         "model_card.md": "this card",
-        "report.html": "this card as a page, with a picture of where the budget went",
+        "report.html": "this card as a page, with pictures of released facts alone",
         MANIFEST: "the names of all these files, with their SHA-256 checksums",
     }

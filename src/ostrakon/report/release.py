@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
@@ -17,6 +18,7 @@ from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import NOISY_COUNTS, model_card
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
+from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
@@ -60,14 +62,16 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
                 "Input": outcome.rows,
             }
             content = outcome.statement.as_dict()
+            told: dict[str, Any] = {
+                "particulars": Particulars() if particulars is None else particulars,
+                "date": (home.read() or {}).get("date"),
+                "estimates": agreements,
+            }
+            if content["private"]:
+                units = outcome.plan.teachers if outcome.plan.per_record else None
+                write_registry(aside, registry_entry(content, units=units, **told))
             plain = first_page(
-                content,
-                particulars=Particulars() if particulars is None else particulars,
-                date=(home.read() or {}).get("date"),
-                needs=manifest["needs"],
-                estimates=agreements,
-                accuracy=accuracy,
-                test_rows=outcome.test_rows,
+                content, needs=manifest["needs"], accuracy=accuracy, test_rows=outcome.test_rows, **told
             )
             card = model_card(
                 content,
@@ -78,8 +82,8 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
                 counts=outcome.answers.counts is not None,
             )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
-            told = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
-            budget = Picture(image=released_picture(outcome), told=f"Where the privacy budget went. {told}.")
+            parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
+            budget = Picture(image=released_picture(outcome), told=f"Where the privacy budget went. {parts}.")
             shown = page(card, budget=budget, asked=gallery(outcome))
             write_atomically(aside / "report.html", shown, mode=_PUBLIC)
             write_manifest(aside)

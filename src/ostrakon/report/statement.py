@@ -58,25 +58,35 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
             f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
             f"{_KINDS[guarantee['kind']]}"
         )
-    asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
-    tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
     implementation = content["implementation"]
     return [
         ("What is one unit of privacy?", f"One {content['unit_of_privacy']}."),
         ("When are two data sets neighbours?", _neighbours(content)),
         ("What are epsilon and delta, and of which kind?", parameters),
         ("Who is trusted?", f"{content['trust_model']}."),
-        ("Which mechanism, with which parameters?", f"{content['teachers']} teachers vote. {asked}."),
+        ("Which mechanism, with which parameters?", f"{rounds_in_words(content)}."),
         ("How is the budget composed?", f"{content['composition']}."),
         ("Where does the noise come from?", f"{implementation['noise']}."),
         ("Do floating-point numbers leak?", f"{implementation['floating_point']}."),
-        ("What was tuned, and on what?", f"{tuned}. Nothing was tuned on the private votes."),
+        ("What was tuned, and on what?", f"{tuned_in_words(content)}."),
         (
             "Against whom does it hold?",
             "Anyone who sees all of this release, has any other knowledge and any computing power, and does not see "
             "private/ or the machine while it ran.",
         ),
     ]
+
+
+def rounds_in_words(content: dict[str, Any]) -> str:
+    """Who votes, and what was asked of them, round by round."""
+    asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
+    return f"{content['teachers']} teachers vote. {asked}"
+
+
+def tuned_in_words(content: dict[str, Any]) -> str:
+    """What was chosen on what."""
+    tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
+    return f"{tuned}. Nothing was tuned on the private votes"
 
 
 def _neighbours(content: dict[str, Any]) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 
 from ostrakon.validation import InvalidInput
 
-SCHEMAS = ("account", "audit", "statement")
-"""`ostrakon account --json`, `ostrakon audit --json` (with --run, too) and `release/statement.json`."""
+SCHEMAS = ("account", "audit", "registry", "statement")
+"""`ostrakon account --json`, `ostrakon audit --json` (with --run, too), `release/registry.json` and
+`release/statement.json`."""
 
 
 def schema_text(name: str) -> str:

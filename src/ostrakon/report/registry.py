@@ -1,0 +1,103 @@
+"""`registry.json`: a draft of an entry for the registry of differential privacy deployments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ostrakon.accounting.estimates import Agreement
+from ostrakon.data.files import write_atomically
+from ostrakon.report.statement import claim, rounds_in_words, tuned_in_words
+from ostrakon.run.settings.particulars import Particulars
+
+REGISTRY = "registry.json"
+
+
+def write_registry(folder: Path, entry: dict[str, Any]) -> None:
+    """Write `registry.json`."""
+    text = json.dumps(entry, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(folder / REGISTRY, text + "\n", mode=0o644)
+
+
+def registry_entry(
+    content: dict[str, Any],
+    *,
+    particulars: Particulars,
+    date: str | None,
+    units: int | None,
+    estimates: Sequence[Agreement] = (),
+) -> dict[str, Any]:
+    """The entry, from what the release says anyway.
+
+    content: what `statement.json` says; it must claim a guarantee. particulars: what the operator told. date: the day
+    of the run. units: how many records (or users) are protected, where that is public, else None.
+
+    What the registry requires and nobody has told (its name and region, who files it) is null, for the operator to fill
+    in before it is filed; what it does not require is left out. Nothing is made up.
+    Source: https://github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml at commit 057e5d81.
+    """
+    guarantee, unit = content["guarantee"], content["unit_of_privacy"]
+    curators = [{"data_curator_name": particulars.operator, "data_curator_type": None}]
+    implementation = content["implementation"]
+    optional = {
+        "utility": _bullets([f"{each.title}: {each.in_words()}, of {each.counted}" for each in estimates]),
+        "additional_information": None if particulars.contact is None else f"Contact: {particulars.contact}",
+    }
+    deployment = {
+        "basic": {
+            "name": None,
+            "data_curators": None if particulars.operator is None else curators,
+            "description": _description(content, particulars.data_name),
+            "intended_use": particulars.purpose,
+            "data_product_type": "Machine learning model",
+            "data_product_region": None,
+            "publication_date": date,
+        },
+        "dp_variant": {
+            "variant_name": "Approximate DP",
+            "unprotected_quantities": _bullets(content["not_covered"]),
+        },
+        "privacy_loss": {
+            "privacy_unit": f"{unit}-level",
+            "privacy_unit_details": content["adjacency"],
+            **({} if units is None else {"number_of_privacy_units": units}),
+            "privacy_parameters": {"epsilon": guarantee["epsilon"], "delta": guarantee["delta"]},
+            "privacy_parameters_details": claim(content),
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "trust_assumptions": content["trust_model"],
+            "release_type": "One release",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "implementation": {
+            "preprocessing_and_hyperparameter_tuning": f"{tuned_in_words(content)}.",
+            "mechanisms": _bullets(
+                [
+                    f"{rounds_in_words(content)}, by ostrakon {content['versions']['ostrakon']}",
+                    f"noise: {implementation['noise']}",
+                    f"floating point: {implementation['floating_point']}",
+                ]
+            ),
+            "composition": content["composition"],
+            "post_processing": "the student was trained on the released answers and public rows alone",
+            **{name: text for name, text in optional.items() if text},
+        },
+        "administrative": {"status": "Draft", "registry_authors": None, "tier": 2},
+    }
+    return {"url_slug": None, "deployment": deployment}
+
+
+def _description(content: dict[str, Any], data_name: str | None) -> str:
+    called = "" if data_name is None else f" The private data: {data_name}."
+    return (
+        f"A classifier with {len(content['classes'])} labels, trained on noisy votes of teachers about public rows "
+        f"(PATE).{called}"
+    )
+
+
+def _bullets(items: Sequence[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
