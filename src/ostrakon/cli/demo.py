@@ -4,56 +4,56 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.train import say
 
+if TYPE_CHECKING:
+    from ostrakon.run.pipeline import Outcome
+
 PRIVATE, PUBLIC, TEST, TEACHERS = 30_000, 4_000, 2_000, 250
 
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="The run's folder.")] = Path("demo-run"),
+    out: Annotated[Path, typer.Option(help="The folder of both runs.")] = Path("demo-run"),
     epsilon: Annotated[float, typer.Option(help="Keep the worst case within this.")] = 2.0,
     seed: Annotated[int, typer.Option(help="Of the images and the models, never of the noise.")] = 0,
-    mechanism: Annotated[str, typer.Option(help="As in ostrakon train; bounded-gnmax: per-record teachers.")] = (
-        "confident-gnmax"
-    ),
     small: Annotated[bool, typer.Option("--small", help="A tenth of the images, to see that it runs.")] = False,
 ) -> None:
-    """Letters A to J in many fonts: 30,000 private images, 250 teachers, one student that may leave."""
+    """Letters A to J in many fonts, 30,000 private images, taught in both ways: 250 trained teachers, and none."""
     from ostrakon.data.datasets import glyphs
-    from ostrakon.mechanisms.registry import is_per_record
-    from ostrakon.report.plots import picture
+    from ostrakon.report.plots import side_by_side
     from ostrakon.report.release import publish
-    from ostrakon.report.table import run_table
+    from ostrakon.report.table import tables_side_by_side
     from ostrakon.run.inputs.task import task_from_dataset
     from ostrakon.run.pipeline import run
     from ostrakon.run.settings.options import AUTO, Options
+    from ostrakon.run.settings.particulars import Particulars
 
     scale = 10 if small else 1
     # A tenth of the teachers would need more noise than there are votes.
     seats = TEACHERS // 2 if small else TEACHERS
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
-    data = glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed)
-    teachers = None if is_per_record(mechanism) else seats
+    task = task_from_dataset(glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed))
     # One network where there is PyTorch: to compare several, as a run does by default, would take minutes.
-    student = "cnn(network='quick-cnn')" if teachers is not None and find_spec("torch") is not None else AUTO
-    options = Options(teachers=teachers, mechanism=mechanism, epsilon=epsilon, seed=seed, student=student)
-    outcome = run(out, task_from_dataset(data), options, progress=True, say=say)
-    release = publish(outcome, publish_accuracy=True)
-    console.print(run_table(outcome, release=release))
-    console.print(f"[bold]Picture[/]             {picture(outcome)}", highlight=False, soft_wrap=True)
-    if teachers is not None:
-        console.print(
-            "\nThe same letters at the same epsilon, every image a teacher of its own:\n"
-            "  [bold]ostrakon demo --mechanism bounded-gnmax --out demo-per-record[/]",
-            highlight=False,
-            soft_wrap=True,
-        )
+    student = "cnn(network='quick-cnn')" if find_spec("torch") is not None else AUTO
+    ways = {
+        f"{seats} trained teachers": ("trained", Options(teachers=seats, epsilon=epsilon, seed=seed, student=student)),
+        "Per-record teachers": ("per-record", Options(epsilon=epsilon, seed=seed, student=student)),
+    }
+    who = Particulars(purpose="A demonstration on letters that were drawn for it", data_name="drawn letters A to J")
+    done: dict[str, tuple[Outcome, Path]] = {}
+    for name, (folder, options) in ways.items():
+        say(name)
+        outcome = run(out / folder, task, options, progress=True, say=say)
+        done[name] = outcome, publish(outcome, who, publish_accuracy=True)
+    console.print(tables_side_by_side(done))
+    shown = side_by_side({name: outcome for name, (outcome, _) in done.items()}, out / "both-ways.png")
+    console.print(f"[bold]Picture[/]           {shown} (must stay: it shows votes)", highlight=False, soft_wrap=True)
     console.print(
         "\nNext, with a table of your own:\n"
         "  [bold]ostrakon train --private private.csv --public public.csv --target COLUMN --epsilon 2 --out my-run[/]",

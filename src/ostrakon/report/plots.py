@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,22 @@ _NAMED = 30
 
 def picture(outcome: Outcome, path: Path | None = None) -> Path:
     """One PNG of where the votes and the budget went; default: `private/picture.png`, because it shows votes."""
-    path = outcome.folder / "private" / "picture.png" if path is None else path
-    votes = votes_from(outcome.plan, np.load(outcome.folder / "private" / "votes.npy", allow_pickle=False))
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    return side_by_side({"": outcome}, outcome.folder / "private" / "picture.png" if path is None else path)
+
+
+def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
+    """The same of several runs, by name, in one PNG at `path`. Private: it shows votes."""
+    figure = Figure(figsize=(10 if len(outcomes) == 1 else 8.2 * len(outcomes), 6.4), layout="constrained")
     FigureCanvasAgg(figure)
-    top, bottom = figure.subplots(2, 1, height_ratios=[3, 1])
-    _consensus(top, outcome, votes)
-    _budget(bottom, outcome)
+    parts = figure.subfigures(1, len(outcomes), squeeze=False, wspace=0.03)[0]
+    for part, (name, outcome) in zip(parts, outcomes.items(), strict=True):
+        top, bottom = part.subplots(2, 1, height_ratios=[3, 1])
+        votes = votes_from(outcome.plan, np.load(outcome.folder / "private" / "votes.npy", allow_pickle=False))
+        _consensus(top, outcome, votes)
+        _budget(bottom, outcome)
+        if name:
+            measured = "" if outcome.accuracy is None else f": student right on {outcome.accuracy:.1%} of test rows"
+            part.suptitle(f"{name}{measured}", fontsize=15, fontweight="bold")
     figure.text(0.995, 0.005, "private: shows votes, must not leave", ha="right", color="#b00020", fontsize=9)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)

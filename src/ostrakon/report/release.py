@@ -70,9 +70,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             if content["private"]:
                 units = outcome.plan.teachers if outcome.plan.per_record else None
                 write_registry(aside, registry_entry(content, units=units, **told))
-            plain = first_page(
-                content, needs=manifest["needs"], accuracy=accuracy, test_rows=outcome.test_rows, **told
-            )
+            plain = first_page(content, needs=manifest["needs"], accuracy=accuracy, test_rows=outcome.test_rows, **told)
             card = model_card(
                 content,
                 manifest,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.markup import escape
@@ -20,35 +21,57 @@ WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
 def run_table(outcome: Outcome, *, release: Path) -> Table:
     """What a user wants to know first, and where everything is."""
-    statement = outcome.statement
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("Teachers", f"{statement.teachers:,}")
-    table.add_row("Queries", f"{statement.queries:,}")
-    table.add_row("Answers", f"{statement.answered:,}")
+    for row in _rows(outcome, release):
+        table.add_row(*row)
+    return table
+
+
+def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
+    """The same of several runs, by name: each a column. outcomes: each with its release."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    columns: list[dict[str, list[str]]] = []
+    for name, (outcome, release) in outcomes.items():
+        table.add_column(escape(name), overflow="fold")
+        columns.append({})
+        for what, said in _rows(outcome, release):
+            columns[-1].setdefault(what, []).append(said)
+    for what in dict.fromkeys(what for column in columns for what in column):
+        table.add_row(what, *("\n".join(column.get(what, [])) for column in columns))
+    return table
+
+
+def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
+    statement = outcome.statement
+    yield "Teachers", f"{statement.teachers:,}"
+    yield "Queries", f"{statement.queries:,}"
+    yield "Answers", f"{statement.answered:,}"
     for index, asked in enumerate(statement.rounds, start=1):
-        label = "Mechanism" if len(statement.rounds) == 1 else f"Round {index}"
-        table.add_row(label, _mechanism(asked.mechanism))
-    table.add_row(*_privacy(outcome))
-    table.add_row("Unit of privacy", statement.unit)
+        yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(asked.mechanism)
+    yield _privacy(outcome)
+    if statement.membership_guess is not None:
+        most = min(round_up(statement.membership_guess), 1.0)
+        yield "Membership guess", f"right in at most {most:.2%}, and in half without the release"
+    yield "Unit of privacy", statement.unit
     if statement.adjacent:
-        table.add_row("Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent))
+        yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)
     for remark in statement.remarks:
         if remark.startswith(HEED):
-            table.add_row(WARNING, escape(remark.removeprefix(HEED)))
-    table.add_row("Student", outcome.student_name)
+            yield WARNING, escape(remark.removeprefix(HEED))
+    yield "Student", outcome.student_name
     for estimate in statement.estimates:
         if isinstance(estimate, Agreement):
             who = estimate.against if estimate.of == "student" else "always the most frequent class"
-            table.add_row("Agreement", f"{estimate.in_words()}: {who}")
+            yield "Agreement", f"{estimate.in_words()}: {who}"
     if outcome.accuracy is not None:
-        table.add_row("Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows")
+        yield "Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows"
     if outcome.plan.gate is not None and not outcome.answers.passed:
-        table.add_row("Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked")
-    table.add_row("May leave" if statement.guarantee is not None else "Release", str(release))
-    table.add_row("Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)")
-    return table
+        yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked"
+    yield "May leave" if statement.guarantee is not None else "Release", str(release)
+    yield "Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
 
 
 def understood_table(understood: Understood) -> Table:
