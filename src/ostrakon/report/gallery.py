@@ -19,24 +19,30 @@ from ostrakon.run.pipeline import Outcome
 
 SHOWN = 120
 """Images that are shown; of more, the first so many."""
-_ACROSS = 12
+_ACROSS, _NAME = 12, 0.3
+"""Images in a row, and the height of a label as a share of an image's width."""
 
 
 def gallery(outcome: Outcome) -> Picture | None:
-    """The first `SHOWN` of them; None where no image was asked about."""
-    if outcome.images is None or not len(outcome.images):
+    """The first `SHOWN` of them; None where rows are no images that can be shown."""
+    images = None if outcome.images is None else _shades(outcome.images[:SHOWN])
+    if outcome.images is None or images is None:
         return None
-    images, taught = _shades(outcome.images[:SHOWN]), outcome.answers.taught[:SHOWN]
+    taught = outcome.answers.taught[:SHOWN]
     names = ["none" if each == NO_ANSWER else str(outcome.classes[each]) for each in taught]
-    across = min(_ACROSS, len(images))
-    down = math.ceil(len(images) / across)
-    figure = Figure(figsize=(10, 10 / _ACROSS * 1.3 * down), layout="constrained")
+    down = math.ceil(len(images) / _ACROSS)
+    high = images.shape[1] / images.shape[2]
+    figure = Figure(figsize=(10, 10 / _ACROSS * (high + _NAME) * down))
     FigureCanvasAgg(figure)
+    # One pair of axes for all of them: a pair for each would take seconds.
+    axes = figure.add_axes((0, 0, 1, 1))
     for place, (image, name) in enumerate(zip(images, names, strict=True)):
-        axes = figure.add_subplot(down, _ACROSS, place // across * _ACROSS + place % across + 1)
-        axes.imshow(image, cmap="gray", vmin=0, vmax=1)
-        axes.set_title(textwrap.shorten(name, width=12, placeholder="…") or "…", fontsize=9, parse_math=False)
-        axes.set_axis_off()
+        left, top = place % _ACROSS, place // _ACROSS * (high + _NAME) + _NAME
+        axes.imshow(image, cmap="gray", vmin=0, vmax=1, extent=(left + 0.04, left + 0.96, top + high, top))
+        short = textwrap.shorten(name, width=12, placeholder="…") or "…"
+        axes.text(left + 0.5, top - 0.05, short, ha="center", va="bottom", fontsize=9, parse_math=False)
+    axes.set(xlim=(0, _ACROSS), ylim=(down * (high + _NAME), 0), aspect="auto")
+    axes.set_axis_off()
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     asked = len(outcome.images)
@@ -48,9 +54,13 @@ def gallery(outcome: Outcome) -> Picture | None:
     )
 
 
-def _shades(images: NDArray[Any]) -> NDArray[np.float64]:
-    """Images from 0 to 1: in colour where they have three channels or more, else in grey."""
-    colours = images.ndim == 4 and images.shape[3] in (3, 4)
-    shades = np.asarray(images[..., :3] if colours else as_grey_images(images), np.float64)
-    low, high = float(shades.min()), float(shades.max())
-    return (shades - min(low, 0.0)) / max(high - min(low, 0.0), 1e-12)
+def _shades(images: NDArray[Any]) -> NDArray[np.float64] | None:
+    """Images from 0 to 1: in colour where they have three channels, last, else in grey; None for what is neither."""
+    if images.ndim == 4 and images.shape[3] in (3, 4):
+        shades = np.asarray(images[..., :3], np.float64)
+    elif images.ndim == 3 or (images.ndim == 4 and 1 in (images.shape[1], images.shape[3])):
+        shades = np.asarray(as_grey_images(images), np.float64)
+    else:
+        return None
+    low, high = min(float(shades.min()), 0.0), float(shades.max())
+    return (shades - low) / max(high - low, 1e-12)
