@@ -17,6 +17,8 @@ from ostrakon.accounting.statement import Round, Statement
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
+from ostrakon.report.registry import registry_entry
+from ostrakon.run.settings.particulars import Particulars
 from ostrakon.schemas import SCHEMAS, schema, schema_text
 from ostrakon.validation import InvalidInput
 
@@ -52,6 +54,7 @@ BASE: dict[str, Any] = {
     "unit": "user",
     "unit_column": "patient",
     "adjacency": "One patient more.",
+    "versions": {"ostrakon": "1.0"},
 }
 AGREED: dict[str, Any] = {
     "of": "student",
@@ -76,9 +79,9 @@ def statements() -> dict[str, dict[str, Any]]:
             rounds=(confident, Round(mechanism=guided, queries=9, answered=9)),
             noise_is_secure=True,
             adjacent=(CLAIMED,),
+            membership_guess=0.71,
             remarks=("Heed this.",),
             tuned={"sigma2": "public data"},
-            versions={"numpy": "2.0"},
             **BASE,
         ),
         "gated": Statement(
@@ -106,6 +109,17 @@ def statements() -> dict[str, dict[str, Any]]:
         ),
     }
     return {name: statement.as_dict() for name, statement in found.items()}
+
+
+def entries() -> list[dict[str, Any]]:
+    """Drafts for the registry: all that may be told, and next to nothing."""
+    found = statements()
+    who = Particulars(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays")
+    agreed = [Agreement(**AGREED)]
+    return [
+        registry_entry(found["worst case"], particulars=who, date="2026-03-01", units=250, estimates=agreed),
+        registry_entry(found["gated"], particulars=Particulars(), date=None, units=None),
+    ]
 
 
 def of_run(claimed: float) -> dict[str, Any]:
@@ -142,6 +156,7 @@ def written(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
     return {
         "account": accounts,
         "audit": [*audits, of_run(1.0), of_run(float("inf"))],
+        "registry": entries(),
         "statement": list(json.loads(json.dumps(statements())).values()),
     }
 
@@ -166,8 +181,8 @@ def test_what_is_written_is_valid(name, written):
 
 
 OPEN = {"parameters", "tuned", "versions", "findings"}
-OPTIONAL = {"claimed", "warning"}
-"""Of an account: a pair that only a mechanism with a false claim has."""
+OPTIONAL = {"claimed", "warning", "number_of_privacy_units", "utility", "additional_information"}
+"""Of an account: a pair that only a mechanism with a false claim has. Of an entry for the registry: what not all know."""
 
 
 def objects(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -219,7 +234,11 @@ def test_a_missing_a_renamed_and_an_extra_key_are_not(name, written):
         ("audit", {"claimed": "infinity"}),
         ("audit", {"confidence": 1}),
         ("audit", {"refuted": None}),
+        ("registry", {"url_slug": "made-up"}),
+        ("registry", {"deployment": None}),
         ("statement", {"schema": "ostrakon-statement/0"}),
+        ("statement", {"membership_guess": {"prior": 0.5, "at_most": 0.4, "neighbours": "x"}}),
+        ("statement", {"membership_guess": 0.6}),
         ("statement", {"guarantee": None}),
         ("statement", {"private": False}),
         ("statement", {"not_private": "Noise was seeded."}),
@@ -232,6 +251,41 @@ def test_wrong_values_are_not(name, change, written):
     assert not validator.is_valid(written[name][0] | change)
 
 
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> dict[tuple[Any, ...], Any]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
+    if inner is None:
+        return {path: value}
+    return {place: leaf for key, each in inner for place, leaf in leaves(each, (*path, key)).items()}
+
+
+def test_what_nobody_told_the_registry_is_null_or_left_out(written):
+    told, silent = (leaves(each["deployment"]) for each in written["registry"])
+    basic = ("basic",)
+    for entry in (told, silent):
+        for place in ((*basic, "name"), (*basic, "data_product_region"), ("administrative", "registry_authors")):
+            assert entry[place] is None
+    curator = (*basic, "data_curators", 0)
+    assert told[*curator, "data_curator_name"] == "Ada"
+    assert told[*curator, "data_curator_type"] is None
+    assert told[*basic, "intended_use"] == "Triage"
+    assert told[*basic, "publication_date"] == "2026-03-01"
+    assert told["implementation", "additional_information"] == "Contact: ada@example.org"
+    assert told["privacy_loss", "number_of_privacy_units"] == 250
+    for key in ("data_curators", "intended_use", "publication_date"):
+        assert silent[*basic, key] is None
+    assert ("privacy_loss", "number_of_privacy_units") not in silent
+    assert not {path[-1] for path in silent} & OPTIONAL
+
+
+def test_the_registry_is_told_what_the_statement_claims(written):
+    statement, entry = written["statement"][0], written["registry"][0]["deployment"]
+    parameters = entry["privacy_loss"]["privacy_parameters"]
+    assert parameters == {name: statement["guarantee"][name] for name in ("epsilon", "delta")}
+    assert entry["privacy_loss"]["privacy_unit"] == "user-level"
+    assert entry["privacy_loss"]["privacy_unit_details"] == statement["adjacency"]
+    assert "confident-gnmax (threshold 200, sigma1 150, sigma2 40)" in entry["implementation"]["mechanisms"]
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_command_line_prints_them(name):
     done = CliRunner().invoke(app, ["schema", name])
@@ -240,5 +294,5 @@ def test_the_command_line_prints_them(name):
 
 
 def test_another_name_is_refused():
-    with pytest.raises(InvalidInput, match=r"one of account, audit, statement, got '\.\./statement'"):
+    with pytest.raises(InvalidInput, match=r"one of account, audit, registry, statement, got '\.\./statement'"):
         schema_text("../statement")

@@ -45,6 +45,18 @@ def test_every_adjacency_has_its_own_epsilon():
         Statement(guarantee=None, not_private="No noise.", adjacent=(own,), **BASE)
 
 
+def test_the_odds_of_a_guess_are_told_with_their_neighbours():
+    told = Statement(guarantee=WORST, membership_guess=0.612301, **BASE).as_dict()["membership_guess"]
+    assert told == {"prior": 0.5, "at_most": 0.6124, "neighbours": "One record more."}
+    assert Statement(guarantee=WORST, **BASE).as_dict()["membership_guess"] is None
+    assert Statement(guarantee=WORST, membership_guess=1.0, **BASE).as_dict()["membership_guess"]["at_most"] == 1.0
+    for wrong in (0.49, 1.01, float("nan"), float("inf"), -1.0):
+        with pytest.raises(InvalidInput, match=r"membership_guess must lie from 0\.5 to 1"):
+            Statement(guarantee=WORST, membership_guess=wrong, **BASE)
+    with pytest.raises(InvalidInput, match="without a guarantee bounds no guess"):
+        Statement(guarantee=None, not_private="No noise.", membership_guess=0.6, **BASE)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 2.0, 10.0])
 def test_a_strong_promise_needs_no_warning(epsilon):
     assert weak_remark(epsilon) is None

@@ -207,6 +207,30 @@ def test_changed_private_data_is_refused(command, tables, tmp_path):
     assert "the private data changed" in " ".join(err.split())
 
 
+def test_who_releases_it_is_told_by_options_and_toml_and_kept(command, tmp_path):
+    (tmp_path / "c.toml").write_text('operator = "St. Mary"\ncontact = "elsewhere"\ndata-name = "Stays"\n')
+    told = ("--config", tmp_path / "c.toml", "--contact", "ward@example.org")
+    assert command(*told)[0] == 0
+    card = (tmp_path / "run" / "release" / "model_card.md").read_text()
+    for words in (
+        "Operator.** St. Mary\n",
+        "Contact.** ward@example.org\n",
+        "data.** Stays\n",
+        "Purpose.** not given\n",
+    ):
+        assert words in card
+    assert "private.csv" not in card
+    code, _, err = command(*told, "--purpose", "Triage")
+    assert code == 2
+    assert "holds another run (purpose was not given, now 'Triage')" in " ".join(err.split())
+
+
+def test_nobody_is_refused_in_one_sentence(command):
+    code, _, err = command("--data-name", " ")
+    assert code == 2
+    assert "--data-name must be text of 1 to 1000 characters, got ' '." in " ".join(err.split())
+
+
 def test_an_unknown_option_in_a_config_is_refused(command, tmp_path):
     (tmp_path / "c.toml").write_text("epsilom = 2\n")
     code, _, err = command("--config", tmp_path / "c.toml")

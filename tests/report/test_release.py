@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from jsonschema import Draft202012Validator
 from sklearn.datasets import make_blobs
 
 from ostrakon.accounting.epsilons import WorstCase
@@ -17,10 +18,13 @@ from ostrakon.report.plots import budget_shares, picture, released_picture
 from ostrakon.report.release import publish
 from ostrakon.report.statement import read_statement, write_statement
 from ostrakon.report.table import run_table
+from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.particulars import Particulars
+from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of
 
@@ -54,6 +58,7 @@ def test_the_release_is_complete(finished):
     _, release = finished
     assert {path.name for path in release.iterdir()} == {
         "statement.json",
+        "registry.json",
         "model_card.md",
         "report.html",
         "labels.csv",
@@ -170,6 +175,62 @@ def test_the_lines_of_the_card_run_where_nothing_of_ours_is(finished, tmp_path):
     assert said["shown"][0] in outcome.classes
 
 
+def test_the_first_page_says_what_the_statement_does(finished):
+    outcome, release = finished
+    first, details = (release / "model_card.md").read_text().split("## Privacy")
+    told = read_statement(release)
+    assert told["membership_guess"]["at_most"] >= outcome.plan.membership_guess()
+    assert told["membership_guess"]["at_most"] == pytest.approx(outcome.plan.membership_guess(), abs=1.01e-4)
+    assert f"at most **{told['membership_guess']['at_most']:.2%}** of guesses" in first
+    assert told["membership_guess"]["neighbours"] == told["adjacency"]
+    assert "|" not in first
+    assert "| Question (after NIST" in details
+    for what in ("Which data.", "Operator.", "Contact.", "Purpose."):
+        assert f"**{what}** not given\n" in first
+    entry = json.loads((release / "registry.json").read_text())
+    assert Draft202012Validator(schema("registry")).is_valid(entry)
+    assert "number_of_privacy_units" not in entry["deployment"]["privacy_loss"]  # of trained teachers it stays inside
+
+
+def test_only_the_day_differs_between_days_and_a_resumed_run_keeps_its_own(tmp_path, finished, monkeypatch):
+    """The one thing beside the released answers that a release tells: on which day the run was planned."""
+    before = {path.name: path.read_bytes() for path in finished[1].iterdir()}
+    shutil.copytree(finished[1].parent, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "release")
+    home = RunFolder(tmp_path)
+    day = home.read()["date"]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    again = run(
+        tmp_path, make_task(), Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=100, max_answers=60)
+    )
+    assert {path.name: path.read_bytes() for path in publish(again).iterdir()} == before
+    shutil.rmtree(tmp_path / "release")
+    home.write({**home.read(), "date": "1999-12-31"})
+    after = {path.name: path.read_bytes() for path in publish(again).iterdir()}
+    assert {name for name in before if before[name] != after[name]} == {
+        "model_card.md",
+        "report.html",
+        "registry.json",
+        "manifest.json",
+    }
+    for name in ("model_card.md", "report.html", "registry.json"):
+        assert after[name].replace(b"1999-12-31", day.encode()) == before[name]
+
+
+def test_what_the_operator_told_is_in_the_release(tmp_path, finished):
+    shutil.copytree(finished[1].parent, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "release")
+    who = Particulars(operator="<script>Ada</script>", contact="a|b", purpose="c\n# d", data_name="*e*")
+    release = publish(replace(finished[0], folder=tmp_path), who)
+    shown = (release / "report.html").read_text()
+    assert "<strong>Operator.</strong> &lt;script&gt;Ada&lt;/script&gt;</p>" in shown
+    for words in ("Contact.</strong> a|b</p>", "Purpose.</strong> c # d</p>", "data.</strong> *e*</p>"):
+        assert words in shown
+    entry = json.loads((release / "registry.json").read_text())["deployment"]["basic"]
+    assert entry["data_curators"][0]["data_curator_name"] == "<script>Ada</script>"
+    assert entry["intended_use"] == "c # d"
+
+
 def test_a_release_is_written_once(finished):
     outcome, release = finished
     before = {path.name: path.stat().st_mtime_ns for path in release.iterdir()}
@@ -221,6 +282,11 @@ def test_without_guarantee_the_card_and_the_table_say_so(tmp_path):
     assert "-differentially private for every" not in card
     assert "Claimed by the authors of immutable, and not true" in card
     assert read_statement(release)["guarantee"] is None
+    assert read_statement(release)["membership_guess"] is None
+    assert "**What was protected.** Nothing." in card
+    # Nothing to register as differentially private.
+    assert not (release / "registry.json").exists()
+    assert "registry.json" not in card
     cells = [cell for column in run_table(outcome, release=release).columns for cell in column.cells]
     assert any("NONE" in str(cell) for cell in cells)
 

@@ -14,6 +14,7 @@ import tomli_w
 from ostrakon.estimator import PATEClassifier
 from ostrakon.run.settings.files import Files
 from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.particulars import Particulars
 from ostrakon.validation import InvalidInput
 
 # scikit-learn's own defaults: no seed, and one process.
@@ -37,8 +38,9 @@ def test_the_estimator_takes_nothing_else():
 
 
 def test_every_field_says_what_all_must_know():
-    fields = {field.name for kind in (Options, Files) for field in dataclasses.fields(kind)}
-    declared = {**Options.options(), **Files.options()}
+    fields = {field.name for kind in (Options, Files, Particulars) for field in dataclasses.fields(kind)}
+    declared = {**Options.options(), **Files.options(), **Particulars.options()}
+    assert len(declared) == sum(len(kind.options()) for kind in (Options, Files, Particulars))
     assert fields - set(declared) == {"parameters"}  # declared by the mechanisms
     for name, one in declared.items():
         assert one.help.endswith((".", "]")), name

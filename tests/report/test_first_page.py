@@ -1,0 +1,159 @@
+"""The first page: plain words, true to the statement, nothing made up, nothing that what others typed can break."""
+
+import json
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.statement import Round, Statement
+from ostrakon.mechanisms import GNMax
+from ostrakon.report.first_page import first_page
+from ostrakon.report.markdown import escaped
+from ostrakon.run.settings.particulars import LONGEST, Particulars
+from ostrakon.validation import InvalidInput
+
+HOSTILE = "<script>alert(1)</script> | **bold** `x`\n\n# Heading\n| a | b |\n|---|---|\n[l](javascript:1) &lt;"
+AGREED = {"against": "private labels", "counted": "private records", "sd": 0.01}
+STUDENT = Agreement(of="student", share=0.83, low=0.82, high=0.84, **AGREED)
+MAJORITY = Agreement(of="majority", share=0.6, low=0.59, high=0.61, **AGREED)
+
+
+def content(relation="add-remove", **changes):
+    given = {
+        "guarantee": WorstCase(epsilon=1.25, delta=1e-5, basis="a theorem"),
+        "rounds": (Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
+        "teachers": 250,
+        "classes": ("a", "b"),
+        "unit": "record",
+        "adjacency": "As it is.",
+        "adjacent": (Adjacent(relation=relation, neighbours="As it is.", epsilon=1.25, delta=1e-5),),
+        "membership_guess": 0.61234,
+        "noise_is_secure": True,
+        "versions": {"ostrakon": "1"},
+    }
+    return Statement(**(given | changes)).as_dict()
+
+
+NONE = content(guarantee=None, adjacent=(), membership_guess=None, noise_is_secure=False)
+
+
+def written(told=None, particulars=None, date="2026-03-01", **options):
+    return "\n\n".join(
+        first_page(
+            content() if told is None else told,
+            particulars=particulars or Particulars(),
+            date=date,
+            needs=["numpy", "onnxruntime"],
+            **options,
+        )
+    )
+
+
+def test_what_nobody_told_is_not_made_up():
+    text = written(date=None)
+    for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
+        assert f"**{what}** not given\n" in text
+    assert "Not known: no estimate" in text
+
+
+def test_what_was_told_is_said():
+    who = Particulars(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays of 2024")
+    text = written(particulars=who)
+    for words in (
+        "Operator.** Ada\n",
+        "Contact.** ada@example.org\n",
+        "Purpose.** Triage\n",
+        "data.** Stays of 2024\n",
+    ):
+        assert words in text
+    assert "**Date of the run.** 2026-03-01\n" in text
+    assert "`pip install numpy onnxruntime`" in text
+    assert "|" not in text  # no table
+
+
+@pytest.mark.parametrize(
+    ("relation", "unit", "secret"),
+    [
+        ("add-remove", "record", "whether one particular record was used, and who"),
+        ("replace", "record", "whether one particular record was used, or another in its place, and who"),
+        ("add-remove", "user", "whether the rows of one particular user were used, and who"),
+        ("replace", "user", "whether the rows of one particular user were used, or others in their place, and who"),
+    ],
+)
+def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation, unit, secret):
+    text = written(content(relation, unit=unit, unit_column="patient" if unit == "user" else None))
+    assert secret in text
+    assert "right in at most **61.24%** of guesses" in text
+    assert "epsilon 1.25 at delta 1e-05" in text
+    assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
+
+
+def test_without_a_guarantee_nothing_is_promised():
+    text = written(NONE)
+    assert "**What was protected.** Nothing." in text
+    assert "not differentially private" in text
+    assert "%" not in text.replace("not given", "")
+
+
+def test_how_good_it_is_stands_beside_the_majority_and_the_test():
+    text = written(estimates=[STUDENT, MAJORITY], accuracy=0.8512, test_rows=1200)
+    said = "Of private records, the student is right on 83.0% (82.0% to 84.0%); one that always says the most frequent "
+    assert said + "label, on 60.0% (59.0% to 61.0%)." in text
+    assert "hold in 95% of runs" in text
+    assert "On 1,200 test rows that the operator declared public: 85.12% right." in text
+    answers = [
+        Agreement(
+            **{"of": of, "against": "held-out released answers", "counted": "answered queries"},
+            **{"share": 0.8, "sd": 0.1, "low": 0.7, "high": 0.9},
+        )
+        for of in ("student", "majority")
+    ]
+    assert "not an accuracy" in written(estimates=answers)
+    assert "not an accuracy" not in text
+
+
+def test_a_warning_comes_first():
+    text = written(content(remarks=("Warning: it knows one class.", "By the way.")))
+    assert text.index("**Warning: it knows one class.**") < text.index("What was protected")
+    assert "By the way" not in text
+
+
+def test_hostile_words_are_shown_and_have_no_effect():
+    text = written(particulars=Particulars(**dict.fromkeys(("operator", "contact", "purpose", "data_name"), HOSTILE)))
+    # A reader that lets HTML through, as the page's own does not.
+    tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    kinds = {each.type for token in tokens for each in (token, *(token.children or []))}
+    assert not kinds & {"html_block", "html_inline", "link_open", "table_open", "hr"}
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h2"]
+    said = "".join(each.content for token in tokens for each in token.children or [] if each.type == "text")
+    assert said.count(" ".join(HOSTILE.split())) == 4
+
+
+@pytest.mark.parametrize("text", ["plain words", "St. Mary's (ward 3), 5 < 6", "snake_case_name", "a & b"])
+def test_plain_words_stay_readable(text):
+    assert escaped(text).replace("\\<", "<") == text
+    assert MarkdownIt().renderInline(escaped(text)) == MarkdownIt().renderInline(text)
+
+
+@pytest.mark.parametrize("name", ["operator", "contact", "purpose", "data_name"])
+@pytest.mark.parametrize("value", ["", " \n ", "x" * (LONGEST + 1), 7, True, ["Ada"], b"Ada"])
+def test_what_is_not_a_line_of_text_is_refused(name, value):
+    with pytest.raises(InvalidInput, match=rf"^{name} must be text of 1 to {LONGEST} characters, got "):
+        Particulars(**{name: value})
+
+
+@pytest.mark.parametrize("sign", ["\x00", "\x1b", "\u202e", "\u2066", "\ud800"])
+def test_characters_that_hide_or_turn_words_are_refused(sign):
+    with pytest.raises(InvalidInput, match="operator must be text without control characters"):
+        Particulars(operator=f"Ada{sign}x")
+
+
+def test_particulars_come_back_from_a_file():
+    who = Particulars(operator="Ada\nL.", data_name="Überweisungen")
+    told = who.as_toml()
+    assert told == {"operator": "Ada L.", "data_name": "Überweisungen"}
+    assert Particulars(**Particulars.from_toml(told, "run.toml")) == who
+    assert json.loads(json.dumps(told)) == told
