@@ -106,8 +106,13 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "On 1,200 test rows that the operator declared public: 85.12% right." in text
     answers = [
         Agreement(
-            **{"of": of, "against": "held-out released answers", "counted": "answered queries"},
-            **{"share": 0.8, "sd": 0.1, "low": 0.7, "high": 0.9},
+            of=of,
+            against="held-out released answers",
+            counted="answered queries",
+            share=0.8,
+            sd=0.1,
+            low=0.7,
+            high=0.9,
         )
         for of in ("student", "majority")
     ]

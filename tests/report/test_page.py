@@ -3,6 +3,7 @@
 import base64
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_every_picture_has_words_and_every_part_its_place():
     levels = [int(tag[1]) for tag in reader.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     assert len(levels) == 4
     assert ASKED in "".join(reader.text)
     assert ASKED not in "".join(read().text)
