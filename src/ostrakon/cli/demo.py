@@ -40,7 +40,7 @@ def demo(
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     task = task_from_dataset(glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed))
     # One network where there is PyTorch: to compare several, as a run does by default, would take minutes.
-    student = "cnn(network='quick-cnn', steps=600)" if find_spec("torch") is not None else AUTO
+    student = "cnn(network='quick-cnn')" if find_spec("torch") is not None else AUTO
     ways = {
         f"{seats} trained teachers": ("trained", Options(teachers=seats, epsilon=epsilon, seed=seed, student=student)),
         "Per-record teachers": ("per-record", Options(epsilon=epsilon, seed=seed, student=student)),

@@ -31,7 +31,7 @@ def picture(outcome: Outcome, path: Path | None = None) -> Path:
 
 def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
     """The same of several runs, by name, in one PNG at `path`. Private: it shows votes."""
-    figure = Figure(figsize=(10 if len(outcomes) == 1 else 8.2 * len(outcomes), 6.4), layout="constrained")
+    figure = Figure(figsize=(10 if len(outcomes) == 1 else 6.4 * len(outcomes), 6.8), layout="constrained")
     FigureCanvasAgg(figure)
     parts = figure.subfigures(1, len(outcomes), squeeze=False, wspace=0.03)[0]
     for part, (name, outcome) in zip(parts, outcomes.items(), strict=True):
@@ -41,7 +41,7 @@ def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
         _budget(bottom, outcome)
         if name:
             measured = "" if outcome.accuracy is None else f": student right on {outcome.accuracy:.1%} of test rows"
-            part.suptitle(f"{name}{measured}", fontsize=15, fontweight="bold")
+            part.suptitle(f"{name}{measured}", fontsize=13, fontweight="bold")
     figure.text(0.995, 0.005, "private: shows votes, must not leave", ha="right", color="#b00020", fontsize=9)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)
@@ -172,7 +172,7 @@ def _budget(axes: Axes, outcome: Outcome) -> None:
         if guarantee is None
         else (f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r} ({guarantee.kind})")
     )
-    axes.set_title(f"Where the privacy budget went: {claim}", loc="left", fontweight="bold")
+    axes.set_title(f"Where the privacy budget went\n{claim}", loc="left", fontweight="bold")
     axes.set_xlim(0, 1)
     axes.set_ylim(-1.2, 0.5)
     axes.axis("off")
