@@ -111,6 +111,7 @@ def test_immutable_runs_and_says_that_it_is_not_private(command, tmp_path):
     assert json.loads((tmp_path / "run" / "release" / "statement.json").read_text())["private"] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["lnmax", "gnmax", "interactive-gnmax", "exponential", "screened-exponential"])
 def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
     arguments = ["--teachers", "30", "--queries", "30", "--epsilon", "4", "--jobs", "1", "--mechanism", mechanism]

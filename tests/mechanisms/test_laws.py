@@ -60,6 +60,7 @@ def test_laws_to_ten_digits_and_far_below_1e_300(law, slow, counts):
             assert abs(mp.mpf(value) - exact) <= mp.mpf(10) ** -12 * max(1, -exact / 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "slow"), LAWS)
 def test_laws_of_many_sizes(law, slow):
     rng = np.random.default_rng(8)
@@ -121,6 +122,7 @@ def chi_square(mechanism: Mechanism, law: Mechanism, *, samples: int, seed: int,
     return float(chi2.sf(((seen - expected)[kept] ** 2 / expected[kept]).sum(), kept.sum() - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "wrong"), SAMPLED, ids=lambda case: getattr(case, "name", ""))
 def test_ten_million_samples_follow_the_law(mechanism, wrong):
     assert chi_square(mechanism, mechanism, samples=10_000_000, seed=11) > 1e-3

@@ -128,11 +128,13 @@ def test_students_of_features(tmp_path_factory):
     check(CASES, tmp_path_factory, ONNX)
 
 
+@pytest.mark.slow
 @torch
 def test_networks_of_plain_layers(tmp_path_factory):
     check(NETWORKS, tmp_path_factory, TORCH)
 
 
+@pytest.mark.slow
 @torch
 def test_everything_else_with_a_network_in_it(tmp_path_factory):
     check(GRAPHS, tmp_path_factory, ONNX)

@@ -157,6 +157,7 @@ def said(tmp_path_factory):
     return {choice: (made[choice], folders[choice], answers[folders[choice]]) for choice in STUDENTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", STUDENTS)
 def test_a_stranger_gets_the_same_predictions_on_odd_rows(said, choice):
     student, folder, answer = said[choice]

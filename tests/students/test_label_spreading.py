@@ -121,6 +121,7 @@ def test_a_class_that_the_graph_loses_keeps_its_answers():
     assert student.models_[0].classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_network_corrects_the_graph_on_digits():
     pytest.importorskip("torch")
     X, y = load_digits(return_X_y=True)

@@ -71,6 +71,7 @@ def test_the_supervised_student_learns(baseline):
     assert baseline > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SEMI_SUPERVISED, ids=lambda kind: kind.__name__)
 def test_unlabelled_rows_are_worth_something(digits, baseline, kind):
     # A student that ignored its unlabelled rows would be the baseline.

@@ -56,6 +56,7 @@ def calm(tmp_path_factory):
     return np.load(folder.with_suffix(".npy"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "n_jobs", "times"), [(signal.SIGKILL, 1, 3), (signal.SIGKILL, 2, 2), (signal.SIGINT, 2, 1)]
 )
