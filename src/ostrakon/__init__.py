@@ -26,6 +26,7 @@ _HOME = {
     "SparseVector": "ostrakon.mechanisms",
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
+    "plan": "ostrakon.forecast",
 }
 _MODULES = ("accounting", "audit", "datasets", "mechanisms", "noise", "public", "students", "teachers")
 

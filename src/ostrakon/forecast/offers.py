@@ -1,0 +1,116 @@
+"""What each mechanism would do at each epsilon, settled as a run would settle it: from public numbers alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ostrakon.accounting.statement import round_up
+from ostrakon.mechanisms.registry import find
+from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS
+from ostrakon.run.settings.options import GATE, WORST_CASE, Options
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.settings.planning import make_plan
+from ostrakon.validation import InvalidInput
+
+MECHANISMS = (DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS, "gnmax")
+"""What is offered where no mechanism is named: the default, that of trained teachers, and one without a check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A plan at one epsilon, or why there is none.
+
+    epsilon, mechanism: as asked. plan: None where it is refused; refusal: then the sentence that says what would do.
+    odds: the largest share of right guesses at membership for a prior of 50% (`Plan.membership_guess`); None where it
+    was not computed.
+    """
+
+    epsilon: float
+    mechanism: str
+    plan: Plan | None = None
+    refusal: str | None = None
+    odds: float | None = None
+
+    @property
+    def answers(self) -> tuple[int, bool] | None:
+        """(answers, whether exactly so many): all queries, or at most a cap; None where the votes decide."""
+        plan = self.plan
+        if plan is None:
+            return None
+        if plan.max_answers is not None:
+            return plan.max_answers, False
+        form = plan.mechanism.gaussian_dp()
+        checked = form is not None and form[0] > 0
+        always = plan.per_record or (not checked and plan.gate is None and self.mechanism in ("gnmax", "lnmax"))
+        return (plan.queries, True) if always else None
+
+    @property
+    def signal_to_noise(self) -> float | None:
+        """Votes on a query in standard deviations of their noise.
+
+        With per-record teachers: records per representative; else all teachers, if all agree. None without such noise.
+        """
+        plan = self.plan
+        noise = None if plan is None else plan.mechanism.parameters().get("sigma2")
+        if plan is None or not noise:
+            return None
+        if plan.per_record:
+            return plan.teachers * (plan.mechanism.contribution_bound or 1) / plan.queries / noise
+        return plan.teachers / noise
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The parameters of the mechanism that are numbers."""
+        given = {} if self.plan is None else self.plan.mechanism.parameters()
+        return {name: float(value) for name, value in given.items() if isinstance(value, int | float)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what is not finite or not known is None."""
+        plan, answers = self.plan, self.answers
+        content: dict[str, Any] = {"epsilon": self.epsilon, "mechanism": self.mechanism, "refused": self.refusal}
+        if plan is None:
+            return content
+        signal, worst = self.signal_to_noise, plan.guarantee.epsilon
+        return content | {
+            "teachers": plan.teachers,
+            "queries": plan.queries,
+            "answers": None if answers is None else answers[0],
+            "answers_at_most": None if answers is None else not answers[1],
+            "noise": self.noise,
+            "signal_to_noise": signal,
+            "guarantee": WORST_CASE if plan.gate is None else GATE,
+            "worst_case": round_up(worst) if math.isfinite(worst) else None,
+            "delta": plan.delta,
+            "claimable": plan.claimable,
+            "membership_guess": self.odds,
+        }
+
+
+def make_offers(
+    options: Options, *, epsilons: Iterable[float], mechanisms: Iterable[str], records: int, pool: int, classes: int
+) -> tuple[Offer, ...]:
+    """Every mechanism at every epsilon, as `make_plan` settles it for a run of these public sizes.
+
+    options: what holds for all of them. A number of teachers, a cap on answers and a gate are asked of trained teachers
+    alone. A plan that is refused is an offer too: it says what would do.
+    """
+    found: list[Offer] = []
+    names = [find(name).name for name in mechanisms]
+    for name in names:
+        per_record = find(name).per_record
+        nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
+        asked = dataclasses.replace(options, mechanism=name, **(nothing if per_record and len(names) > 1 else {}))
+        for epsilon in epsilons:
+            try:
+                plan = make_plan(dataclasses.replace(asked, epsilon=epsilon), units=records, pool=pool, classes=classes)
+            except InvalidInput as refused:
+                found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused)))
+                continue
+            # With trained teachers every pair takes seconds.
+            odds = plan.membership_guess() if per_record or len(names) == 1 else None
+            found.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds))
+    return tuple(found)

@@ -1,0 +1,191 @@
+"""What an epsilon would buy, all at once: offers, a rehearsal, the way back from an accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
+from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers
+from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
+from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
+from ostrakon.mechanisms.registry import find
+from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
+from ostrakon.validation import InvalidInput, positive, whole
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
+PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
+"""What is rehearsed: per-record teachers (quick), trained ones too (as slow as so many runs), or nothing."""
+NEIGHBOURS = {
+    True: "whether this record or any other one was used in its place (how many there are is public)",
+    False: "whether this record was used at all",
+}
+"""What a membership guess is about, by whether every record is a teacher."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """What each epsilon would buy, from public rows and numbers alone.
+
+    records, pool, classes: the sizes it holds for. offers: every mechanism at every epsilon. rehearsal: what the run,
+    played on public rows, gave; None where it was not asked for, and then `not_rehearsed` says why.
+    least: the least epsilon for the accuracy that was asked for.
+    """
+
+    records: int
+    pool: int
+    classes: int
+    offers: tuple[Offer, ...]
+    rehearsal: Rehearsal | None = None
+    not_rehearsed: str = ""
+    least: LeastEpsilon | None = None
+
+    @property
+    def basis(self) -> str:
+        """What the forecasts rest on, in one sentence."""
+        if self.rehearsal is None:
+            return f"No accuracy is forecast: {self.not_rehearsed}."
+        if self.rehearsal.simulated:
+            return (
+                "The public rows have no labels: accuracies are those of simulated worlds, in which random smooth "
+                "functions of the public features decide the labels. They tell epsilons apart, not how hard this task "
+                "is."
+            )
+        return (
+            "Accuracies are rehearsed: labelled public rows play the private side, the public pool and the held-out "
+            "rows. They hold as far as private rows are of the same kind as public ones."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, finite numbers only."""
+        played = self.rehearsal
+        content: dict[str, Any] = {
+            "records": self.records,
+            "pool": self.pool,
+            "classes": self.classes,
+            "offers": [offer.as_dict() for offer in self.offers],
+            "membership_guess_is_about": {"per-record": NEIGHBOURS[True], "trained": NEIGHBOURS[False]},
+            "basis": self.basis,
+            "simulated": None if played is None else played.simulated,
+            "majority": None if played is None else played.majority,
+            "not_private": None if played is None else played.not_private,
+            "forecasts": [] if played is None else [one.as_dict() for one in played.forecasts],
+            "not_forecast": []
+            if played is None
+            else [
+                {"epsilon": epsilon, "mechanism": mechanism, "why": why}
+                for (epsilon, mechanism), why in played.failures.items()
+            ],
+        }
+        if self.least is not None:
+            content["least_epsilon"] = {
+                "accuracy": self.least.accuracy,
+                "epsilon": self.least.epsilon,
+                "mechanism": self.least.mechanism,
+                "sentence": self.least.sentence,
+            }
+        return content
+
+
+def plan(
+    X_public: Any,
+    y_public: Any = None,
+    *,
+    records: int,
+    epsilons: Iterable[float] = EPSILONS,
+    classes: Sequence[Any] | None = None,
+    mechanisms: Iterable[str] | None = None,
+    delta: float | None = None,
+    n_teachers: int | None = None,
+    n_queries: int | None = None,
+    guarantee: str = WORST_CASE,
+    teacher: Any = AUTO,
+    student: Any = AUTO,
+    representation: Any = AUTO,
+    accuracy: float | None = None,
+    rehearse: str = PER_RECORD,
+    repetitions: int = REPETITIONS,
+    random_state: int = 0,
+) -> Outlook:
+    """What each of `epsilons` would buy, before anything private is touched: from public rows and numbers alone.
+
+    X_public: the public rows, as `PATEClassifier.fit` takes them. y_public: their labels, None among them where a row
+    has none; None: simulated worlds stand in for them. records: how many private ones there will be. classes: all
+    labels, where y_public does not tell them. mechanisms: names; None: per-record teachers, and two of trained ones.
+    delta, n_teachers, n_queries, guarantee, teacher, student, representation: as of `PATEClassifier`; "gate" takes
+    minutes. accuracy: look for the least epsilon that gives it. rehearse: "per-record", "all" (trained teachers too,
+    which are trained `repetitions` times at each epsilon) or "none". repetitions: at least 2. random_state: of all
+    splitting, models and noise: nothing here is private.
+
+    Guarantee: no private row is read, so it costs no privacy. What is offered is what `ostrakon train` would settle
+    (`ostrakon.run.settings.planning.make_plan`); a forecast is a statement about rows like the public ones.
+    Errors: `InvalidInput` for values that cannot be; a mechanism that is refused at an epsilon is part of the answer.
+    """
+    shown = PublicRows.of(X_public, y_public, classes=classes)
+    options = Options(
+        delta=delta,
+        teachers=n_teachers,
+        queries=n_queries,
+        guarantee=guarantee,
+        teacher=teacher,
+        student=student,
+        representation=representation,
+        seed=random_state,
+    )
+    return outlook(
+        shown,
+        options,
+        records=records,
+        epsilons=epsilons,
+        mechanisms=mechanisms,
+        accuracy=accuracy,
+        rehearsed=rehearse,
+        repetitions=repetitions,
+    )
+
+
+def outlook(
+    shown: PublicRows,
+    options: Options,
+    *,
+    records: int,
+    epsilons: Iterable[float] = EPSILONS,
+    mechanisms: Iterable[str] | None = None,
+    accuracy: float | None = None,
+    rehearsed: str = PER_RECORD,
+    repetitions: int = REPETITIONS,
+    say: Callable[[str], None] = lambda stage: None,
+) -> Outlook:
+    """As `plan`, from public rows and the options of a run."""
+    records = whole("records", records, at_least=1)
+    asked = sorted({positive("epsilons", epsilon) for epsilon in epsilons})
+    if not asked:
+        raise InvalidInput("epsilons must hold at least one number, got none.")
+    if rehearsed not in REHEARSED:
+        raise InvalidInput(f"rehearse must be one of {', '.join(REHEARSED)}, got {rehearsed!r}.")
+    if accuracy is not None and rehearsed == NONE:
+        raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
+    names = list(dict.fromkeys(MECHANISMS if mechanisms is None else mechanisms))
+    sizes = {"records": records, "pool": shown.rows, "classes": len(shown.classes)}
+    say("Settling the plans")
+    offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)
+    played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
+    rows = len(shown.labelled) or shown.rows
+    possible = [offer for offer in played if offer.plan is not None]
+    why = ""
+    if rehearsed == NONE:
+        why = "none was asked for"
+    elif not played:
+        why = "trained teachers are rehearsed only where all is"
+    elif not possible:
+        why = "every plan is refused"
+    elif rows < FEWEST_TO_REHEARSE:
+        why = f"{rows} public rows are too few to rehearse on, at least {FEWEST_TO_REHEARSE} are needed"
+    rehearsal = None if why else rehearse(shown, possible, options, records=records, repetitions=repetitions, say=say)
+    least = None
+    if accuracy is not None:
+        if rehearsal is None or not rehearsal.forecasts:
+            raise InvalidInput(f"accuracy cannot be looked for: {why or 'no run could be rehearsed'}.")
+        least = least_epsilon(rehearsal.forecasts, accuracy)
+    return Outlook(**sizes, offers=offers, rehearsal=rehearsal, not_rehearsed=why, least=least)

@@ -1,0 +1,107 @@
+"""What is known before anything private is looked at: public rows, perhaps with labels, and the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.data.classes import agree_on_classes, label_indices
+from ostrakon.data.columns import Columns
+from ostrakon.data.frames import as_frame
+from ostrakon.data.images import holds_images, read_images
+from ostrakon.data.sources import open_table
+from ostrakon.public.rowwise import row_count
+from ostrakon.run.inputs.files import refuse_private_folder
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
+
+FEWEST_TO_REHEARSE = 40
+"""Labelled rows below which no part of them would be large enough to play with."""
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicRows:
+    """Public rows: a frame, an array, or images.
+
+    y: class numbers, (rows,), -1 where a row has no label. classes: their labels.
+    """
+
+    X: Any
+    y: IntArray
+    classes: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return row_count(self.X)
+
+    @property
+    def labelled(self) -> IntArray:
+        """Positions of the rows that have a label."""
+        return np.flatnonzero(self.y != _UNKNOWN)
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None, *, classes: Sequence[Any] | None = None) -> PublicRows:
+        """From arrays or frames; y: labels, None among them for rows without one, or no labels at all.
+
+        Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`.
+        """
+        X = as_frame(X)
+        X = X if hasattr(X, "iloc") else np.asarray(X)
+        if y is None:
+            return cls.named(X, None, classes, told="y_public")
+        labels = np.asarray(y, object)
+        if labels.ndim != 1 or len(labels) != row_count(X):
+            raise InvalidInput(
+                f"y_public must have one label per public row, {row_count(X)}, got an array of shape {labels.shape}."
+            )
+        return cls.named(X, [None if _missing(label) else str(label) for label in labels], classes, told="y_public")
+
+    @classmethod
+    def named(cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, told: str) -> Any:
+        """As `of`, from labels that are text; told: what holds them, for the messages."""
+        given = None if classes is None else [str(label) for label in classes]
+        known = sorted({label for label in labels or () if label is not None})
+        if given is None and len(known) < 2:
+            found = f"one label alone, {known[0]!r}," if known else "no labels"
+            raise InvalidInput(f"{told} has {found} in the public data; name all classes with --classes.")
+        counts: dict[str | None, int] = dict.fromkeys(known if known and len(known) > 1 else given or (), 1)
+        names, _ = agree_on_classes(counts, None, given, target=told, public="the public data")
+        numbers = np.full(row_count(X), _UNKNOWN, np.int64)
+        where = [place for place, label in enumerate(labels or ()) if label is not None]
+        if where and labels is not None:
+            numbers[where] = label_indices([labels[place] for place in where], names)
+        return cls(X=X, y=numbers, classes=names)
+
+
+def read_public(path: Any, *, target: str | None = None, classes: Sequence[str] | None = None) -> PublicRows:
+    """The public table or images in a file; the target column may be there, or not.
+
+    Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
+    a file of a run's private folder.
+    """
+    refuse_private_folder(path)
+    if Path(path).exists() and holds_images(path):
+        images = read_images(path, target=target)
+        labels = None if images.labels is None else [str(label) for label in images.labels]
+        return PublicRows.named(images.X, labels, classes, told="label" if target is None else target)
+    table = open_table(path)
+    if target is None:
+        raise InvalidInput("--target must be given: the column to predict.")
+    known = target in table.columns or target.lstrip("-").isdigit()
+    name = table.column(target, what="target column") if known else target
+    features = [column for column in table.columns if column != name]
+    if not features:
+        raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
+    labels = list(table.labels(name)) if name in table.columns else None
+    frame = table.read(features)
+    return PublicRows.named(Columns.of(frame).apply(frame), labels, classes, told=f"The target {name!r}")
+
+
+def _missing(label: Any) -> bool:
+    return label is None or (isinstance(label, float) and np.isnan(label))

@@ -1,0 +1,239 @@
+"""The rehearsal: the whole run, played on public rows that stand in for the private ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from ostrakon.forecast.interval import Forecast
+from ostrakon.forecast.offers import Offer
+from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
+from ostrakon.forecast.worlds import simulated_labels
+from ostrakon.public.rowwise import take_rows
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.settings.planning import make_plan
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.student import answer_queries, fit_student
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.students.selection import Candidate, Released, Selection
+from ostrakon.validation import InvalidInput, whole
+from ostrakon.votes import IntArray
+
+REPETITIONS = 5
+HELD, PRIVATE = 1 / 4, 3 / 8
+"""Shares of the public rows that are held out, and that play the private side; the others play the pool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal:
+    """What repetitions of the run gave. simulated: whether labels were those of simulated worlds.
+
+    majority: share of the most frequent class among held-out rows. not_private: accuracy of gradient boosting on the
+    rows that play the private side, without noise. failures: (epsilon, mechanism) → why there is no forecast.
+    """
+
+    forecasts: tuple[Forecast, ...]
+    majority: float
+    not_private: float
+    simulated: bool
+    failures: dict[tuple[float, str], str]
+
+    def of(self, offer: Offer) -> Forecast | None:
+        """The forecast of an offer."""
+        same = (one for one in self.forecasts if (one.epsilon, one.mechanism) == (offer.epsilon, offer.mechanism))
+        return next(same, None)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scene:
+    """One repetition: features are learned once, and so are the queries, for all epsilons.
+
+    private: positions (of all public rows) that play the records, drawn with replacement.
+    """
+
+    learning: Learning
+    rows: Any
+    labels: IntArray
+    options: Options
+    asked: dict[int, IntArray]
+
+    @classmethod
+    def of(cls, shown: PublicRows, y: IntArray, *, pool: IntArray, private: IntArray, options: Options) -> _Scene:
+        view = view_of(take_rows(shown.X, pool), options.representation, seed=options.seed)
+        # What the learners see of the players, once: the stages then have it as it is.
+        _, first, again = np.unique(private, return_index=True, return_inverse=True)
+        seen = view.transform(take_rows(shown.X, private[first]))[again]
+        learning = Learning(X_public=take_rows(shown.X, pool), view=view, student=options.student, seed=options.seed)
+        return cls(learning=learning, rows=seen, labels=y[private], options=options, asked={})
+
+    def queries(self, count: int) -> IntArray:
+        if count not in self.asked:
+            self.asked[count] = queries_of(
+                self.learning.view, count, strategy=self.options.queries_strategy, seed=self.options.seed
+            )
+        return self.asked[count]
+
+    def play(self, plan: Plan, *, rng: np.random.Generator, student: Candidate | None = None) -> Selection:
+        """Votes, noise and student of one run. student: who learns, where that is not to be chosen."""
+        queries = self.queries(plan.queries)
+        as_they_are: Any = _AsTheyAre()
+        view = dataclasses.replace(self.learning.view, representation=as_they_are)
+        # Split by place: by content, all draws of a row would be one teacher's.
+        votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
+        answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)
+        if student is None or answers.counts is None:
+            return fit_student(self.learning, plan, answers, queries)
+        released = Released(queries=queries, counts=answers.counts, sigma2=plan.mechanism.parameters()["sigma2"])
+        fitted = released.fit_student(clone(student.student), self.learning.rows(student))
+        return Selection(chosen=student, student=fitted, agreement={})
+
+
+class _AsTheyAre:
+    """Rows that are features already."""
+
+    def transform(self, X: Any) -> Any:
+        return X
+
+
+def rehearse(
+    shown: PublicRows,
+    offers: Sequence[Offer],
+    options: Options,
+    *,
+    records: int,
+    repetitions: int = REPETITIONS,
+    say: Callable[[str], None] = lambda stage: None,
+) -> Rehearsal:
+    """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
+
+    In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
+    replacement up to `records`), the others are the pool. Without labels all rows get those of a simulated world, of
+    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, for nothing here is
+    private.
+    Errors: `InvalidInput` for fewer than 2 repetitions or too few rows.
+    """
+    repetitions = whole("repetitions", repetitions, at_least=2)
+    simulated = not len(shown.labelled)
+    places = np.arange(shown.rows) if simulated else shown.labelled
+    if len(places) < FEWEST_TO_REHEARSE:
+        raise InvalidInput(
+            f"public must have at least {FEWEST_TO_REHEARSE} {'' if simulated else 'labelled '}rows to rehearse a run "
+            f"on, got {len(places)}."
+        )
+    features = view_of(shown.X, options.representation, seed=options.seed).public if simulated else None
+    whole_scores: dict[int, list[float]] = defaultdict(list)
+    half_scores: dict[int, list[float]] = defaultdict(list)
+    failures: dict[tuple[float, str], str] = {}
+    majority, boosted = [], []
+    held_rows, distinct, pool_rows = 0, set[int](), 1
+    for repetition in range(repetitions):
+        say(f"Rehearsing the run, {repetition + 1} of {repetitions}")
+        rng = np.random.default_rng([options.seed, repetition])
+        y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
+        held, players, pool = _split(places, repetition, seed=options.seed)
+        held_rows, pool_rows = len(held), len(pool)
+        distinct |= set(held.tolist())
+        own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
+        private = players[rng.integers(len(players), size=records)]
+        scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
+        few = players[: len(players) // 2]
+        fewer = few[rng.integers(len(few), size=records)]
+        small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+        test, right = take_rows(shown.X, held), y[held]
+        majority.append(float(np.mean(right == np.bincount(y[players]).argmax())))
+        boosted.append(_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed))
+        for number, offer in enumerate(offers):
+            if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
+                continue
+            noise = np.random.default_rng([options.seed, repetition, number])
+            try:
+                found = _played(scene, offer, options, rng=noise, records=records, classes=len(shown.classes))
+                kept = found.chosen if offer.plan.per_record else None
+                again = _played(
+                    small, offer, options, rng=noise, records=records, classes=len(shown.classes), student=kept
+                )
+            except InvalidInput as refused:
+                failures[offer.epsilon, offer.mechanism] = str(refused)
+                continue
+            whole_scores[number].append(_right(scene, found, test, right))
+            half_scores[number].append(_right(small, again, test, right))
+    forecasts = [
+        Forecast(
+            epsilon=offers[number].epsilon,
+            mechanism=offers[number].mechanism,
+            accuracies=tuple(scores),
+            held=held_rows,
+            distinct=len(distinct),
+            halved=tuple(half_scores[number]),
+            doublings=max(0.0, math.log2(shown.rows / pool_rows)),
+        )
+        for number, scores in sorted(whole_scores.items())
+        if len(scores) == repetitions
+    ]
+    return Rehearsal(
+        forecasts=tuple(forecasts),
+        majority=float(np.mean(majority)),
+        not_private=float(np.mean(boosted)),
+        simulated=simulated,
+        failures=failures,
+    )
+
+
+def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:
+    """(held out, private side, pool): every row is held out before any is so again."""
+    rounds = round(1 / HELD)
+    order = np.random.default_rng([seed, repetition // rounds, 1]).permutation(places)
+    parts = np.array_split(order, rounds)
+    held = parts[repetition % rounds]
+    rest = np.concatenate([part for number, part in enumerate(parts) if number != repetition % rounds])
+    rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
+    players = round(len(places) * PRIVATE)
+    return held, rest[:players], rest[players:]
+
+
+def _played(
+    scene: _Scene,
+    offer: Offer,
+    options: Options,
+    *,
+    rng: np.random.Generator,
+    records: int,
+    classes: int,
+    student: Candidate | None = None,
+) -> Selection:
+    # As a run of this pool would be planned, at the same teachers and delta; the noise may be that of other queries.
+    asked = dataclasses.replace(options, epsilon=offer.epsilon, mechanism=offer.mechanism)
+    pool = len(scene.learning.view.public)
+    assert offer.plan is not None
+    if offer.plan.per_record:
+        asked = dataclasses.replace(asked, teachers=None, max_answers=None, guarantee="worst-case")
+    plan = make_plan(asked, units=records, pool=pool, classes=classes)
+    return scene.play(plan, rng=rng, student=student)
+
+
+def _right(scene: _Scene, selection: Selection, test: Any, right: IntArray) -> float:
+    seen = test if selection.chosen.takes_rows else np.asarray(scene.learning.view.transform(test), np.float64)
+    return float(np.mean(selection.student.predict(seen) == right))
+
+
+def _boosted(
+    view: View, shown: PublicRows, y: IntArray, players: IntArray, test: Any, right: IntArray, *, seed: int
+) -> float:
+    """Accuracy of gradient boosting without noise; of a single class, that class."""
+    if len(np.unique(y[players])) < 2:
+        return float(np.mean(right == y[players][0]))
+    model = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
+    model.fit(view.transform(take_rows(shown.X, players)), y[players])
+    return float(np.mean(model.predict(view.transform(test)) == right))
