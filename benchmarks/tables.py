@@ -50,11 +50,12 @@ REFUSED, DEFAULT, TEACHERS, BOOSTED, MAJORITY = "refused", "default", "trained t
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Private, public and test rows of a table, with class numbers."""
+    """Private, public and test rows of a table, with class numbers; those of public rows are for rehearsals alone."""
 
     X: Any
     y: Any
     X_public: Any
+    y_public: Any
     X_test: Any
     y_test: Any
     classes: int
@@ -64,7 +65,7 @@ def read(name: str, data: Path, seed: int) -> Split:
     """A table, split at random."""
     if name == "adult":
         given = adult(data / "adult", random_state=seed)
-        return Split(given.X, given.y, given.X_public, given.X_test, given.y_test, 2)
+        return Split(given.X, given.y, given.X_public, given.y_public, given.X_test, given.y_test, 2)
     if name in OWN:
         X, y = OWN[name](return_X_y=True, as_frame=True)
     else:
@@ -75,7 +76,8 @@ def read(name: str, data: Path, seed: int) -> Split:
     order = np.random.default_rng([seed, 1]).permutation(len(X))
     private, public, test = np.split(order, [int(0.6 * len(X)), int(0.8 * len(X))])
     rows: Callable[[Any], Any] = lambda places: X.iloc[places].reset_index(drop=True)  # noqa: E731
-    return Split(rows(private), numbers[private], rows(public), rows(test), numbers[test], len(labels))
+    parts = [part for places in (private, public, test) for part in (rows(places), numbers[places])]
+    return Split(*parts, classes=len(labels))
 
 
 def runs(split: Split, seed: int, epsilons: list[float], done: set[tuple[float, str]]):

@@ -36,6 +36,9 @@ def train(
     config: Annotated[
         Path | None, typer.Option(help="TOML file of these options, such as another run's run.toml.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be asked, and at what price; train and write nothing.")
+    ] = False,
 ) -> None:
     """Train on data that must not leave; publish a student that may.
 
@@ -49,7 +52,10 @@ def train(
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")
-    train_from(asked, out=out)
+    if dry_run:
+        show_plan(asked)
+    else:
+        train_from(asked, out=out)
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
@@ -88,6 +94,27 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     outcome = run(out, task, options, asked=asked, progress=True, say=say)
     release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
     console.print(run_table(outcome, release=release))
+
+
+def show_plan(given: Mapping[str, Any]) -> None:
+    """Print what was understood and what a run with these options would settle; writes nothing.
+
+    Of the private file as much is read as settles a run: its columns, its classes, how many records there are.
+    """
+    files, options = Files.of(given), Options.of(given)
+    from ostrakon.forecast.offers import Offer
+    from ostrakon.report.forecast_table import offer_table
+    from ostrakon.report.table import understood_table
+    from ostrakon.run.conductor import plan_of
+    from ostrakon.run.inputs.files import task_from_files
+
+    task = task_from_files(**files.for_task())
+    console.print(understood_table(task.understood))
+    plan = plan_of(task, options)
+    name = options.mechanism if plan.interactive else plan.mechanism.name
+    odds = plan.membership_guess() if plan.claimable else None
+    console.print(offer_table(Offer(epsilon=plan.guarantee.epsilon, mechanism=name, plan=plan, odds=odds)))
+    console.print("[dim]A dry run: nothing was trained, asked or written.[/]")
 
 
 def say(stage: str) -> None:

@@ -1,19 +1,22 @@
 """How sure a rehearsed accuracy is: what repetitions, finite held-out rows and a smaller pool add to it.
 
 Setting. Each of R repetitions plays the whole run on another split of the public rows and gives an accuracy a[r] on h
-held-out rows. The real run is one more draw, on rows of the same kind.
+held-out rows. The real run is one more draw, on rows of the same kind; its accuracy is to be covered.
 
-Spread. The a[r] differ by noise, split and held-out rows; s^2 is their variance, taken to be no smaller than what h
-held-out rows alone give, p (1 - p) / h: with few repetitions it may look smaller by chance. One more draw differs from
-the mean of R by s^2 (1 + 1 / R).
-All repetitions share one table, whose D rows that were ever held out are themselves a draw: p (1 - p) / D.
-Where the accuracy is to be measured on T rows, that adds p (1 - p) / T.
-The interval is the mean, plus and minus Student's t of R - 1 degrees of freedom times the root of the sum.
+Spread. With p the accuracy, a[r] has the variance sigma^2 + b: sigma^2 from run to run (noise, split, pool, records),
+and b = p (1 - p) / h because h rows measured it. The mean of all is off by sigma^2 / R, and by p (1 - p) / D for D
+rows that were ever held out; one more run differs by sigma^2, and by p (1 - p) / T where T rows measure it.
+b is known and sigma is not: with few repetitions the a[r] may look alike by chance. So sigma is averaged over: the
+interval is that of a mixture of Gaussians of variance sigma^2 (1 + 1 / R) + p (1 - p) (1 / D + 1 / T), each weighed by
+how probable the spread of the a[r] is with that sigma, all sigma from 0 to 1/2 (no accuracy spreads more) being
+equally probable before. With many held-out rows that is nearly Student's t of R - 2 degrees of freedom.
 
 A smaller pool. Rehearsals have fewer public rows, and fewer different records behind the private part, than the real
 run. What half of both gives less, g >= 0 (with its own standard error), is taken once more for every doubling that the
 real run is larger: the upper end is raised by so much. Gains shrink as rows grow, so this is generous, and the lower
 end stays: more public rows do not harm.
+
+Source: Gelman 2006, Prior distributions for variance parameters in hierarchical models (uniform on the deviation).
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from ostrakon.validation import InvalidInput, finite, fraction, whole
 
 CONFIDENCE = 0.95
+_SIGMAS = (np.arange(1000) + 0.5) / 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +42,8 @@ class Forecast:
     epsilon, mechanism: of the offer. accuracies: of the repetitions. held: held-out rows of each. distinct: rows that
     were ever held out. halved: accuracies of the same repetitions with half of the pool and of the private part.
     doublings: how often the rehearsal's pool would have to be doubled to be the real one's.
+
+    Errors: `InvalidInput` for fewer than two repetitions, or accuracies that lie outside [0, 1].
     """
 
     epsilon: float
@@ -56,6 +63,8 @@ class Forecast:
         for share in (*self.accuracies, *self.halved):
             if not 0 <= finite("accuracies", share) <= 1:
                 raise InvalidInput(f"accuracies must lie between 0 and 1, got {share!r}.")
+        whole("held", self.held, at_least=1)
+        whole("distinct", self.distinct, at_least=1)
 
     @property
     def accuracy(self) -> float:
@@ -68,15 +77,13 @@ class Forecast:
         test_rows: on how many rows it will be measured; None: its accuracy on all rows of the kind.
         """
         level = fraction("confidence", confidence)
-        repetitions = len(self.accuracies)
         # As if one row more were right and one wrong: none wrong of few is no proof of none.
         share = (self.accuracy * self.distinct + 1) / (self.distinct + 2)
-        of_rows = share * (1 - share)
-        spread = max(float(np.var(self.accuracies, ddof=1)), of_rows / self.held)
-        variance = spread * (1 + 1 / repetitions) + of_rows / self.distinct
+        of_row = share * (1 - share)
+        measured = of_row / self.distinct
         if test_rows is not None:
-            variance += of_rows / whole("test_rows", test_rows, at_least=1)
-        half = float(stats.t.ppf((1 + level) / 2, repetitions - 1)) * math.sqrt(variance)
+            measured += of_row / whole("test_rows", test_rows, at_least=1)
+        half = _half_width(np.asarray(self.accuracies), of_row / self.held, measured, level)
         return max(0.0, self.accuracy - half), min(1.0, self.accuracy + half + self.larger_pool)
 
     @property
@@ -99,3 +106,19 @@ class Forecast:
             "repetitions": len(self.accuracies),
             "raised_for_larger_pool": self.larger_pool,
         }
+
+
+def _half_width(accuracies: np.ndarray, known: float, measured: float, level: float) -> float:
+    """Half the interval of the mixture. known: each accuracy's variance for its held-out rows; measured: that of D and T."""
+    repetitions = len(accuracies)
+    square = float(np.var(accuracies, ddof=1)) * (repetitions - 1)
+    variance = np.square(_SIGMAS) + known
+    likely = -(repetitions - 1) / 2 * np.log(variance) - square / (2 * variance)
+    weights = np.exp(likely - likely.max())
+    weights /= weights.sum()
+    deviations = np.sqrt(np.square(_SIGMAS) * (1 + 1 / repetitions) + measured)
+
+    def beyond(half: float) -> float:
+        return float(weights @ ndtr(-half / deviations)) - (1 - level) / 2
+
+    return float(brentq(beyond, 0.0, 10.0))

@@ -79,6 +79,10 @@ class _Scene:
         return cls(learning=learning, rows=seen, labels=y[private], options=options, asked={})
 
     def queries(self, count: int) -> IntArray:
+        """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
+        known = max(self.asked, default=0)
+        if self.options.queries_strategy == "representatives" and known >= count:
+            return self.asked[known][:count]
         if count not in self.asked:
             self.asked[count] = queries_of(
                 self.learning.view, count, strategy=self.options.queries_strategy, seed=self.options.seed
@@ -154,7 +158,9 @@ def rehearse(
         test, right = take_rows(shown.X, held), y[held]
         majority.append(float(np.mean(right == np.bincount(y[players]).argmax())))
         boosted.append(_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed))
-        for number, offer in enumerate(offers):
+        # The longest list of queries first.
+        for number in sorted(range(len(offers)), key=lambda number: -_asked(offers[number])):
+            offer = offers[number]
             if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
                 continue
             noise = np.random.default_rng([options.seed, repetition, number])
@@ -189,6 +195,10 @@ def rehearse(
         simulated=simulated,
         failures=failures,
     )
+
+
+def _asked(offer: Offer) -> int:
+    return 0 if offer.plan is None else offer.plan.queries
 
 
 def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:

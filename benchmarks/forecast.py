@@ -1,0 +1,212 @@
+"""Do forecasts keep their word? `ostrakon plan` rehearsed on public rows, against the accuracy of the run itself.
+
+    python benchmarks/forecast.py --data DIR [--seeds 0 1 2 3 4] [--epsilons 0.5 1 2] [--tables NAME ...] [--figure]
+
+DIR holds tables/*.csv and adult/, split as in benchmarks/tables.py: 60% of the rows are private, 20% public, 20% for
+testing, anew for each seed. `glyphs` are drawn: ten letters, 6,000 private, 800 public and 2,000 test images, with one
+student that is named for both, because a choice among networks takes minutes. The forecast sees the public rows with
+their labels and the number of records; the run sees the private rows, and public rows without labels. The interval is
+that for an accuracy measured on as many test rows as there are. Rows are written to results/forecast.csv as they come;
+what is there already is not run again. Noise is seeded so that it can be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.data.datasets import glyphs
+from ostrakon.forecast.interval import CONFIDENCE, Forecast
+from ostrakon.forecast.offers import make_offers
+from ostrakon.forecast.public_rows import PublicRows
+from ostrakon.forecast.rehearsal import rehearse
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.settings.defaults import DEFAULT_MECHANISM
+from ostrakon.run.settings.options import AUTO, Options
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.student import answer_queries, fit_student
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.validation import InvalidInput
+from tables import RESULTS, Split, read
+
+TABLES = ["german", "pima-indians-diabetes", "winequality-red", "digits", "glyphs", "adult"]
+FIELDS = ["table", "seed", "epsilon", "records", "public", "test_rows", "realized", "accuracies", "halved"]
+FIELDS += ["held", "distinct", "doublings", "majority", "not_private", "seconds"]
+NAMED = {"glyphs": "svm-rbf(C=1.0)"}
+
+
+def split_of(name: str, data: Path, seed: int) -> Split:
+    """The rows of a task."""
+    if name != "glyphs":
+        return read(name, data, seed)
+    drawn = glyphs(6000, 800, 2000, random_state=seed)
+    parts = (drawn.X, drawn.y, drawn.X_public, drawn.y_public, drawn.X_test, drawn.y_test)
+    return Split(*parts, classes=len(drawn.classes))
+
+
+def realized(split: Split, offers: Any, options: Options) -> dict[float, float]:
+    """The accuracy of the run itself at each epsilon, on the test rows."""
+    view = view_of(split.X_public, seed=options.seed)
+    learning = Learning(X_public=split.X_public, view=view, seed=options.seed, student=options.student)
+    private, found = Rows(X=split.X, y=split.y.astype(np.int64)), {}
+    test = np.asarray(view.transform(split.X_test), np.float64)
+    for offer in offers:
+        if offer.plan is None:
+            continue
+        plan, noise = offer.plan, np.random.default_rng([options.seed, round(100 * offer.epsilon), 17])
+        queries = queries_of(view, plan.queries, strategy="representatives", seed=options.seed)
+        votes, _ = collect(plan, private, view, queries, options)
+        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=MemoryLog(), rng=noise)
+        student = fit_student(learning, plan, answers, queries).student
+        found[offer.epsilon] = float(np.mean(student.predict(test) == split.y_test))
+    return found
+
+
+def rows_of(name: str, split: Split, seed: int, epsilons: list[float]) -> list[dict[str, Any]]:
+    """One row for each epsilon at which the plan is not refused."""
+    start, records = time.perf_counter(), len(split.y)
+    options = Options(seed=seed, student=NAMED.get(name, AUTO))
+    labels = [str(number) for number in range(split.classes)]
+    shown = PublicRows.of(split.X_public, [str(number) for number in split.y_public], classes=labels)
+    sizes = {"records": records, "pool": shown.rows, "classes": split.classes}
+    offers = make_offers(options, epsilons=epsilons, mechanisms=[DEFAULT_MECHANISM], **sizes)
+    rehearsal = rehearse(shown, offers, options, records=records)
+    run = realized(split, offers, options)
+    seconds = f"{time.perf_counter() - start:.0f}"
+    return [
+        {
+            "table": name,
+            "seed": seed,
+            "epsilon": one.epsilon,
+            "records": records,
+            "public": shown.rows,
+            "test_rows": len(split.y_test),
+            "realized": f"{run[one.epsilon]:.5f}",
+            "accuracies": " ".join(f"{share:.5f}" for share in one.accuracies),
+            "halved": " ".join(f"{share:.5f}" for share in one.halved),
+            "held": one.held,
+            "distinct": one.distinct,
+            "doublings": f"{one.doublings:.3f}",
+            "majority": f"{rehearsal.majority:.4f}",
+            "not_private": f"{rehearsal.not_private:.4f}",
+            "seconds": seconds,
+        }
+        for one in rehearsal.forecasts
+    ]
+
+
+def forecast_of(row: dict[str, Any]) -> Forecast:
+    """The forecast of a row, from what its repetitions gave."""
+    return Forecast(
+        epsilon=float(row["epsilon"]),
+        mechanism=DEFAULT_MECHANISM,
+        accuracies=tuple(map(float, row["accuracies"].split())),
+        halved=tuple(map(float, row["halved"].split())),
+        held=int(row["held"]),
+        distinct=int(row["distinct"]),
+        doublings=float(row["doublings"]),
+    )
+
+
+def tell(rows: list[dict[str, Any]]) -> None:
+    """The table of the README: coverage and width, and how many intervals would hold without any allowance."""
+    print("| table (private, public) | epsilon | seeds | forecast | realized | covered | half width |")
+    print("|---|---|---|---|---|---|---|")
+    groups: dict[tuple[str, float], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        groups[row["table"], float(row["epsilon"])].append(row)
+    hits, low, high = 0, 0, 0
+    for (table, epsilon), held in sorted(groups.items()):
+        forecasts = [forecast_of(row) for row in held]
+        right = np.array([float(row["realized"]) for row in held])
+        ends = np.array(
+            [one.interval(test_rows=int(row["test_rows"])) for one, row in zip(forecasts, held, strict=True)]
+        )
+        inside = (ends[:, 0] <= right) & (right <= ends[:, 1])
+        hits, low, high = hits + inside.sum(), low + (right < ends[:, 0]).sum(), high + (right > ends[:, 1]).sum()
+        mean = 100 * np.mean([one.accuracy for one in forecasts])
+        print(
+            f"| {table} ({held[0]['records']}, {held[0]['public']}) | {epsilon:g} | {len(held)} | {mean:.1f} "
+            f"| {100 * right.mean():.1f} | {inside.sum()} of {len(held)} | {50 * np.diff(ends).mean():.1f} |"
+        )
+    if rows:
+        print(
+            f"{hits} of {len(rows)} intervals of {CONFIDENCE:.0%} cover ({hits / len(rows):.1%}); "
+            f"realized below {low}, above {high}"
+        )
+
+
+def figure(rows: list[dict[str, Any]]) -> None:
+    """results/forecast.png: forecast against realized, a pair of bars for each table and epsilon."""
+    import matplotlib.pyplot as plt
+
+    keys = sorted({(row["table"], float(row["epsilon"])) for row in rows})
+    picture, axes = plt.subplots(figsize=(9, 0.5 * len(keys) + 1.4), layout="constrained")
+    for place, key in enumerate(keys):
+        held = [row for row in rows if (row["table"], float(row["epsilon"])) == key]
+        forecasts = [forecast_of(row) for row in held]
+        ends = np.mean(
+            [one.interval(test_rows=int(row["test_rows"])) for one, row in zip(forecasts, held, strict=True)], axis=0
+        )
+        mean = float(np.mean([one.accuracy for one in forecasts]))
+        right = [100 * float(row["realized"]) for row in held]
+        bounds = [[100 * (mean - ends[0])], [100 * (ends[1] - mean)]]
+        first = place == 0
+        axes.barh(place + 0.2, 100 * mean, 0.38, color="#7a9cc6", label="forecast, 95% interval" if first else None)
+        axes.errorbar(100 * mean, place + 0.2, xerr=bounds, color="#1b3a5c", capsize=3, fmt="none")
+        axes.barh(place - 0.2, np.mean(right), 0.38, color="#2a7f62", label="realized, each seed" if first else None)
+        axes.plot(right, np.full(len(right), place - 0.2), "|", color="black", markersize=9)
+    axes.set_yticks(range(len(keys)), [f"{table}, epsilon {epsilon:g}" for table, epsilon in keys])
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("accuracy, %")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    picture.savefig(RESULTS / "forecast.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", default=os.environ.get("OSTRAKON_DATA"), required="OSTRAKON_DATA" not in os.environ)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--epsilons", type=float, nargs="*", default=[0.5, 1.0, 2.0])
+    parser.add_argument("--tables", nargs="*", default=TABLES)
+    parser.add_argument("--figure", action="store_true", help="only draw and tell what is there")
+    given = parser.parse_args()
+    path = RESULTS / "forecast.csv"
+    rows: list[dict[str, Any]] = list(csv.DictReader(path.open(newline=""))) if path.exists() else []
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=FIELDS, lineterminator="\n")
+        if not rows:
+            writer.writeheader()
+        for seed in [] if given.figure else given.seeds:
+            for name in given.tables:
+                if any((row["table"], int(row["seed"])) == (name, seed) for row in rows):
+                    continue
+                try:
+                    found = rows_of(name, split_of(name, Path(given.data), seed), seed, given.epsilons)
+                except InvalidInput as refused:
+                    print(f"{name}, seed {seed}: {refused}", flush=True)
+                    continue
+                writer.writerows(found)
+                file.flush()
+                rows += [{key: str(value) for key, value in row.items()} for row in found]
+                for row in found:
+                    ends = forecast_of(row).interval(test_rows=row["test_rows"])
+                    told = f"{name}, seed {seed}, epsilon {row['epsilon']:g}: [{ends[0]:.3f}, {ends[1]:.3f}]"
+                    print(f"{told}, realized {row['realized']} ({row['seconds']} s)", flush=True)
+    tell(rows)
+    if rows:
+        figure(rows)
+
+
+if __name__ == "__main__":
+    main()

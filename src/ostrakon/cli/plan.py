@@ -1,0 +1,83 @@
+"""`ostrakon plan`: what an epsilon would buy, from public rows and numbers alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ostrakon.cli.app import app, console
+from ostrakon.cli.options import Declared, options_of, with_options
+from ostrakon.run.settings.options import Options
+from ostrakon.validation import InvalidInput
+
+_ASKED = ("delta", "guarantee", "teachers", "queries", "teacher", "student", "representation", "seed")
+
+
+def _asked() -> dict[str, Declared]:
+    every = options_of(Options)
+    return {name: every[name] for name in _ASKED}
+
+
+@app.command()
+@with_options(options=_asked())
+def plan(
+    *,
+    more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
+    public: Annotated[Path, typer.Option(help="The public table or images; with labels, runs are rehearsed on it.")],
+    records: Annotated[int, typer.Option(help="How many private records there will be.")],
+    target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
+    classes: Annotated[str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them.")] = None,
+    epsilons: Annotated[
+        list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
+    ] = None,
+    mechanism: Annotated[
+        list[str] | None,
+        typer.Option(help=r"May be repeated. \[default: bounded-gnmax, confident-gnmax, gnmax]"),
+    ] = None,
+    accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,
+    rehearse: Annotated[
+        str, typer.Option(help="What is played on PUBLIC: per-record (teachers), all (trained ones too: slow), none.")
+    ] = "per-record",
+    repetitions: Annotated[int, typer.Option(help="How often each run is rehearsed.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Write two pictures into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    options: dict[str, object],
+) -> None:
+    """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
+    from ostrakon.forecast.outlook import EPSILONS, outlook
+    from ostrakon.forecast.public_rows import read_public
+    from ostrakon.report.forecast_table import outlook_sentences, outlook_table
+
+    if more and not epsilons:
+        raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
+    named = None if classes is None else [label.strip() for label in classes.split(",")]
+    settled = Options.of({name: value for name, value in options.items() if value is not None})
+    shown = read_public(public, target=target, classes=named)
+    with console.status("Planning") as status:
+        found = outlook(
+            shown,
+            settled,
+            records=records,
+            epsilons=[*(epsilons or EPSILONS), *(more or [])],
+            mechanisms=mechanism,
+            accuracy=accuracy,
+            rehearsed=rehearse,
+            repetitions=repetitions,
+            say=lambda stage: status.update(f"{stage} …"),
+        )
+    drawn: list[Path] = []
+    if out is not None:
+        from ostrakon.report.forecast_picture import save_pictures
+
+        drawn = save_pictures(found, out)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+        return
+    console.print(outlook_table(found))
+    for sentence in outlook_sentences(found):
+        console.print(sentence, highlight=False, markup=False)
+    for path in drawn:
+        console.print(f"Picture: {path}", highlight=False, markup=False)

@@ -1,0 +1,105 @@
+"""Two pictures of what an epsilon would buy: the accuracy, and what an attacker could gain."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from ostrakon.forecast.interval import CONFIDENCE
+from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+from ostrakon.validation import InvalidInput
+
+ACCURACY, ATTACKER = "accuracy.png", "attacker.png"
+_COLOURS = ("#1b7f5c", "#1b3a5c", "#d98e04", "#7a5195", "#8b929c")
+
+
+def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write `accuracy.png` (where there is a forecast) and `attacker.png` (where odds are known) into `folder`.
+
+    Errors: `InvalidInput` where it cannot be written.
+    """
+    place = Path(folder)
+    drawn: list[Path] = []
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        if outlook.rehearsal is not None and outlook.rehearsal.forecasts:
+            drawn.append(_saved(_accuracy, outlook, place / ACCURACY))
+        if any(offer.odds is not None for offer in outlook.offers):
+            drawn.append(_saved(_attacker, outlook, place / ATTACKER))
+    except OSError as error:
+        raise InvalidInput(f"--out must be a folder that can be written, got {place}: {error.strerror}.") from None
+    return drawn
+
+
+def _saved(draw: object, outlook: Outlook, path: Path) -> Path:
+    assert callable(draw)
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    draw(axes, outlook)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=130)
+    return path
+
+
+def _accuracy(axes: Axes, outlook: Outlook) -> None:
+    played = outlook.rehearsal
+    assert played is not None
+    names = list(dict.fromkeys(one.mechanism for one in played.forecasts))
+    for name, colour in zip(names, _COLOURS * len(names), strict=False):
+        line = sorted((one for one in played.forecasts if one.mechanism == name), key=lambda one: one.epsilon)
+        epsilons, ends = [one.epsilon for one in line], [one.interval() for one in line]
+        axes.fill_between(
+            epsilons, [100 * low for low, _ in ends], [100 * high for _, high in ends], color=colour, alpha=0.15
+        )
+        axes.plot(epsilons, [100 * one.accuracy for one in line], "o-", color=colour, label=name)
+    axes.axhline(100 * played.not_private, color="#333333", linestyle="--", linewidth=1, label="no privacy (boosting)")
+    axes.axhline(100 * played.majority, color="#8b929c", linestyle=":", linewidth=1.5, label="most frequent class")
+    _epsilon_axis(axes, outlook)
+    axes.set_ylabel("accuracy of the student, %")
+    what = "in simulated worlds: the public rows have no labels" if played.simulated else "rehearsed on public rows"
+    axes.set_title(
+        f"What an epsilon would buy, {what}\n{outlook.records:,} records; band: one run, {CONFIDENCE:.0%}",
+        loc="left",
+        fontsize=11,
+    )
+    axes.legend(frameon=False, loc="lower right", fontsize=9)
+
+
+def _attacker(axes: Axes, outlook: Outlook) -> None:
+    known = [offer for offer in outlook.offers if offer.odds is not None and offer.plan is not None]
+    name = known[0].mechanism
+    line = sorted((one.epsilon, 100 * (one.odds or 0.0)) for one in known if one.mechanism == name)
+    axes.plot(*zip(*line, strict=True), "o-", color="#b00020")
+    for epsilon, odds in line:
+        axes.annotate(
+            f"50% → at most {odds:.1f}%",
+            (epsilon, odds),
+            textcoords="offset points",
+            xytext=(0, 9),
+            ha="center",
+            fontsize=9,
+        )
+    axes.axhline(50, color="#8b929c", linestyle=":", linewidth=1.5)
+    axes.annotate("a coin", (0.995, 50), xycoords=("axes fraction", "data"), va="bottom", ha="right", fontsize=9)
+    axes.set_ylim(45, 102)
+    axes.margins(x=0.12)
+    _epsilon_axis(axes, outlook)
+    axes.set_ylabel("right guesses at most, %")
+    plan = known[0].plan
+    assert plan is not None
+    axes.set_title(
+        f"What an attacker could gain, {name}: guesses at\n{NEIGHBOURS[plan.per_record]}", loc="left", fontsize=11
+    )
+
+
+def _epsilon_axis(axes: Axes, outlook: Outlook) -> None:
+    epsilons = sorted({offer.epsilon for offer in outlook.offers})
+    axes.set_xscale("log")
+    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    axes.minorticks_off()
+    axes.set_xlabel("epsilon")

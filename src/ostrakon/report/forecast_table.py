@@ -1,0 +1,113 @@
+"""What an epsilon would buy, as tables and sentences for the command line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from rich.markup import escape
+from rich.table import Table
+
+from ostrakon.accounting.statement import round_up
+from ostrakon.forecast.interval import CONFIDENCE
+from ostrakon.forecast.offers import Offer
+from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+
+
+def outlook_table(outlook: Outlook) -> Table:
+    """One row for each mechanism and epsilon: what would be asked, the noise, the cost, the forecast."""
+    title = f"{outlook.records:,} private records, {outlook.pool:,} public rows, {outlook.classes} classes"
+    table = Table(title=title, title_justify="left")
+    table.add_column("epsilon", justify="right", style="bold")
+    table.add_column("mechanism", no_wrap=True)
+    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker: 50% to", "accuracy"):
+        table.add_column(name, justify="right")
+    for offer in outlook.offers:
+        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *_cells(offer), _accuracy(outlook, offer))
+    return table
+
+
+def outlook_sentences(outlook: Outlook) -> list[str]:
+    """What belongs below the table: refusals in full, what forecasts rest on, what the attacker's odds are about."""
+    told = [
+        f"Refused, {one.mechanism} at epsilon {one.epsilon:g}: {one.refusal}" for one in outlook.offers if one.refusal
+    ]
+    played = outlook.rehearsal
+    if played is not None:
+        told += [
+            f"Not forecast, {mechanism} at epsilon {epsilon:g}: {why}"
+            for (epsilon, mechanism), why in played.failures.items()
+        ]
+    told.append(outlook.basis)
+    if played is not None:
+        told.append(
+            f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
+            f"without any noise {played.not_private:.1%}. Accuracies stand with the interval in which one run should "
+            f"lie ({CONFIDENCE:.0%})."
+        )
+    return [*told, *odds_sentences(outlook.offers), *([] if outlook.least is None else [outlook.least.sentence])]
+
+
+def odds_sentences(offers: Iterable[Offer]) -> list[str]:
+    """What an attacker could gain at most, in words; nothing where it was not computed."""
+    known = [one for one in offers if one.odds is not None and one.plan is not None]
+    return [
+        f"An attacker for whom it is even odds {NEIGHBOURS[per_record]} guesses right at most in the share of cases in "
+        "the table, whatever else is known."
+        for per_record in (True, False)
+        if any(one.plan is not None and one.plan.per_record == per_record for one in known)
+    ]
+
+
+def offer_table(offer: Offer) -> Table:
+    """One plan, line by line: what a run would ask, and at what price."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    plan = offer.plan
+    assert plan is not None
+    table.add_row("Mechanism", offer.mechanism)
+    table.add_row("Teachers", f"{plan.teachers:,}" + (" (every record or user is one)" if plan.per_record else ""))
+    queries, answers, noise, signal, worst, odds = _cells(offer)
+    table.add_row("Queries", queries)
+    table.add_row("Answers", answers)
+    table.add_row("Noise", noise)
+    table.add_row("Votes / noise", signal)
+    table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")
+    if plan.gate is not None:
+        table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
+    if offer.odds is not None:
+        table.add_row("Attacker", f"even odds {NEIGHBOURS[plan.per_record]} become {odds} at most")
+    for what, source in plan.tuned.items():
+        table.add_row(f"[dim]{escape(what)}[/]", f"[dim]{escape(source)}[/]")
+    return table
+
+
+def _cells(offer: Offer) -> tuple[str, ...]:
+    plan = offer.plan
+    if plan is None:
+        return ("[red]refused[/]", *["–"] * 5)
+    answers, signal = offer.answers, offer.signal_to_noise
+    many = "as votes agree" if answers is None else f"{'' if answers[1] else 'at most '}{answers[0]:,}"
+    noise = plan.mechanism.vote_noise or plan.mechanism.parameters().get("sigma2")
+    gate = "" if plan.gate is None else " (gate)"
+    return (
+        f"{plan.queries:,}",
+        many,
+        "–" if noise is None else f"{noise:.4g}",
+        "–" if signal is None else f"{signal:.1f}",
+        _shown(plan.guarantee.epsilon) + gate,
+        "–" if offer.odds is None else f"{math.ceil(1000 * offer.odds) / 10:.1f}%",
+    )
+
+
+def _accuracy(outlook: Outlook, offer: Offer) -> str:
+    found = None if outlook.rehearsal is None else outlook.rehearsal.of(offer)
+    if found is None:
+        return "–"
+    low, high = found.interval()
+    return f"{found.accuracy:.1%} ({100 * low:.0f}–{100 * high:.0f})"
+
+
+def _shown(epsilon: float) -> str:
+    return f"{round_up(epsilon):.6g}" if math.isfinite(epsilon) else "∞"
