@@ -109,7 +109,7 @@ class Forecast:
 
 
 def _half_width(accuracies: np.ndarray, known: float, measured: float, level: float) -> float:
-    """Half the interval of the mixture. known: each accuracy's variance for its held-out rows; measured: that of D and T."""
+    """Half the interval of the mixture. known, measured: variances by held-out rows; by D and T."""
     repetitions = len(accuracies)
     square = float(np.var(accuracies, ddof=1)) * (repetitions - 1)
     variance = np.square(_SIGMAS) + known
@@ -121,4 +121,5 @@ def _half_width(accuracies: np.ndarray, known: float, measured: float, level: fl
     def beyond(half: float) -> float:
         return float(weights @ ndtr(-half / deviations)) - (1 - level) / 2
 
-    return float(brentq(beyond, 0.0, 10.0))
+    found: Any = brentq(beyond, 0.0, 10.0)
+    return float(found)

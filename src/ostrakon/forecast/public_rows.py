@@ -51,19 +51,21 @@ class PublicRows:
 
         Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`.
         """
-        X = as_frame(X)
-        X = X if hasattr(X, "iloc") else np.asarray(X)
+        rows = as_frame(X)
+        rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
         if y is None:
-            return cls.named(X, None, classes, told="y_public")
+            return cls.named(rows, None, classes, told="y_public")
         labels = np.asarray(y, object)
-        if labels.ndim != 1 or len(labels) != row_count(X):
+        if labels.ndim != 1 or len(labels) != row_count(rows):
             raise InvalidInput(
-                f"y_public must have one label per public row, {row_count(X)}, got an array of shape {labels.shape}."
+                f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {labels.shape}."
             )
-        return cls.named(X, [None if _missing(label) else str(label) for label in labels], classes, told="y_public")
+        return cls.named(rows, [None if _missing(label) else str(label) for label in labels], classes, told="y_public")
 
     @classmethod
-    def named(cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, told: str) -> Any:
+    def named(
+        cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, told: str
+    ) -> PublicRows:
         """As `of`, from labels that are text; told: what holds them, for the messages."""
         given = None if classes is None else [str(label) for label in classes]
         known = sorted({label for label in labels or () if label is not None})

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from ostrakon.forecast.interval import CONFIDENCE
 from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+from ostrakon.report.forecast_table import odds_in_words
 from ostrakon.validation import InvalidInput
 
 ACCURACY, ATTACKER = "accuracy.png", "attacker.png"
@@ -77,7 +78,7 @@ def _attacker(axes: Axes, outlook: Outlook) -> None:
     axes.plot(*zip(*line, strict=True), "o-", color="#b00020")
     for epsilon, odds in line:
         axes.annotate(
-            f"50% → at most {odds:.1f}%",
+            f"50% → at most {odds_in_words(odds / 100)}",
             (epsilon, odds),
             textcoords="offset points",
             xytext=(0, 9),

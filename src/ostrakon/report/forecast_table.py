@@ -97,8 +97,17 @@ def _cells(offer: Offer) -> tuple[str, ...]:
         "–" if noise is None else f"{noise:.4g}",
         "–" if signal is None else f"{signal:.1f}",
         _shown(plan.guarantee.epsilon) + gate,
-        "–" if offer.odds is None else f"{math.ceil(1000 * offer.odds) / 10:.1f}%",
+        "–" if offer.odds is None else odds_in_words(offer.odds),
     )
+
+
+def odds_in_words(odds: float) -> str:
+    """A share of right guesses as a percentage, rounded up.
+
+    >>> odds_in_words(0.5992)
+    '60.0%'
+    """
+    return f"{min(math.ceil(1000 * odds) / 10, 100.0):.1f}%"
 
 
 def _accuracy(outlook: Outlook, offer: Offer) -> str:

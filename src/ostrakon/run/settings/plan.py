@@ -22,7 +22,7 @@ INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
 _GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 _LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
-_MORE_DELTAS = tuple(np.linspace(0.02, 0.98, 49).tolist())
+_MORE_DELTAS = (0.001, 0.002, 0.005, 0.01, *np.linspace(0.02, 0.98, 49).tolist())
 """At which a guarantee says most about guesses; more of them where each takes a moment."""
 _SMALLER = (0.8, 0.6, 0.4, 0.2, 0.0)
 """Parts of a gate's epsilon, each of which has a delta of its own."""
