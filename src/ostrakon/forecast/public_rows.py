@@ -69,10 +69,12 @@ class PublicRows:
         """As `of`, from labels that are text; told: what holds them, for the messages."""
         given = None if classes is None else [str(label) for label in classes]
         known = sorted({label for label in labels or () if label is not None})
+        if given is not None and not 1 < len(given) == len(set(given)):
+            raise InvalidInput(f"classes must be at least 2 different labels, got {given}.")
         if given is None and len(known) < 2:
             found = f"one label alone, {known[0]!r}," if known else "no labels"
             raise InvalidInput(f"{told} has {found} in the public data; name all classes with --classes.")
-        counts: dict[str | None, int] = dict.fromkeys(known if known and len(known) > 1 else given or (), 1)
+        counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
         names, _ = agree_on_classes(counts, None, given, target=told, public="the public data")
         numbers = np.full(row_count(X), _UNKNOWN, np.int64)
         where = [place for place, label in enumerate(labels or ()) if label is not None]

@@ -1,0 +1,65 @@
+"""Offers are the plans of runs, and nothing else."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.planning import make_plan
+from ostrakon.validation import InvalidInput
+
+SIZES = {"records": 3000, "pool": 400, "classes": 3}
+
+
+def test_an_offer_is_the_plan_of_a_run():
+    asked = Options(queries=30, teachers=150, delta=1e-6)
+    names = ["bounded-gnmax", "gnmax"]
+    refused, first, far, second = make_offers(asked, epsilons=[0.005, 5.0], mechanisms=names, **SIZES)
+    sizes = {"units": 3000, "pool": 400, "classes": 3}
+    alone = Options(queries=30, delta=1e-6, mechanism="bounded-gnmax", epsilon=5.0)
+    assert (first.mechanism, first.epsilon, first.plan) == ("bounded-gnmax", 5.0, make_plan(alone, **sizes))
+    trained = replace(asked, mechanism="gnmax", epsilon=5.0)
+    assert (second.mechanism, second.epsilon, second.plan) == ("gnmax", 5.0, make_plan(trained, **sizes))
+    for one, options in ((refused, replace(alone, epsilon=0.005)), (far, replace(trained, epsilon=0.005))):
+        with pytest.raises(InvalidInput) as found:
+            make_plan(options, **sizes)
+        assert (one.plan, one.refusal) == (None, str(found.value))
+        assert one.refusal is not None
+        assert one.refusal.endswith(".")
+        assert "nearest reachable settings are" in one.refusal
+
+
+def test_what_is_said_of_a_plan_follows_from_it():
+    first, second = make_offers(Options(queries=30), epsilons=[0.5, 2.0], mechanisms=MECHANISMS[:1], **SIZES)
+    assert first.plan is not None
+    assert second.plan is not None
+    sigma = first.plan.mechanism.parameters()["sigma2"]
+    assert first.signal_to_noise == pytest.approx(3000 / 30 / sigma)
+    assert first.answers == (30, True)
+    assert first.odds == first.plan.membership_guess()
+    assert first.odds is not None
+    assert second.odds is not None
+    assert 0.5 < first.odds < second.odds < 1
+    told = first.as_dict()
+    assert (told["queries"], told["noise"]["sigma2"], told["refused"]) == (30, sigma, None)
+    assert 0.5 >= told["worst_case"] >= first.plan.bound.epsilon
+    json.dumps(told, allow_nan=False)
+
+
+def test_an_answer_is_promised_where_a_mechanism_always_answers():
+    def of(mechanism: str, **options: object) -> Offer:
+        noise = {"sigma2": 20.0} if mechanism == "gnmax" else {"threshold": 30.0, "sigma1": 20.0, "sigma2": 20.0}
+        asked = Options(mechanism=mechanism, parameters=noise, queries=4, teachers=50, **options)
+        return Offer(epsilon=9.0, mechanism=mechanism, plan=make_plan(asked, units=3000, pool=400, classes=3))
+
+    assert of("confident-gnmax", max_answers=3).answers == (3, False)
+    assert of("confident-gnmax").answers is None
+    always = of("gnmax")
+    assert (always.answers, always.signal_to_noise, always.noise) == ((4, True), 2.5, {"sigma2": 20.0})
+
+
+def test_a_mechanism_that_nobody_knows_is_refused():
+    with pytest.raises(InvalidInput, match="mechanism must be one of"):
+        make_offers(Options(), epsilons=[1.0], mechanisms=["gnmux"], **SIZES)

@@ -1,0 +1,72 @@
+"""All at once: what is asked for is there, what cannot be is refused, and JSON holds finite numbers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import ostrakon
+from ostrakon.forecast.outlook import Outlook
+from ostrakon.validation import InvalidInput
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(160, 2))
+Y = np.where(X[:, 0] > 0, "in", "out")
+ASKED = {"records": 1000, "mechanisms": ["bounded-gnmax"], "student": "logistic", "repetitions": 2}
+
+
+def test_offers_forecasts_and_the_way_back_are_all_there():
+    found = ostrakon.plan(X, Y, epsilons=[4.0, 0.001, 1.0], accuracy=0.7, **ASKED)
+    assert isinstance(found, Outlook)
+    assert [one.epsilon for one in found.offers] == [0.001, 1.0, 4.0]
+    assert found.offers[0].refusal is not None
+    assert found.rehearsal is not None
+    assert [one.epsilon for one in found.rehearsal.forecasts] == [1.0, 4.0]
+    assert found.least is not None
+    assert found.least.epsilon == 1.0
+    told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert (told["records"], told["pool"], told["classes"], told["simulated"]) == (1000, 160, 2, False)
+    assert [one["epsilon"] for one in told["forecasts"]] == [1.0, 4.0]
+    assert told["offers"][0]["refused"].startswith("epsilon must leave noise below the votes: 0.001")
+    assert told["least_epsilon"]["epsilon"] == 1.0
+    assert "rehearsed" in found.basis
+
+
+def test_simulated_worlds_are_called_that():
+    found = ostrakon.plan(X, classes=["in", "out"], epsilons=[2.0], **ASKED)
+    assert found.as_dict()["simulated"] is True
+    assert "simulated worlds" in found.basis
+
+
+def test_what_is_not_rehearsed_is_said():
+    none = ostrakon.plan(X, Y, epsilons=[1.0], rehearse="none", **ASKED)
+    assert (none.rehearsal, none.basis) == (None, "No accuracy is forecast: none was asked for.")
+    few = ostrakon.plan(X[:20], Y[:20], epsilons=[1.0], **ASKED)
+    assert "20 public rows are too few" in few.basis
+    refused = ostrakon.plan(X, Y, epsilons=[1e-4], **ASKED)
+    assert refused.basis == "No accuracy is forecast: every plan is refused."
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"epsilons": []}, "epsilons must hold at least one"),
+        ({"epsilons": [math.nan]}, "epsilons"),
+        ({"epsilons": [-1.0]}, "epsilons"),
+        ({"epsilons": [True]}, "epsilons"),
+        ({"records": 0}, "records"),
+        ({"records": 1.5}, "records"),
+        ({"rehearse": "some"}, "rehearse must be one of per-record, all, none, got 'some'"),
+        ({"rehearse": "none", "accuracy": 0.8}, "accuracy"),
+        ({"accuracy": 80.0}, "accuracy"),
+        ({"epsilons": [1e-4], "accuracy": 0.8}, "accuracy cannot be looked for: every plan is refused"),
+        ({"repetitions": 1}, "repetitions"),
+        ({"guarantee": "perhaps"}, "guarantee"),
+    ],
+)
+def test_bad_input_is_one_sentence(given, told):
+    with pytest.raises(InvalidInput) as refused:
+        ostrakon.plan(X, Y, **{**ASKED, "epsilons": [1.0], **given})
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,69 @@
+"""What a forecast sees: public rows, labels where there are some, and classes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.forecast.public_rows import PublicRows, read_public
+from ostrakon.validation import InvalidInput
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+def test_labels_become_numbers_and_rows_without_one_are_known_as_such():
+    shown = PublicRows.of(X, ["no", "yes", None, "no", float("nan"), "yes"])
+    assert shown.classes == ("no", "yes")
+    assert shown.y.tolist() == [0, 1, -1, 0, -1, 1]
+    assert shown.labelled.tolist() == [0, 1, 3, 5]
+    assert (shown.rows, PublicRows.of(X, classes=["a", "b", "c"]).classes) == (6, ("a", "b", "c"))
+    assert not len(PublicRows.of(X, classes=[0, 1]).labelled)
+    assert PublicRows.of(X, [1, 0, 0, 1, 1, 1], classes=[1, 0, 2]).y.tolist() == [0, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "told"),
+    [
+        (None, None, "y_public has no labels in the public data; name all classes"),
+        (["a"] * 6, None, "y_public has one label alone, 'a',"),
+        (["a", "b"], None, "y_public must have one label per public row, 6"),
+        (["a", "b", "c", "a", "b", "c"], ["a", "b"], "The label 'c' is not among the classes a, b."),
+        (None, ["a"], "classes must be at least 2"),
+        (None, ["a", "a"], "classes must be at least 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(y, classes, told):
+    with pytest.raises(InvalidInput) as refused:
+        PublicRows.of(X, y, classes=classes)
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_table_is_read_as_a_run_would_read_it(tmp_path):
+    table = pd.DataFrame({"age": [20, 30, 40, 50, 60, 70], "colour": list("rgrgrb"), "y": [*"ababa", None]})
+    table.to_csv(tmp_path / "public.csv", index=False)
+    shown = read_public(tmp_path / "public.csv", target="y")
+    assert list(shown.X.columns) == ["age", "colour"]
+    assert (shown.classes, shown.y.tolist()) == (("a", "b"), [0, 1, 0, 1, 0, -1])
+    table.drop(columns="y").to_csv(tmp_path / "bare.csv", index=False)
+    bare = read_public(tmp_path / "bare.csv", target="y", classes=["a", "b", "c"])
+    assert (list(bare.X.columns), len(bare.labelled), bare.classes) == (["age", "colour"], 0, ("a", "b", "c"))
+    with pytest.raises(InvalidInput, match="has no labels in the public data; name all classes"):
+        read_public(tmp_path / "bare.csv", target="y")
+    with pytest.raises(InvalidInput, match="--target must be given"):
+        read_public(tmp_path / "bare.csv")
+    with pytest.raises(InvalidInput, match="There is no file"):
+        read_public(tmp_path / "other.csv", target="y")
+
+
+def test_images_are_read_with_their_labels(tmp_path):
+    pictures = np.random.default_rng(0).random((4, 8, 8))
+    np.savez(tmp_path / "public.npz", X=pictures, y=np.array(["a", "b", "a", "b"]))
+    shown = read_public(tmp_path / "public.npz")
+    assert (shown.X.shape, shown.y.tolist(), shown.classes) == ((4, 8, 8), [0, 1, 0, 1], ("a", "b"))
+
+
+def test_rows_of_a_private_folder_are_refused(tmp_path):
+    (tmp_path / "private").mkdir()
+    (tmp_path / "run.toml").write_text("")
+    with pytest.raises(InvalidInput, match="must not be public"):
+        read_public(tmp_path / "private" / "rows.csv", target="y")

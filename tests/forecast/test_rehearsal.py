@@ -1,0 +1,118 @@
+"""A rehearsal plays the run: forecasts hold what the run gives, and would not without its noise."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from ostrakon import forecast
+from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_rows, rehearsal, worlds
+from ostrakon.forecast.offers import make_offers
+from ostrakon.forecast.public_rows import PublicRows
+from ostrakon.forecast.rehearsal import _split, rehearse
+from ostrakon.run.conductor import conduct
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.keeping import InMemory
+from ostrakon.run.settings.options import Options
+from ostrakon.validation import InvalidInput
+
+OPTIONS = Options(student="logistic", seed=3)
+RECORDS = 400
+
+
+def drawn(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(rows, 3))
+    return X, (X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=rows) > 0).astype(np.int64)
+
+
+def shown(seed: int = 0, rows: int = 240) -> PublicRows:
+    X, y = drawn(rows, np.random.default_rng([seed, 1]))
+    return PublicRows.of(X, [str(label) for label in y])
+
+
+def played(epsilon: float, *, public: PublicRows, repetitions: int = 4, options: Options = OPTIONS):
+    given = make_offers(
+        options, epsilons=[epsilon], mechanisms=["bounded-gnmax"], records=RECORDS, pool=public.rows, classes=2
+    )
+    return rehearse(public, given, options, records=RECORDS, repetitions=repetitions)
+
+
+def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
+    public = shown()
+    one = played(0.12, public=public).forecasts[0]
+    no_noise = played(2000.0, public=public).forecasts[0]
+    X_test, y_test = drawn(3000, np.random.default_rng(7))
+    realized = []
+    for seed in range(6):
+        X, y = drawn(RECORDS, np.random.default_rng([seed, 2]))
+        task = Task(private=Rows(X=X, y=y), classes=(0, 1), X_public=public.X, X_test=X_test, y_test=y_test)
+        noise = np.random.default_rng([seed, 3])
+        options = Options(student="logistic", seed=seed, epsilon=0.12)
+        found = conduct(task, options, InMemory(), rng=noise).accuracy
+        assert found is not None
+        realized.append(found)
+    low, high = one.interval()
+    assert sum(low <= share <= high for share in realized) >= 5
+    low, high = no_noise.interval()
+    assert sum(low <= share <= high for share in realized) <= 3
+    assert one.accuracy < no_noise.accuracy - 0.1
+
+
+def test_it_is_repeated_by_its_seed():
+    first, again = (played(1.0, public=shown(), repetitions=2) for _ in range(2))
+    assert first == again
+    other = played(1.0, public=shown(), repetitions=2, options=Options(student="logistic", seed=4))
+    assert other.forecasts[0].accuracies != first.forecasts[0].accuracies
+    assert (first.simulated, first.failures) == (False, {})
+    assert 0.4 < first.majority < 0.65 < 0.8 < first.not_private
+    assert (first.forecasts[0].held, first.forecasts[0].distinct) == (60, 120)
+    assert first.forecasts[0].doublings == pytest.approx(np.log2(240 / 90))
+
+
+def test_parts_share_no_row_and_every_row_is_held_out_before_any_is_again():
+    places = np.arange(100, 203)
+    seen = []
+    for repetition in range(4):
+        held, players, pool = _split(places, repetition, seed=0)
+        assert sorted([*held, *players, *pool]) == places.tolist()
+        seen += held.tolist()
+    assert sorted(seen) == places.tolist()
+
+
+def test_without_labels_worlds_are_simulated_and_that_is_said():
+    X, _ = drawn(120, np.random.default_rng(0))
+    found = played(1.0, public=PublicRows.of(X, classes=["a", "b"]), repetitions=2)
+    assert found.simulated
+    assert len(found.forecasts) == 1
+
+
+@pytest.mark.slow
+def test_trained_teachers_can_be_rehearsed():
+    public = shown()
+    options = Options(student="logistic", teacher="logistic", teachers=20, queries=10, seed=1)
+    given = make_offers(options, epsilons=[30.0], mechanisms=["gnmax"], records=RECORDS, pool=public.rows, classes=2)
+    found = rehearse(public, given, options, records=RECORDS, repetitions=2)
+    assert found.of(given[0]) == found.forecasts[0]
+    assert found.forecasts[0].accuracy > 0.6
+
+
+def test_too_few_rows_or_repetitions_are_refused():
+    with pytest.raises(InvalidInput, match="at least 40 labelled rows"):
+        played(1.0, public=shown(rows=30))
+    with pytest.raises(InvalidInput, match="repetitions"):
+        played(1.0, public=shown(), repetitions=1)
+
+
+def test_nothing_here_takes_private_data():
+    rooms = (forecast, interval, least_epsilon, offers, outlook, public_rows, rehearsal, worlds)
+    functions = {
+        f"{room.__name__}.{name}": thing
+        for room in rooms
+        for name, thing in vars(room).items()
+        if inspect.isfunction(thing) and thing.__module__.startswith("ostrakon.forecast")
+    }
+    assert len(functions) > 8
+    for name, function in functions.items():
+        hints = " ".join(map(str, inspect.signature(function).parameters.values()))
+        assert not any(word in hints for word in ("PrivateData", "Rows =", ": Rows", "PrivateTable", "Task")), name
