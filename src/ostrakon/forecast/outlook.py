@@ -12,7 +12,7 @@ from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
-from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
@@ -54,7 +54,8 @@ class Outlook:
             )
         return (
             "Accuracies are rehearsed: labelled public rows play the private side, the public pool and the held-out "
-            "rows. They hold as far as private rows are of the same kind as public ones."
+            "rows. They hold as far as private rows are of the same kind as public ones, and tend to be low: the pool of a "
+            "rehearsal is smaller than that of the run."
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -164,6 +165,9 @@ def outlook(
         raise InvalidInput("epsilons must hold at least one number, got none.")
     if rehearsed not in REHEARSED:
         raise InvalidInput(f"rehearse must be one of {', '.join(REHEARSED)}, got {rehearsed!r}.")
+    repetitions = whole("repetitions", repetitions, at_least=2)
+    if accuracy is not None:
+        fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
         raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
     names = list(dict.fromkeys(MECHANISMS if mechanisms is None else mechanisms))

@@ -1,0 +1,117 @@
+"""`ostrakon plan` and `train --dry-run` as a user meets them."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.cli.app import main
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.planning import make_plan
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 900), "town": rng.choice(["Ulm", "Bonn", "Kiel"], 900)})
+    frame["ill"] = np.where(frame["age"] + rng.normal(0, 6, 900) > 55, "yes", "no")
+    frame[:600].to_csv(folder / "private.csv", index=False)
+    frame[600:800].to_csv(folder / "public.csv", index=False)
+    frame[600:800].drop(columns=["ill"]).to_csv(folder / "bare.csv", index=False)
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tables, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ostrakon", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        seen = capsys.readouterr()
+        return int(stopped.value.code or 0), seen.out, seen.err
+
+    return run
+
+
+@pytest.fixture
+def planned(command, tables):
+    def plan(*arguments, public="public.csv"):
+        given = ("--public", tables / public, "--target", "ill", "--records", 600, "--mechanism", "bounded-gnmax")
+        return command("plan", *given, *arguments)
+
+    return plan
+
+
+def test_epsilons_stand_in_a_row_and_the_json_is_that_of_the_library(planned, tmp_path):
+    fast = ("--student", "logistic", "--repetitions", 2)
+    code, out, _ = planned("--epsilons", 0.01, 1, 4, *fast, "--accuracy", 0.6, "--json", "--out", tmp_path / "shown")
+    assert code == 0
+    told = json.loads(out)
+    assert [one["epsilon"] for one in told["offers"]] == [0.01, 1.0, 4.0]
+    plan = make_plan(Options(mechanism="bounded-gnmax", epsilon=1.0), units=600, pool=200, classes=2)
+    second = told["offers"][1]
+    assert (second["queries"], second["noise"]["sigma2"]) == (plan.queries, plan.mechanism.parameters()["sigma2"])
+    assert second["membership_guess"] == plan.membership_guess()
+    assert "nearest reachable settings" in told["offers"][0]["refused"]
+    assert [one["epsilon"] for one in told["forecasts"]] == [1.0, 4.0]
+    assert told["least_epsilon"]["epsilon"] == 1.0
+    for name in ("accuracy.png", "attacker.png"):
+        assert (tmp_path / "shown" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tmp_path):
+    code, out, _ = planned("--epsilons", 0.01, "--epsilons", 2, "--rehearse", "none")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "Refused, bounded-gnmax at epsilon 0.01: " in words
+    assert "600 private records, 200 public rows, 2 classes" in words
+    assert "No accuracy is forecast: none was asked for." in words
+    assert "whether this record or any other one was used in its place" in words
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
+    code, _, err = planned("--epsilons", 2, public="bare.csv")
+    assert (code, "name all classes with --classes" in " ".join(err.split())) == (2, True)
+    code, out, _ = planned(
+        *("--classes", "no,yes", "--epsilons", 2, "--student", "logistic", "--repetitions", 2), public="bare.csv"
+    )
+    assert code == 0
+    assert "simulated worlds" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((0.5,), "--epsilons must be given as --epsilons, got 0.5 on its own."),
+        (("--epsilons", -1), "--epsilons must be"),
+        (("--epsilons", 1, "--accuracy", 83), "--accuracy must"),
+        (("--epsilons", 1, "--rehearse", "some"), "--rehearse must be one of per-record, all, none, got 'some'."),
+        (("--epsilons", 1, "--repetitions", 1), "--repetitions must"),
+        (("--epsilons", 1, "--delta", 2), "--delta must"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(planned, arguments, sentence):
+    code, out, err = planned(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in " ".join(err.split())
+
+
+def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables, tmp_path):
+    given = ("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill")
+    code, out, _ = command("train", *given, "--epsilon", 1, "--dry-run")
+    words = " ".join(out.split())
+    plan = make_plan(Options(epsilon=1.0), units=600, pool=200, classes=2)
+    assert code == 0
+    for told in ("bounded-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
+        assert told in words
+    assert f"Noise {plan.mechanism.parameters()['sigma2']:.4g}" in words
+    assert "A dry run: nothing was trained, asked or written." in words
+    assert list(tmp_path.iterdir()) == []
+    code, _, err = command("train", *given, "--epsilon", 0.001, "--dry-run")
+    assert (code, "nearest reachable settings" in " ".join(err.split())) == (2, True)
