@@ -54,8 +54,8 @@ class Outlook:
             )
         return (
             "Accuracies are rehearsed: labelled public rows play the private side, the public pool and the held-out "
-            "rows. They hold as far as private rows are of the same kind as public ones, and tend to be low: the pool of a "
-            "rehearsal is smaller than that of the run."
+            "rows. They hold as far as private rows are of the same kind as public ones, and tend to be low: a "
+            "rehearsal has fewer public rows than the run."
         )
 
     def as_dict(self) -> dict[str, Any]:
