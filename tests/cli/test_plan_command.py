@@ -115,3 +115,27 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     assert list(tmp_path.iterdir()) == []
     code, _, err = command("train", *given, "--epsilon", 0.001, "--dry-run")
     assert (code, "nearest reachable settings" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("--student", "nonsense"), "There is no estimator 'nonsense'"),
+        (("--teachers", 30, "--teacher", "nonsense"), "nonsense"),
+        (("--operator", "a\x07b"), "--operator must be"),
+    ],
+)
+def test_a_dry_run_refuses_what_a_run_refuses(command, tables, wrong, told):
+    given = ("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill")
+    code, out, err = command("train", *given, "--epsilon", 1, "--dry-run", *wrong)
+    assert (code, out) == (2, "")
+    assert told in " ".join(err.split())
+
+
+def test_a_dry_run_of_a_mechanism_without_guarantee_says_so(command, tables):
+    given = ("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill")
+    code, out, _ = command("train", *given, "--teachers", 30, "--mechanism", "immutable", "--gamma", 0.05, "--dry-run")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "none: immutable is run as published, and no release may rest on that number" in words
+    assert "Attacker" not in words

@@ -70,3 +70,17 @@ def test_bad_input_is_one_sentence(given, told):
         ostrakon.plan(X, Y, **{**ASKED, "epsilons": [1.0], **given})
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"epsilons": 2.0}, "epsilons must be a list of positive numbers, got 2.0"),
+        ({"mechanisms": []}, "mechanisms must name at least one"),
+        ({"mechanisms": "gnmaxx"}, "gnmaxx"),
+        ({"student": "nonsense", "rehearse": "none"}, "There is no estimator 'nonsense'"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_at_once(given, told):
+    with pytest.raises(InvalidInput, match=told):
+        ostrakon.plan(X, Y, **{**ASKED, **given})

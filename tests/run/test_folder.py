@@ -64,7 +64,7 @@ def test_other_settings_and_other_data_are_refused_by_name(tmp_path):
     with RunFolder(tmp_path / "run").opened() as home:
         home.write({"asked": {"seed": 1, "epsilon": 2.0}, "fingerprints": {"private": "aa", "test": "bb"}})
         home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "aa", "test": "bb"})
-        with pytest.raises(InvalidInput, match=r"holds another run \(epsilon was 2.0, now not given, queries was not"):
+        with pytest.raises(InvalidInput, match=r"holds another run \(queries was not given, now 5, epsilon was 2.0"):
             home.refuse_other_run({"seed": 1, "queries": 5}, {})
         with pytest.raises(InvalidInput, match="the private data changed"):
             home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "cc", "test": "bb"})

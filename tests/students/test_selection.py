@@ -226,3 +226,12 @@ def test_where_nobody_is_better_than_a_guess_the_fallback_is_kept():
     for released, chosen in ((noise, plain), (noisy(crossed), TREES)):
         selection = select([TREES, plain], PUBLIC, PUBLIC, released)
         assert selection.chosen is chosen
+
+
+def test_the_majority_is_one_class_of_all_that_was_released():
+    """Of even classes, what is left without a fold leads with the class that is rarer in the fold."""
+    even = np.tile([[40.0, 40.0], [80.0, 0.0], [0.0, 80.0]], (20, 1)) + np.array([0.1, 0.0])
+    released = Released(queries=QUERIES, counts=even, sigma2=1.0)
+    held = select([LINE], PUBLIC, PUBLIC, released).held
+    assert (held.majority == [1.0, 0.0]).all()
+    assert (held.counts * held.majority).sum() / held.counts.sum() >= 0.5

@@ -10,6 +10,7 @@ import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, options_of, with_options
+from ostrakon.cli.train import say
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
@@ -56,18 +57,17 @@ def plan(
     named = None if classes is None else [label.strip() for label in classes.split(",")]
     settled = Options.of({name: value for name, value in options.items() if value is not None})
     shown = read_public(public, target=target, classes=named)
-    with console.status("Planning") as status:
-        found = outlook(
-            shown,
-            settled,
-            records=records,
-            epsilons=[*(epsilons or EPSILONS), *(more or [])],
-            mechanisms=mechanism,
-            accuracy=accuracy,
-            rehearsed=rehearse,
-            repetitions=repetitions,
-            say=lambda stage: status.update(f"{stage} …"),
-        )
+    found = outlook(
+        shown,
+        settled,
+        records=records,
+        epsilons=[*(epsilons or EPSILONS), *(more or [])],
+        mechanisms=mechanism,
+        accuracy=accuracy,
+        rehearsed=rehearse,
+        repetitions=repetitions,
+        say=(lambda stage: None) if as_json else say,
+    )
     drawn: list[Path] = []
     if out is not None:
         from ostrakon.report.forecast_picture import save_pictures

@@ -107,7 +107,11 @@ def show_plan(given: Mapping[str, Any]) -> None:
     from ostrakon.report.table import understood_table
     from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.run.settings.learners import require_choices
+    from ostrakon.run.settings.particulars import Particulars
 
+    Particulars.of(given)
+    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     task = task_from_files(**files.for_task())
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)

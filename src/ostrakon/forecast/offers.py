@@ -111,6 +111,6 @@ def make_offers(
                 found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused)))
                 continue
             # With trained teachers every pair takes seconds.
-            odds = plan.membership_guess() if per_record or len(names) == 1 else None
+            odds = plan.membership_guess() if plan.claimable and (per_record or len(names) == 1) else None
             found.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds))
     return tuple(found)

@@ -11,6 +11,7 @@ from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
+from ostrakon.run.settings.learners import require_choices
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
@@ -160,6 +161,8 @@ def outlook(
 ) -> Outlook:
     """As `plan`, from public rows and the options of a run."""
     records = whole("records", records, at_least=1)
+    if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
+        raise InvalidInput(f"epsilons must be a list of positive numbers, got {epsilons!r}.")
     asked = sorted({positive("epsilons", epsilon) for epsilon in epsilons})
     if not asked:
         raise InvalidInput("epsilons must hold at least one number, got none.")
@@ -170,7 +173,12 @@ def outlook(
         fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
         raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
+    if isinstance(mechanisms, str):
+        mechanisms = [mechanisms]
     names = list(dict.fromkeys(MECHANISMS if mechanisms is None else mechanisms))
+    if not names:
+        raise InvalidInput("mechanisms must name at least one mechanism, got none.")
+    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     sizes = {"records": records, "pool": shown.rows, "classes": len(shown.classes)}
     say("Settling the plans")
     offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)

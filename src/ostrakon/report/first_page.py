@@ -103,6 +103,8 @@ def _quality(estimates: Sequence[Agreement], accuracy: float | None, test_rows: 
         else:
             of, does = f"{student.counted} that were held out from it", "says the released answer of"
             known = "agreement with noisy answers, not an accuracy"
+        if "cell" in student.in_words() or "cell" in of:
+            known += ", and a cell is the records that are nearest to the same public row"
         said.append(
             f"Of {of}, the student {does} {student.in_words()}; one that always says the most frequent label, "
             f"{does.split()[-1]} {majority.in_words()}. This is {known}; the ranges hold in {CONFIDENCE:.0%} of runs."

@@ -74,6 +74,10 @@ def offer_table(offer: Offer) -> Table:
     table.add_row("Noise", noise)
     table.add_row("Votes / noise", signal)
     table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")
+    if not plan.claimable:
+        table.add_row(
+            "Guarantee", f"none: {offer.mechanism} is run as published, and no release may rest on that number"
+        )
     if plan.gate is not None:
         table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:

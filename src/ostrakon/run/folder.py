@@ -103,9 +103,12 @@ class RunFolder:
         if held is None:
             return
         before = held.get("asked", {})
-        different = sorted(key for key in {*asked, *before} if asked.get(key) != before.get(key))
+        different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
         if different:
-            told = ", ".join(f"{key} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different)
+            told = ", ".join(
+                f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}"
+                for key in different
+            )
             raise InvalidInput(f"{self.path} holds another run ({told}); repeat its settings or choose another folder.")
         changed = sorted(key for key, value in fingerprints.items() if held.get("fingerprints", {}).get(key) != value)
         if changed:

@@ -58,8 +58,8 @@ class HeldOut:
 
     counts: what was released there, (held, classes): noisy, or one vote for a released label. shares: the share of the
     public rows of each that the student says each class of, (held, classes), rows of sum 1. majority: the same for the
-    class that was most frequent in what was taught. sizes: public rows of each, (held,). complete: whether all that was
-    released is among them.
+    class that is most frequent in all that was released. sizes: public rows of each, (held,). complete: whether all
+    that was released is among them.
     """
 
     counts: FloatArray

@@ -251,7 +251,8 @@ def require_range(pixels: np.ndarray, least: float, most: float) -> None:
     room = 4 * (most - least)
     far = pixels[(pixels > most + room) | (pixels < least - room)]
     if room > 0 and far.size:
-        raise ValueError(f"The pixels of X must be scaled as the public ones, {least:g} to {most:g}, got {far[0]:g}.")
+        farthest = far[np.abs(far).argmax()]
+        raise ValueError(f"The pixels of X must be scaled as the public ones, {least:g} to {most:g}, got {farthest:g}.")
 
 
 def _as_wanted(array: np.ndarray, wanted: tuple[int, ...], channels: str) -> np.ndarray:

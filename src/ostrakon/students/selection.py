@@ -151,12 +151,13 @@ def select(
 
 def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own: IntArray | None) -> HeldOut:
     queries, classes = released.counts.shape
-    frequent = [np.delete(released.counts, part, axis=0).sum(axis=0).argmax() for part in parts]
+    # Of all that was released: in what is left of even classes, another one leads than in what was held out.
+    frequent = int(released.counts.sum(axis=0).argmax())
     together = np.concatenate(parts)
     return HeldOut(
         counts=released.counts[together],
         shares=np.concatenate(said),
-        majority=np.eye(classes)[np.repeat(frequent, [len(part) for part in parts])],
+        majority=np.eye(classes)[np.full(len(together), frequent)],
         sizes=np.ones(len(together), np.int64) if own is None else np.bincount(own, minlength=queries)[together],
         complete=len(together) == queries,
     )
