@@ -28,7 +28,7 @@ def test_offers_forecasts_and_the_way_back_are_all_there():
     told = json.loads(json.dumps(found.as_dict(), allow_nan=False))
     assert (told["records"], told["pool"], told["classes"], told["simulated"]) == (1000, 160, 2, False)
     assert [one["epsilon"] for one in told["forecasts"]] == [1.0, 4.0]
-    assert told["offers"][0]["refused"].startswith("epsilon must leave noise below the votes: 0.001")
+    assert told["offers"][0]["refused"].startswith("queries must be few enough for their votes to exceed the noise")
     assert told["least_epsilon"]["epsilon"] == 1.0
     assert "rehearsed" in found.basis
 

@@ -278,3 +278,18 @@ def test_a_named_estimator_learns_from_counts_where_it_can():
     assert isinstance(make_student("naive-bayes", counts=True), NoisyCountStudent)
     assert isinstance(make_student("nearest-neighbours", counts=True), SklearnStudent)
     assert isinstance(make_student("naive-bayes"), SklearnStudent)
+
+
+@pytest.mark.parametrize(("epsilon", "queries"), [(0.001, None), (0.003, None), (0.01, 300), (0.01, 8)])
+def test_the_settings_that_a_refusal_names_are_not_refused(epsilon, queries):
+    asked = Options(epsilon=epsilon, queries=queries, delta=1e-5)
+    sizes = {"pool": 3000, "classes": 3}
+    with pytest.raises(InvalidInput, match="nearest reachable settings") as refused:
+        make_plan(asked, units=1500, **sizes)
+    named = re.search(r"an epsilon of ([\d.]+)(?:, (\d+) queries at this one)? or (\d+) records", str(refused.value))
+    assert named is not None
+    larger, fewer, more = named.groups()
+    make_plan(replace(asked, epsilon=float(larger)), units=1500, **sizes)
+    make_plan(asked, units=int(more), **sizes)
+    if fewer is not None:
+        make_plan(replace(asked, queries=int(fewer)), units=1500, **sizes)

@@ -34,9 +34,9 @@ def per_record_plan(options: Options, *, units: int, pool: int, classes: int, un
     queries = None if options.queries is None else settled_queries(options.queries, pool, tuned)
     if epsilon is not None:
         # All queries cost what `max_contributions` of them cost: as many as the pool has is no dearer than any other
-        # number.
+        # number. How much noise the votes bear depends on the number of queries, which follows: it is judged below.
         asked = pool if queries is None else queries
-        mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, **sizes)
+        mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, delta=delta)
     if queries is None:
         tuned["number of queries"] = (
             f"so many that the votes on each are a few times its noise, from the number of {unit}s"
@@ -77,8 +77,8 @@ def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: flo
     votes_in_all = units * (mechanism.contribution_bound or 1)
     noise = mechanism.vote_noise or 0.0
     enough = scaled(mechanism, votes_in_all / queries / noise)
-    # To four digits, rounded up: what is named must do.
-    epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.0005:.4g}")
+    # To four digits, and a little more than rounding takes: what is named must do.
+    epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.001:.4g}")
     fewer = int(votes_in_all / noise)
     found = [f"an epsilon of {epsilon:g}"]
     if FEWEST_PER_RECORD <= fewer < queries:
