@@ -33,6 +33,17 @@ def test_epsilon_is_the_root_rounded_upward(mu: float, delta: float) -> None:
         assert exact_log_delta(mu, epsilon * (1 - 1e-8)) > mp.log(delta)
 
 
+@pytest.mark.parametrize("mu", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("z", [-30.0, -10.0, -3.0, 0.0, 3.0])
+def test_what_cancels_in_a_huge_mu_is_charged(mu: float, z: float) -> None:
+    """mu / 2 - epsilon / mu has hardly a digit left, and ln Phi is as steep as that is large."""
+    for nudge in range(-40, 41):
+        epsilon = (mu * mu / 2 - z * mu) * (1 + nudge * 2.0**-52)
+        exact = exact_log_delta(mu, epsilon)
+        charged = mp.log(gaussian_dp_delta(mu, epsilon))
+        assert exact <= charged <= exact + 2e-10 + 1e-14 * mu * (1 + abs(z))
+
+
 def test_edges() -> None:
     assert gaussian_dp_epsilon(0.0, 1e-5) == 0.0
     assert gaussian_dp_delta(0.0, 0.0) == 0.0
