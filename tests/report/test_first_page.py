@@ -150,10 +150,15 @@ def test_what_is_not_a_line_of_text_is_refused(name, value):
         Particulars(**{name: value})
 
 
-@pytest.mark.parametrize("sign", ["\x00", "\x1b", "\u202e", "\u2066", "\ud800"])
+@pytest.mark.parametrize("sign", ["\x00", "\x1b", "\u202e", "\u2066", "\ud800", "\u200e", "\u061c", "\ufeff", "\u2061"])
 def test_characters_that_hide_or_turn_words_are_refused(sign):
     with pytest.raises(InvalidInput, match="operator must be text without control characters"):
         Particulars(operator=f"Ada{sign}x")
+
+
+def test_letters_may_be_told_to_join_or_not():
+    name = "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+    assert Particulars(operator=name).operator == name
 
 
 def test_particulars_come_back_from_a_file():

@@ -13,8 +13,10 @@ LONGEST = 1000
 """Characters of one answer."""
 
 _REPORT = "Report"
-# Characters that turn around what stands beside them: a report that shows them may be read otherwise than it is stored.
-_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+# Control, surrogate and format characters: unseen, they may make a report read otherwise than it is stored. Two of them
+# only say whether letters join.
+_UNSEEN = ("Cc", "Cs", "Cf")
+_JOINERS = "\u200c\u200d"
 
 
 def _sentence(name: str, value: Any) -> str:
@@ -22,7 +24,7 @@ def _sentence(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
         raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {shown(value)}.")
     line = " ".join(value.split())
-    if any(unicodedata.category(each) in ("Cc", "Cs") or unicodedata.bidirectional(each) in _TURNING for each in line):
+    if any(unicodedata.category(each) in _UNSEEN and each not in _JOINERS for each in line):
         raise InvalidInput(f"{name} must be text without control characters, got {shown(value)}.")
     return line
 
