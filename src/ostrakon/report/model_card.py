@@ -39,7 +39,7 @@ def model_card(
     lines += [f"- {escaped(item)}" for item in content["not_covered"]]
     lines += ["", "## Student", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {escaped(value)} |" for name, value in facts.items()]
-    lines += [f"| Labels | {escaped(', '.join(content['classes'][:30]))} |"]
+    lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
