@@ -82,12 +82,14 @@ def test_a_gaussian_a_fifth_too_small_is_caught(sigma: float):
     assert not audit(sampling(honest), rng=rng(), **settings).refuted
 
 
+@pytest.mark.slow
 def test_laplace_of_half_the_scale_is_caught():
     settings = {"like": LNMax(gamma=0.05), "delta": 1e-5, "samples": 20_000, "queries": 1, "independent": True}
     assert audit(sampling(LNMax(gamma=0.1)), rng=rng(), **settings).refuted
     assert not audit(sampling(LNMax(gamma=0.05)), rng=rng(), **settings).refuted
 
 
+@pytest.mark.slow
 def test_a_check_that_forgets_its_noise_is_caught():
     honest = ConfidentGNMax(threshold=66.5, sigma1=40.0, sigma2=20.0)
 

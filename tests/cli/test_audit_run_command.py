@@ -48,6 +48,7 @@ def test_a_sound_run_exits_zero_and_leaves_the_run_alone(folder):
     }
 
 
+@pytest.mark.slow
 def test_a_tenth_of_the_noise_exits_one(folder, monkeypatch):
     honest = BoundedGNMax.noisy_counts
 
@@ -61,6 +62,7 @@ def test_a_tenth_of_the_noise_exits_one(folder, monkeypatch):
     assert found["lower_bound"] > 1.5 * found["claimed"]
 
 
+@pytest.mark.slow
 def test_settings_in_a_file_will_do(folder):
     text = (folder / "run" / "run.toml").read_text()
     asked = text[text.index("[asked]") : text.index("[settled]")]
@@ -70,6 +72,7 @@ def test_settings_in_a_file_will_do(folder):
     assert json.loads(done.stdout)["claimed"] == pytest.approx(2.0, abs=0.01)
 
 
+@pytest.mark.slow
 def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
     words = ["--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "ill", "--jobs", "1"]
     words += ["--mechanism", "gnmax", "--teachers", "40", "--queries", "5", "--epsilon", "2", "--delta", "1e-5"]

@@ -60,6 +60,7 @@ def test_bad_input_is_named(files, words, named):
     assert named in str(done.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["label\n", ""])
 def test_labels_may_be_names(files, header):
     counts = np.load(files / "votes.npy")

@@ -45,6 +45,7 @@ def test_unknown_paper_and_missing_votes_are_one_sentence(ostrakon, tmp_path):
         assert named in err
 
 
+@pytest.mark.slow
 def test_pate_2018_as_json(ostrakon, data_dir):
     status, out, err = ostrakon("pate-2018", "--json", "--data", str(data_dir))
     assert status == 0, err

@@ -60,6 +60,7 @@ def test_the_main_job(command, tables, tmp_path):
     assert (tmp_path / "run" / "private").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_the_same_command_again_only_reads(command, tmp_path):
     command()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
@@ -68,6 +69,7 @@ def test_the_same_command_again_only_reads(command, tmp_path):
     assert before == after
 
 
+@pytest.mark.slow
 def test_users_by_a_column(command, tmp_path):
     assert command(by="patient")[0] == 0
     statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
@@ -89,6 +91,7 @@ def test_an_epsilon_out_of_reach_is_refused_before_anything_is_trained(command, 
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 
+@pytest.mark.slow
 def test_parquet_and_a_config_file(command, tables, tmp_path):
     config = tmp_path / "run.toml"
     config.write_text(
@@ -103,6 +106,7 @@ def test_parquet_and_a_config_file(command, tables, tmp_path):
     assert again[0] == 0
 
 
+@pytest.mark.slow
 def test_immutable_runs_and_says_that_it_is_not_private(command, tmp_path):
     code, out, _ = command("--mechanism", "immutable", "--teachers", "20", "--queries", "40", fast=False)
     assert code == 0

@@ -130,6 +130,7 @@ def test_ten_million_samples_follow_the_law(mechanism, wrong):
         assert chi_square(other, mechanism, samples=10_000_000, seed=12) < 1e-9
 
 
+@pytest.mark.slow
 def test_ten_million_samples_of_interactive_gnmax():
     p = np.array([[0.625, 0.25, 0.125]])
 

@@ -57,6 +57,7 @@ def test_a_budget_is_kept_and_used(queries: int):
     assert worst_case(mechanism, queries=queries + 1, delta=1e-5).epsilon > 1
 
 
+@pytest.mark.slow
 def test_published_votes_allow_few_answers(data_dir):
     """docs/mathematics.md D6: 9.5 answers at (1, 1e-5), at the best number of queries."""
     votes = Votes(np.load(data_dir / "votes" / "mnist_250_teachers.npy"))[:221]

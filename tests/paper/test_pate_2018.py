@@ -82,6 +82,7 @@ def test_table_1_confident_gnmax(
     assert round(answered.sum(), 2) == answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", VALUES["cases"], ids=lambda c: f"{len(c['histogram'])}x{sum(c['histogram'])}")
 def test_local_sensitivities_of_one_histogram(case):
     """As the published code computes them, also where condition C6 fails and the algorithm's proof with it."""

@@ -22,6 +22,7 @@ def votes() -> PublicVotes:
     return PublicVotes(rng.multinomial(100, share))
 
 
+@pytest.mark.slow
 def test_all_mechanisms_share_one_worst_case(votes):
     found = compare(votes, epsilon=3.0, delta=1e-5)
     assert {row.name for row in found.rows} == set(MECHANISMS) - {"interactive-gnmax", "bounded-gnmax"}
@@ -35,6 +36,7 @@ def test_all_mechanisms_share_one_worst_case(votes):
             assert 0.998 * 3 < true <= 3
 
 
+@pytest.mark.slow
 def test_answers_and_accuracy_are_expectations(votes):
     labels = (votes.plurality + np.arange(60) // 30) % 4
     found = compare(votes, epsilon=3.0, delta=1e-5, labels=labels)
@@ -65,6 +67,7 @@ def test_where_votes_agree_no_noise_costs_that_much():
     assert row.accuracy > 0.999
 
 
+@pytest.mark.slow
 def test_they_share_one_gated_epsilon():
     votes = PublicVotes(np.tile([[20, 0], [19, 1], [17, 3]], (2, 1)))
     shapes = (GNMax(sigma2=8), PermuteAndFlip(epsilon_per_query=0.2))
@@ -82,6 +85,7 @@ def test_private_votes_may_not_plan_a_gate(votes):
         compare(private, epsilon=1.0, delta=1e-5, at="gated")
 
 
+@pytest.mark.slow
 def test_the_advice_names_the_best_sound_mechanism(votes):
     found = compare(votes, epsilon=3.0, delta=1e-5)
     best = found.rows[0]

@@ -238,6 +238,7 @@ def test_a_release_is_written_once(finished):
     assert {path.name: path.stat().st_mtime_ns for path in release.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_an_interrupted_release_is_written_anew(tmp_path):
     request = Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=40)
     outcome = run(tmp_path / "run", make_task(), request)
@@ -249,6 +250,7 @@ def test_an_interrupted_release_is_written_anew(tmp_path):
     assert f"{outcome.accuracy:.2%}" in (release / "model_card.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_released_picture_is_made_of_what_is_released(tmp_path):
     request = Options(jobs=1, teachers=30, parameters=dict(NOISE), queries=40)
     outcome = run(tmp_path / "run", make_task(), request)

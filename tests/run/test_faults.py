@@ -125,6 +125,7 @@ def test_what_can_be_made_again_is(copy, task, undisturbed, name, how):
     assert resumed(folder, task) == undisturbed[1]
 
 
+@pytest.mark.slow
 def test_files_of_another_run_are_not_taken_for_this_ones(copy, task, undisturbed, tmp_path):
     other = tmp_path / "other"
     run(other, task, replace(RECIPE, seed=4))
@@ -196,6 +197,7 @@ class Suicidal(LogisticRegression):
         return super().fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_one_sentence_and_the_run_goes_on(task, tmp_path):
     # So slow that workers pay.
     teacher = Suicidal(mark=str(tmp_path / "mark"), pace=0.5)

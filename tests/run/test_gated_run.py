@@ -47,6 +47,7 @@ def test_the_guarantee_is_the_certificate_and_beats_the_worst_case(plan):
     assert plan.guarantee.delta == plan.delta
 
 
+@pytest.mark.slow
 def test_the_plan_is_made_without_any_vote(plan):
     again = make_plan(REQUEST, **SIZES)
     assert again.gate == plan.gate
@@ -93,6 +94,7 @@ def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
         asked(other, AGREED, NoiseLog(tmp_path / "noise"))
 
 
+@pytest.mark.slow
 def test_the_statement_of_a_gated_run(task, tmp_path):
     request = Options(
         jobs=1, teachers=20, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=20, guarantee="gate", agreement=0.97

@@ -50,6 +50,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert not (tmp_path / "run" / "private" / "teachers").exists()
 
 
+@pytest.mark.slow
 def test_what_leaves_is_drawn_once_and_on_its_grid(task, tmp_path):
     first = run(tmp_path / "run", task, RECIPE)
     again = run(tmp_path / "run", task, RECIPE)
@@ -63,6 +64,7 @@ def test_what_leaves_is_drawn_once_and_on_its_grid(task, tmp_path):
     assert noise == pytest.approx(first.statement.rounds[0].mechanism.sigma2, rel=0.25)
 
 
+@pytest.mark.slow
 def test_the_release_holds_the_counts_and_a_student_that_loads(task, tmp_path):
     outcome = run(tmp_path / "run", task, RECIPE)
     release = publish(outcome)
@@ -82,6 +84,7 @@ def test_another_student_learns_from_the_labels(task, tmp_path):
     assert outcome.accuracy > 0.7
 
 
+@pytest.mark.slow
 def test_users_vote_within_max_contributions(task, tmp_path):
     users = np.arange(600) // 4
     by_user = replace(task, private=Rows(X=task.private.X, y=task.private.y, users=users))
@@ -230,6 +233,7 @@ def test_what_is_left_open_is_planned_by_that_rule(options, chosen):
     assert plan.mechanism.name == chosen
 
 
+@pytest.mark.slow
 def test_what_is_asked_by_name_is_what_runs():
     plan = make_plan(Options(mechanism="gnmax", epsilon=3.0), units=60_000, pool=2000, classes=3)
     assert plan.mechanism.name == "gnmax"

@@ -140,6 +140,7 @@ def test_everything_else_with_a_network_in_it(tmp_path_factory):
     check(GRAPHS, tmp_path_factory, ONNX)
 
 
+@pytest.mark.slow
 @torch
 def test_images_come_in_other_layouts(tmp_path):
     for form, layouts in {  # the last one has channels first

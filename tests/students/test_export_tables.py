@@ -223,6 +223,7 @@ def test_a_table_of_numbers_alone_goes_by_name_and_gaps_are_filled(tmp_path):
         made.predict(X[["a", "b"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counts", [True, False])
 def test_every_student_that_may_be_chosen_can_leave(counts, tmp_path):
     rng = np.random.default_rng(0)

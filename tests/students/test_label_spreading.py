@@ -255,6 +255,7 @@ def counts_of_moons(sigma, seed=0):
     return X, queries, counts + np.random.default_rng(seed).normal(0, sigma, counts.shape), X_new, y_new
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1])
 def test_noisy_counts_teach_more_than_their_largest(which):
     hard, soft = [], []

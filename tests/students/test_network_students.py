@@ -109,6 +109,7 @@ def test_a_student_leaves_as_safetensors(digits, kind, tmp_path):
     np.testing.assert_allclose(load_student(tmp_path).predict_proba(X), student.predict_proba(X), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_ends_when_the_pool_s_answers_stand_still(digits):
     X, y = digits
     student = SupervisedNetwork(
@@ -236,6 +237,7 @@ def test_bad_input_is_refused(digits):
         fitted.predict(np.zeros((2, 9, 9)))
 
 
+@pytest.mark.slow
 def test_any_module_is_a_scikit_learn_classifier(digits):
     X, y = digits
     names = np.array([f"digit {k}" for k in y])

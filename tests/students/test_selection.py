@@ -154,6 +154,7 @@ def test_one_query_is_enough_to_learn_from():
     assert selection.agreement == {}
 
 
+@pytest.mark.slow
 def test_no_table_is_answered_worse_than_by_its_majority():
     def blind(X):
         return (np.random.default_rng(0).random(len(X)) < 0.1).astype(int)

@@ -424,6 +424,7 @@ def test_fingerprints_tell_data_apart() -> None:
     assert fingerprint_of(np.arange(2), np.arange(2)) != fingerprint_of(np.arange(4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["logistic", "ridge", "svm-rbf", "naive-bayes", "lda", "nearest-centroid", "extra-trees"]
 )

@@ -32,6 +32,7 @@ def test_within_epsilon_and_quieter_than_the_worst_case() -> None:
     assert chosen == gate
 
 
+@pytest.mark.slow
 def test_the_worst_case_where_votes_disagree() -> None:
     votes = simulate_votes(
         np.random.default_rng(3), queries=30, teachers=100, classes=2, plurality=0.6, dispersion=0.05
@@ -40,6 +41,7 @@ def test_the_worst_case_where_votes_disagree() -> None:
     assert chosen == calibrate(GNMax(sigma2=15), epsilon=1.0, delta=1e-5, queries=30, teachers=100, classes=2)
 
 
+@pytest.mark.slow
 def test_absurd_noise_and_private_votes_are_refused() -> None:
     with pytest.raises(InvalidInput, match="noise below the votes"):
         calibrate_gate(VOTES, SHAPE, epsilon=0.01, delta=1e-5)

@@ -359,6 +359,7 @@ def test_moves_from_and_to_abstention_count():
     assert (data_dependent_costs(nobody, MNIST, ORDERS) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("teachers", "classes", "mechanism"),
     [

@@ -17,6 +17,7 @@ VOTES = Votes(simulate_votes(np.random.default_rng(2), queries=20, teachers=120,
 MECHANISM = GNMax(sigma2=12)
 
 
+@pytest.mark.slow
 def test_gate_and_estimate_join_where_public_votes_are_given() -> None:
     cost = account(VOTES, MECHANISM, delta=1e-5, public_votes=MODEL, rng=np.random.default_rng(0))
     assert cost.gated == Gate.plan(MODEL, MECHANISM, delta=1e-5).certificate()
