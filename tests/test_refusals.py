@@ -31,6 +31,7 @@ from ostrakon.accounting.gate import certificate as gate_certificate
 from ostrakon.accounting.gate import envelope, gate, score
 from ostrakon.accounting.gate import sanitizer as sanitized
 from ostrakon.accounting.gate import simulated_votes as simulate
+from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.published import bounds as published
 from ostrakon.accounting.published import gnss
 from ostrakon.accounting.published import local_sensitivity as label_sensitivity
@@ -146,6 +147,7 @@ ENTRIES = [
     entry(gaussian_dp.gaussian_dp_log_delta, mu=1.0, epsilon=1.0, at_least={"mu": 0, "epsilon": 0}),
     entry(gaussian_dp.gaussian_dp_delta, mu=1.0, epsilon=1.0, at_least={"mu": 0, "epsilon": 0}),
     entry(gaussian_dp.gaussian_dp_epsilon, mu=1.0, delta=1e-5, at_least={"mu": 0}),
+    entry(membership_guess, guarantees=((1.0, 1e-5),), prior=0.3),
     entry(gnss.GNSS, order=14.0, beta=0.03, sigma=6.0),
     entry(gnss.PrintedGNSS, order=14.0, beta=0.03, sigma=6.0),
     entry(gnss.GNSS(order=14.0, beta=0.03, sigma=6.0).estimate, data_dependent_rdp=0.1, smooth_sensitivity=0.1,
