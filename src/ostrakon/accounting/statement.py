@@ -198,7 +198,7 @@ class Statement:
             if self.membership_guess is None
             else {
                 "prior": 0.5,
-                "at_most": min(round_up(self.membership_guess), 1.0),
+                "at_most": round_up(self.membership_guess),
                 "neighbours": self.adjacency,
             },
             "trust_model": "central: the operator sees the private data, the public sees release/ alone",

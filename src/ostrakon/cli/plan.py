@@ -11,6 +11,7 @@ import typer
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, options_of, with_options
 from ostrakon.cli.train import say
+from ostrakon.run.settings.files import labels_in
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
@@ -54,9 +55,8 @@ def plan(
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
-    named = None if classes is None else [label.strip() for label in classes.split(",")]
     settled = Options.of({name: value for name, value in options.items() if value is not None})
-    shown = read_public(public, target=target, classes=named)
+    shown = read_public(public, target=target, classes=labels_in(classes))
     found = outlook(
         shown,
         settled,

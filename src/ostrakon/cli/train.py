@@ -108,7 +108,6 @@ def show_plan(given: Mapping[str, Any]) -> None:
     from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.settings.learners import require_choices
-    from ostrakon.run.settings.particulars import Particulars
 
     Particulars.of(given)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import tempfile
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ostrakon.validation import InvalidInput
 
@@ -65,6 +66,12 @@ def write_atomically(
     except BaseException:
         _forget(aside)
         raise
+
+
+def write_json(path: str | os.PathLike[str], content: Any) -> None:
+    """Write plain values as a file of JSON that everybody may read, as `write_atomically` does; no NaN, no infinity."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, text + "\n", mode=0o644)
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:

@@ -90,6 +90,14 @@ class Offer:
         }
 
 
+def asked_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
+    """`options` for one mechanism among others: teachers, caps and gates are asked of trained teachers alone."""
+    nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
+    return dataclasses.replace(
+        options, mechanism=mechanism, epsilon=epsilon, **(nothing if find(mechanism).per_record else {})
+    )
+
+
 def make_offers(
     options: Options, *, epsilons: Iterable[float], mechanisms: Iterable[str], records: int, pool: int, classes: int
 ) -> tuple[Offer, ...]:
@@ -102,11 +110,12 @@ def make_offers(
     names = [find(name).name for name in mechanisms]
     for name in names:
         per_record = find(name).per_record
-        nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
-        asked = dataclasses.replace(options, mechanism=name, **(nothing if per_record and len(names) > 1 else {}))
         for epsilon in epsilons:
+            asked = dataclasses.replace(options, mechanism=name, epsilon=epsilon)
+            if len(names) > 1:
+                asked = asked_for(options, mechanism=name, epsilon=epsilon)
             try:
-                plan = make_plan(dataclasses.replace(asked, epsilon=epsilon), units=records, pool=pool, classes=classes)
+                plan = make_plan(asked, units=records, pool=pool, classes=classes)
             except InvalidInput as refused:
                 found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused)))
                 continue

@@ -15,7 +15,7 @@ from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.sources import open_table
 from ostrakon.public.rowwise import row_count
-from ostrakon.run.inputs.files import refuse_private_folder
+from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
@@ -95,8 +95,7 @@ def read_public(path: Any, *, target: str | None = None, classes: Sequence[str] 
         labels = None if images.labels is None else [str(label) for label in images.labels]
         return PublicRows.named(images.X, labels, classes, told="label" if target is None else target)
     table = open_table(path)
-    if target is None:
-        raise InvalidInput("--target must be given: the column to predict.")
+    target = require_target(target)
     known = target in table.columns or target.lstrip("-").isdigit()
     name = table.column(target, what="target column") if known else target
     features = [column for column in table.columns if column != name]

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.preprocessing import FunctionTransformer
 
 from ostrakon.forecast.interval import Forecast
-from ostrakon.forecast.offers import Offer
+from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.worlds import simulated_labels
 from ostrakon.public.rowwise import take_rows
@@ -92,7 +93,7 @@ class _Scene:
     def play(self, plan: Plan, *, rng: np.random.Generator, student: Candidate | None = None) -> Selection:
         """Votes, noise and student of one run. student: who learns, where that is not to be chosen."""
         queries = self.queries(plan.queries)
-        as_they_are: Any = _AsTheyAre()
+        as_they_are: Any = FunctionTransformer()
         view = dataclasses.replace(self.learning.view, representation=as_they_are)
         # Split by place: by content, all draws of a row would be one teacher's.
         votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
@@ -102,13 +103,6 @@ class _Scene:
         released = Released(queries=queries, counts=answers.counts, sigma2=plan.mechanism.parameters()["sigma2"])
         fitted = released.fit_student(clone(student.student), self.learning.rows(student))
         return Selection(chosen=student, student=fitted, agreement={})
-
-
-class _AsTheyAre:
-    """Rows that are features already."""
-
-    def transform(self, X: Any) -> Any:
-        return X
 
 
 def rehearse(
@@ -224,11 +218,8 @@ def _played(
     student: Candidate | None = None,
 ) -> Selection:
     # As a run of this pool would be planned, at the same teachers and delta; the noise may be that of other queries.
-    asked = dataclasses.replace(options, epsilon=offer.epsilon, mechanism=offer.mechanism)
+    asked = asked_for(options, mechanism=offer.mechanism, epsilon=offer.epsilon)
     pool = len(scene.learning.view.public)
-    assert offer.plan is not None
-    if offer.plan.per_record:
-        asked = dataclasses.replace(asked, teachers=None, max_answers=None, guarantee="worst-case")
     plan = make_plan(asked, units=records, pool=pool, classes=classes)
     return scene.play(plan, rng=rng, student=student)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -36,8 +37,7 @@ def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path
     return drawn
 
 
-def _saved(draw: object, outlook: Outlook, path: Path) -> Path:
-    assert callable(draw)
+def _saved(draw: Callable[[Axes, Outlook], None], outlook: Outlook, path: Path) -> Path:
     figure = Figure(figsize=(8, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()

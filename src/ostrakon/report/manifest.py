@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ostrakon.data.checksummed import checksums
-from ostrakon.data.files import write_atomically
+from ostrakon.data.files import write_json
 from ostrakon.validation import InvalidInput
 
 MANIFEST = "manifest.json"
@@ -16,7 +16,7 @@ SCHEMA = "ostrakon-manifest/1"
 def write_manifest(folder: Path) -> None:
     """Write the name and the SHA-256 of every file in `folder`; a release is finished when its manifest is."""
     content = {"schema": SCHEMA, "files": checksums(folder, leave_out=(MANIFEST,))}
-    write_atomically(folder / MANIFEST, json.dumps(content, indent=2, ensure_ascii=False) + "\n", mode=0o644)
+    write_json(folder / MANIFEST, content)
 
 
 def is_finished(folder: Path) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.data.files import write_atomically
+from ostrakon.data.files import write_json
 from ostrakon.report.statement import claim, rounds_in_words, tuned_in_words
 from ostrakon.run.settings.particulars import Particulars
 
@@ -17,8 +16,7 @@ REGISTRY = "registry.json"
 
 def write_registry(folder: Path, entry: dict[str, Any]) -> None:
     """Write `registry.json`."""
-    text = json.dumps(entry, indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(folder / REGISTRY, text + "\n", mode=0o644)
+    write_json(folder / REGISTRY, entry)
 
 
 def registry_entry(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.accounting.statement import SCHEMA, Statement
-from ostrakon.data.files import write_atomically
+from ostrakon.data.files import write_json
 from ostrakon.validation import InvalidInput
 
 FILE = "statement.json"
@@ -17,8 +17,7 @@ def write_statement(folder: Path, statement: Statement) -> None:
     """Write `statement.json`. Errors: `InvalidInput` for anything but a `Statement`."""
     if not isinstance(statement, Statement):
         raise InvalidInput(f"A release states its privacy by a Statement, got a {type(statement).__name__}.")
-    text = json.dumps(statement.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(folder / FILE, text + "\n", mode=0o644)
+    write_json(folder / FILE, statement.as_dict())
 
 
 def read_statement(folder: Path) -> dict[str, Any]:

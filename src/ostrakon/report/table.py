@@ -53,8 +53,10 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(asked.mechanism)
     yield _privacy(outcome)
     if statement.membership_guess is not None:
-        most = min(round_up(statement.membership_guess), 1.0)
-        yield "Membership guess", f"right in at most {most:.2%}, and in half without the release"
+        yield (
+            "Membership guess",
+            f"right in at most {round_up(statement.membership_guess):.2%}, and in half without the release",
+        )
     yield "Unit of privacy", statement.unit
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)

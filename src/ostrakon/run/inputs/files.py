@@ -27,9 +27,14 @@ def task_from_files(
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to images.")
         return task_from_images(private, public, target=target, test=test, **options)
+    return task_from_tables(private, public, target=require_target(target), test=test, names=names, **options)
+
+
+def require_target(target: str | None) -> str:
+    """The column to predict, refused where a table comes without."""
     if target is None:
         raise InvalidInput("--target must be given: the column to predict.")
-    return task_from_tables(private, public, target=target, test=test, names=names, **options)
+    return target
 
 
 def refuse_private_folder(path: Any) -> None:

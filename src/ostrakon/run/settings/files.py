@@ -62,5 +62,13 @@ class Files(Settings):
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
-        labels = None if self.classes is None else [label.strip() for label in self.classes.split(",")]
-        return {**given, "classes": labels}
+        return {**given, "classes": labels_in(self.classes)}
+
+
+def labels_in(classes: str | None) -> list[str] | None:
+    """The labels in `a,b,c`.
+
+    >>> labels_in("yes, no")
+    ['yes', 'no']
+    """
+    return None if classes is None else [label.strip() for label in classes.split(",")]
