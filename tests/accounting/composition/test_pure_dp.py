@@ -9,7 +9,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ostrakon.accounting.composition.pure_dp import MOST_SUMMED, pure_dp_epsilon, pure_dp_log_delta
+from ostrakon.accounting.composition.pure_dp import _BEYOND, MOST_SUMMED, pure_dp_epsilon, pure_dp_log_delta
 from ostrakon.validation import InvalidInput
 
 
@@ -50,6 +50,44 @@ def test_large_counts_against_high_precision() -> None:
         expected = float(mp.log(exact))
     got = pure_dp_log_delta(e, queries=k, epsilon=epsilon)
     assert expected <= got <= expected + 1e-8
+
+
+@pytest.mark.parametrize("e", [0.01, 0.5, 5.0, 30.0])
+@pytest.mark.parametrize("k", [1000, 99_991, 700_001, MOST_SUMMED])
+def test_few_terms_of_many_queries_against_high_precision(k: int, e: float) -> None:
+    # The binomials are differences of logarithms near 1e7: what doubles lose there is charged.
+    for terms in (1, 2, 5, 20):
+        epsilon = (k - 2 * terms + 0.5) * e
+        with mp.workdps(50):
+            p = 1 / (1 + mp.exp(-mp.mpf(e)))
+            exact = mp.mpf(0)
+            for i in range(k - terms + 1, k + 1):
+                gained = 1 - mp.exp(mp.mpf(epsilon) - (2 * i - k) * mp.mpf(e))
+                exact += mp.binomial(k, k - i) * p**i * (1 - p) ** (k - i) * gained
+            exact = mp.log(exact)
+        got = pure_dp_log_delta(e, queries=k, epsilon=epsilon)
+        assert exact <= got <= exact + 1e-9 + 4e-15 * k * (math.log(k + 1) + e)
+
+
+def test_answers_that_are_certain() -> None:
+    # e^-800 is 0 in doubles: the first answer tells all.
+    assert 0 <= pure_dp_log_delta(800.0, queries=3, epsilon=1.0) <= 1e-9
+
+
+def test_the_last_number_of_queries_that_is_summed() -> None:
+    epsilon = pure_dp_epsilon(1e-3, queries=MOST_SUMMED, delta=1e-5)
+    assert pure_dp_log_delta(1e-3, queries=MOST_SUMMED, epsilon=epsilon * (1 - 1e-8)) > math.log(1e-5)
+
+
+@pytest.mark.parametrize(("e", "k"), [(1e-3, 10**7), (0.1, 10**8)])
+def test_beyond_the_sum_rounding_goes_up(e: float, k: int) -> None:
+    with mp.workdps(60):
+        reached = []
+        for order in _BEYOND:
+            a = mp.mpf(order)
+            cost = k * (mp.log(mp.sinh(a * e) - mp.sinh((a - 1) * e)) - mp.log(mp.sinh(e))) / (a - 1)
+            reached.append(cost + mp.log1p(-1 / a) - (mp.log(mp.mpf("1e-6")) + mp.log(a)) / (a - 1))
+    assert min(reached) <= pure_dp_epsilon(e, queries=k, delta=1e-6) <= min(reached) * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-12])
