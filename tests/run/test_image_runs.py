@@ -61,10 +61,12 @@ def test_images_that_do_not_fit_are_refused(letters, tmp_path):
     np.save(tmp_path / "small.npy", np.zeros((5, 20, 20)))
     np.save(tmp_path / "same.npy", np.load(private)["X"])
     np.save(tmp_path / "bright.npy", 255 * np.load(public))
+    np.save(tmp_path / "sixteen.npy", 16 * np.load(public))
     np.savez(tmp_path / "two.npz", X=np.zeros((2, 28, 28)), y=["A", "B"])
     for sentence, arguments in {
         r"the private ones' shape \(28, 28\), got \(20, 20\)": (private, tmp_path / "small.npy"),
-        "values on the private ones' scale .* 255 and 1": (private, tmp_path / "bright.npy"),
+        "values on the private images' scale .* mostly 2.. and 0.[89]": (private, tmp_path / "bright.npy"),
+        "values on the private images' scale .* mostly 1... and 0.[89]": (private, tmp_path / "sixteen.npy"),
         "are the private ones": (private, tmp_path / "same.npy"),
         "class 'C' of the private target 'label' does not occur in the public images": (private, tmp_path / "two.npz"),
         "must have labels": (public, private),

@@ -5,6 +5,7 @@ import datetime
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,6 +80,26 @@ def test_what_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"2 columns \(n, w\), got shape \(1, 3\)"):
         read_table(np.zeros((1, 3)), COLUMNS)
     assert read_table([], COLUMNS)["n"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (None, "got None"),
+        (3, "got 3"),
+        ("n", "got 'n'"),
+        ([None], "a list with None"),
+        ([[1.0, "a"]], "a list with \\[1.0, 'a'\\]"),
+        ({"n": 1.0, "w": "a"}, "got 1.0 under 'n'; one row is a list of one dictionary"),
+        ({"n": "12", "w": "ab"}, "got '12' under 'n'"),
+        ({"n": [1.0, 2.0], "w": ["a"]}, "equally long, got 'n': 2, 'w': 1"),
+        (pd.Series({"n": 1.0, "w": "a"}), "got 1.0 under 'n'"),
+        (pd.Series([1, 2, 3]), "got .*1.* under '0'"),
+    ],
+)
+def test_what_is_no_table_is_refused_by_name(rows: Any, told: str) -> None:
+    with pytest.raises(ValueError, match=rf"^(X|The columns of X) must .*{told}"):
+        read_table(rows, COLUMNS)
 
 
 IMAGE = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)  # channels first

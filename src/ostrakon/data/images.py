@@ -59,6 +59,20 @@ def read_images(path: str | os.PathLike[str], *, target: str | None = None, by: 
     return _arrays(place, target, by)
 
 
+def require_same_scale(private: Any, other: Any, what: str) -> None:
+    """Refuse images on another scale: the brightest value of the middle one eight times the private one, or an eighth.
+
+    private, other: arrays of images, in memory. what: the other ones, in words. Errors: `InvalidInput`.
+    """
+    # The median: no single image decides.
+    most, other_most = (float(np.median(np.abs(X).reshape(len(X), -1).max(axis=1))) for X in (private, other))
+    if max(most, other_most) >= 8 * min(most, other_most) > 0:
+        raise InvalidInput(
+            f"{what} must have values on the private images' scale (files of 8 bits are divided by 255): the brightest "
+            f"are mostly {other_most:.3g} and {most:.3g}."
+        )
+
+
 def _folder(place: Path) -> Images:
     from PIL import Image, UnidentifiedImageError
 

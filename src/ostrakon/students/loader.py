@@ -86,18 +86,19 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
 
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), date (days since 2000), duration (days),
     category ("" is missing), which has the "values" that the public data knew.
-    An array goes by position. Errors: ValueError for a column that is not there.
+    An array goes by position. Errors: ValueError for a column that is not there, and for what is no rows.
     """
     names = [column["name"] for column in columns]
     if hasattr(rows, "keys"):
-        given = {str(name): rows[name] for name in rows}
+        given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
+        _require_columns(given)
     elif isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
         given = dict(zip(names, rows.T, strict=True))
     else:
         rows = next((getattr(rows, how)() for how in ("to_dicts", "to_pylist") if hasattr(rows, how)), rows)
-        rows = list(rows)
+        rows = _list_of_rows(rows)
         known = {str(name) for row in rows for name in row}
         given = {name: [row.get(name) for row in rows] for name in (names if rows else []) if name in known}
         given = given if rows else {name: [] for name in names}
@@ -105,6 +106,32 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     if absent:
         raise ValueError(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
     return {column["name"]: _read_column(given[column["name"]], column) for column in columns}
+
+
+def _require_columns(given: Mapping[str, Any]) -> None:
+    """Refuse a dictionary that holds one row, or columns of different lengths."""
+    lengths = {}
+    for name, cells in given.items():
+        if isinstance(cells, (str, bytes)) or not hasattr(cells, "__len__"):
+            raise ValueError(
+                f"X must hold a column of cells under each name, got {cells!r} under {name!r}; one row is a list of "
+                "one dictionary, [{...}]."
+            )
+        lengths[name] = len(cells)
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{name!r}: {length}" for name, length in lengths.items())
+        raise ValueError(f"The columns of X must be equally long, got {told}.")
+
+
+def _list_of_rows(rows: Any) -> list[Any]:
+    found = [rows] if isinstance(rows, (str, bytes)) or not hasattr(rows, "__iter__") else list(rows)
+    foreign = [row for row in found if not hasattr(row, "keys")]
+    if foreign:
+        raise ValueError(
+            "X must be a data frame, a list of dictionaries, a dictionary of columns or an array, "
+            f"got {'' if foreign[0] is rows else 'a list with '}{foreign[0]!r:.60}."
+        )
+    return found
 
 
 def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
-from ostrakon.data.images import Images, read_images
+from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
@@ -84,12 +84,7 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
             f"The {what} images {other.path} must have the private ones' shape {hidden.X.shape[1:]}, got "
             f"{other.X.shape[1:]}."
         )
-    most, other_most = float(hidden.X.max()), float(other.X.max())
-    if max(most, other_most) > 50 * min(most, other_most) > 0:
-        raise InvalidInput(
-            f"The {what} images {other.path} must have values on the private ones' scale (8-bit images are divided by "
-            f"255): the largest are {other_most:g} and {most:g}."
-        )
+    require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
     if Path(other.path).resolve() == Path(hidden.path).resolve() or _same_rows(other.X, hidden.X):
         raise InvalidInput(f"The {what} images {other.path} are the private ones, which must not leave.")
 
