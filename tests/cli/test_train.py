@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -227,7 +228,19 @@ def test_who_releases_it_is_told_by_options_and_toml_and_kept(command, tmp_path)
     assert "private.csv" not in card
     code, _, err = command(*told, "--purpose", "Triage")
     assert code == 2
-    assert "holds another run (purpose was not given, now 'Triage')" in " ".join(err.split())
+    assert "is written, with purpose 'not given' where it is now 'Triage': repeat it, or remove" in " ".join(
+        err.split()
+    )
+    # The text alone is written anew: run.toml knows who it was, and the answers stay.
+    labels = (tmp_path / "run" / "release" / "labels.csv").read_bytes()
+    shutil.rmtree(tmp_path / "run" / "release")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run" / "private").rglob("*") if path.is_file()}
+    assert command("--config", tmp_path / "run" / "run.toml", "--purpose", "Triage")[0] == 0
+    assert (tmp_path / "run" / "release" / "labels.csv").read_bytes() == labels
+    card = (tmp_path / "run" / "release" / "model_card.md").read_text()
+    for words in ("Operator.** St. Mary\n", "Contact.** ward@example.org\n", "Purpose.** Triage\n"):
+        assert words in card
+    assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
 def test_nobody_is_refused_in_one_sentence(command):

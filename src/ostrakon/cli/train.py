@@ -59,15 +59,20 @@ def train(
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
-    """Options from a TOML file: its [asked] table, or else its top level. given_as: the option that named the file."""
+    """Options from a TOML file: its tables [asked] and [report], or else its top level.
+
+    given_as: the option that named the file.
+    """
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(f"{given_as} must be a readable TOML file, got {path} ({reason}).") from None
-    options = content.get("asked", content)
-    if not isinstance(options, dict):
-        raise InvalidInput(f"{path} must have options under [asked], got {options!r}.")
+    tables = [content[name] for name in ("asked", "report") if name in content] if "asked" in content else [content]
+    foreign = [table for table in tables if not isinstance(table, dict)]
+    if foreign:
+        raise InvalidInput(f"{path} must have options under [asked] and [report], got {foreign[0]!r}.")
+    options = {key: value for table in tables for key, value in table.items()}
     named = {key.replace("-", "_"): value for key, value in options.items()}
     known = {name: value for kind in _KINDS for name, value in kind.from_toml(named, path).items()}
     unknown = [key for key in options if key.replace("-", "_") not in known]
@@ -80,15 +85,16 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     """Run with the options `given`, by name, and print the table."""
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
-    from ostrakon.report.release import publish
+    from ostrakon.report.release import publish, refuse_other_report
     from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
 
-    every = {**files.as_toml(), **options.as_toml(), **particulars.as_toml()}
+    every = {**files.as_toml(), **options.as_toml()}
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {})
+    refuse_other_report(RunFolder(out), particulars)
     task = task_from_files(**files.for_task())
     console.print(understood_table(task.understood))
     outcome = run(out, task, options, asked=asked, progress=True, say=say)

@@ -24,6 +24,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.settings.particulars import Particulars
 from ostrakon.students.export import export_student
+from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
 
@@ -31,8 +32,8 @@ _PUBLIC = 0o644
 def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish_accuracy: bool = False) -> Path:
     """Write the release of a finished run: statement, labels, student, model card; returns its folder.
 
-    particulars: who releases it and what for; None: not given. publish_accuracy: put the accuracy on the test rows into
-    the card, because they are public too.
+    particulars: who releases it and what for, which run.toml keeps; None: not given. publish_accuracy: put the accuracy
+    on the test rows into the card, because they are public too.
 
     Everything is written aside, the manifest last, and renamed into place at once: `release/` never holds a student
     without its statement. A release that is there is verified and stays as it is.
@@ -42,6 +43,8 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
     with RunFolder(outcome.folder).opened() as home:
         if is_finished(home.release):
             return home.release
+        particulars = Particulars() if particulars is None else particulars
+        home.write({**(home.read() or {}), "report": particulars.as_toml()})
         aside = home.path / "release.partial"
         shutil.rmtree(aside, ignore_errors=True)
         with writing(aside):
@@ -63,7 +66,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             }
             content = outcome.statement.as_dict()
             told: dict[str, Any] = {
-                "particulars": Particulars() if particulars is None else particulars,
+                "particulars": particulars,
                 "date": (home.read() or {}).get("date"),
                 "estimates": agreements,
             }
@@ -90,6 +93,23 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             os.rename(aside, home.release)
             sync_folder(home.path)
         return home.release
+
+
+def refuse_other_report(home: RunFolder, particulars: Particulars) -> None:
+    """Refuse `particulars` that are not those of a release that is already written.
+
+    Until then they may change from call to call: no number depends on them.
+    """
+    if is_finished(home.release):
+        wanted, told = particulars.as_toml(), (home.read() or {}).get("report", {})
+        for name in Particulars.options():
+            if wanted.get(name) != told.get(name):
+                before, now = (text.get(name, "not given") for text in (told, wanted))
+                raise InvalidInput(
+                    f"{home.release} is written, with {name.replace('_', ' ')} {before!r} where it is now {now!r}: "
+                    "repeat it, or remove that folder, and the same command writes it again from the answers that were "
+                    "drawn."
+                )
 
 
 def labels_csv(outcome: Outcome) -> str:
