@@ -60,6 +60,18 @@ def test_an_answer_is_promised_where_a_mechanism_always_answers():
     assert (always.answers, always.signal_to_noise, always.noise) == ((4, True), 2.5, {"sigma2": 20.0})
 
 
+@pytest.mark.parametrize("mechanism", ["lnmax", "exponential", "permute-and-flip"])
+def test_it_is_the_law_that_says_who_answers_all(mechanism: str) -> None:
+    plan = make_plan(Options(mechanism=mechanism, queries=4, teachers=600), units=60_000, pool=400, classes=3)
+    assert Offer(epsilon=2.0, mechanism=mechanism, plan=plan).answers == (4, True)
+
+
+@pytest.mark.parametrize("mechanism", ["screened-exponential", "interactive-gnmax"])
+def test_who_checks_first_promises_no_answers(mechanism: str) -> None:
+    plan = make_plan(Options(mechanism=mechanism, queries=4, teachers=600), units=60_000, pool=400, classes=3)
+    assert Offer(epsilon=2.0, mechanism=mechanism, plan=plan).answers is None
+
+
 def test_a_mechanism_that_nobody_knows_is_refused():
     with pytest.raises(InvalidInput, match="mechanism must be one of"):
         make_offers(Options(), epsilons=[1.0], mechanisms=["gnmux"], **SIZES)

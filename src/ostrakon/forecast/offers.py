@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ostrakon.accounting.statement import round_up
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS
@@ -15,6 +17,7 @@ from ostrakon.run.settings.options import GATE, WORST_CASE, Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 
 MECHANISMS = (DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS, "gnmax")
 """What is offered where no mechanism is named: the default, that of trained teachers, and one without a check."""
@@ -43,9 +46,12 @@ class Offer:
             return None
         if plan.max_answers is not None:
             return plan.max_answers, False
-        form = plan.mechanism.gaussian_dp()
-        checked = form is not None and form[0] > 0
-        always = plan.per_record or (not checked and plan.gate is None and self.mechanism in ("gnmax", "lnmax"))
+        if plan.interactive or plan.gate is not None:
+            return None
+        # An even split is where any check fails: who answers that answers all.
+        share, more = divmod(plan.teachers, plan.classes)
+        even = Votes([[share + (label < more) for label in range(plan.classes)]])
+        always = np.isneginf(plan.mechanism.log_probabilities(even)[0, -1])
         return (plan.queries, True) if always else None
 
     @property
