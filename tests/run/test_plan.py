@@ -10,7 +10,7 @@ from ostrakon.accounting.gate.certificate import gate_delta
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.plan import Plan, plan_from
+from ostrakon.run.settings.plan import plan_from
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.validation import InvalidInput
 
@@ -164,8 +164,9 @@ def test_the_odds_behind_a_gate_rest_on_its_certificate():
 def test_where_no_epsilon_holds_every_guess_may_be_right(monkeypatch):
     plan = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 1e-3}), **SIZES)
     assert plan.membership_guess() == 1.0
-    monkeypatch.setattr(Plan, "_epsilon_at", lambda self, delta: math.inf)
-    unbounded = replace(plan, bound=replace(plan.bound, epsilon=math.inf))
+    nothing = replace(plan.bound, epsilon=math.inf)
+    monkeypatch.setattr("ostrakon.run.settings.plan.worst_case_at", lambda *_, **__: lambda delta: nothing)
+    unbounded = replace(plan, bound=nothing)
     assert unbounded.guarantees() == ()
     assert unbounded.membership_guess(0.2) == 1.0
 

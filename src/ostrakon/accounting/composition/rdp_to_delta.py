@@ -8,8 +8,8 @@ import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray
 
-# Likelihood ratios of the complement at which the dual bound is tried: 0 is Canonne, Kamath and Steinke's choice.
-_COMPLEMENTS = (0.0, 0.2, 1.0)
+# Likelihood ratios of the complement at which the dual bound is tried, besides 0: Canonne, Kamath and Steinke.
+_COMPLEMENTS = (0.2, 1.0)
 
 
 def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArray:
@@ -33,7 +33,7 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
     rounding = 1e-15 * (1 + a + abs(math.log(a - 1)) + log_g + (a - 1) * x)
     best = np.minimum(a * math.log1p(-1 / a) - math.log(a - 1) + log_g - (a - 1) * x + rounding, 0.0)
     with np.errstate(all="ignore"):
-        for v in _COMPLEMENTS[1:]:
+        for v in _COMPLEMENTS:
             best = np.minimum(best, _dual(log_g, x, a, v))
     above = np.exp(best)
     return np.where(epsilon >= 0, above, -np.expm1(-x) + np.exp(-x) * above)

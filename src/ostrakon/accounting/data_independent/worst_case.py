@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,30 +48,49 @@ def worst_case(
     Errors: `InvalidInput` for counts that are not whole or a delta outside (0, 1).
     Source: docs/mathematics.md B.
     """
-    delta = fraction("delta", delta)
+    at = worst_case_at(
+        mechanism,
+        queries=queries,
+        max_answers=max_answers,
+        teachers=teachers,
+        classes=classes,
+        abstentions=abstentions,
+    )
+    return at(delta)
+
+
+def worst_case_at(
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+    abstentions: bool = False,
+) -> Callable[[float], WorstCase]:
+    """`worst_case` as a function of delta: what takes time, the Rényi curves, is computed once for all of them."""
     queries = whole("queries", queries)
     answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
     classes = None if classes is None else whole("classes", classes, at_least=2)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
-    if queries == 0:
-        return WorstCase(epsilon=0.0, delta=delta, basis="no query")
-    best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
-    bounds = _bounds(
-        mechanism,
-        queries=queries,
-        answers=answers,
-        delta=delta,
-        teachers=teachers,
-        classes=classes,
-        abstentions=abstentions,
-    )
-    for epsilon, basis in bounds:
-        # A NaN compares false and so can never become the bound.
-        if epsilon >= 0 and epsilon < best.epsilon:
-            best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
-    return best
+    shape: dict[str, Any] = {"teachers": teachers, "classes": classes}
+    bounds = list(_bounds(mechanism, queries=queries, answers=answers, abstentions=abstentions, **shape))
+
+    def at(delta: float) -> WorstCase:
+        delta = fraction("delta", delta)
+        if queries == 0:
+            return WorstCase(epsilon=0.0, delta=delta, basis="no query")
+        best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
+        for bound in bounds:
+            epsilon, basis = bound(delta)
+            # A NaN compares false and so can never become the bound.
+            if epsilon >= 0 and epsilon < best.epsilon:
+                best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
+        return best
+
+    return at
 
 
 def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None) -> WorstCase:
@@ -88,19 +109,24 @@ def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answe
     )
 
 
+_Bound = Callable[[float], tuple[float, str]]
+"""From delta to epsilon, and the theorem that gives it."""
+
+
 def _bounds(
     mechanism: Mechanism,
     *,
     queries: int,
     answers: int,
-    delta: float,
     teachers: int | None,
     classes: int | None,
     abstentions: bool,
-) -> Iterator[tuple[float, str]]:
+) -> Iterator[_Bound]:
+    if queries == 0:
+        return
     tied = mechanism.run_cost(queries=queries)
     if tied is not None:
-        yield run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}"
+        yield lambda delta: (run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}")
     if isinstance(mechanism, StatefulMechanism):
         return
     gaussian = mechanism.gaussian_dp()
@@ -108,15 +134,14 @@ def _bounds(
         check, answer = gaussian
         mu = math.sqrt(queries * check**2 + answers * answer**2)
         # An answer follows its own check, so the sum of squares along every path is at most this one.
-        yield gaussian_dp_epsilon(mu, delta), "Gaussian DP, exact composition"
+        yield lambda delta: (gaussian_dp_epsilon(mu, delta), "Gaussian DP, exact composition")
     pure = mechanism.pure_dp()
     if pure is not None:
-        yield pure_dp_epsilon(pure, queries=queries, delta=delta), "pure DP, optimal composition"
+        yield lambda delta: (pure_dp_epsilon(pure, queries=queries, delta=delta), "pure DP, optimal composition")
     for curve, basis in _curves(
         mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions
     ):
-        epsilon, order = _best_order(curve, delta)
-        yield epsilon, f"{basis}, Rényi DP at order {order:g}, converted by Canonne, Kamath and Steinke"
+        yield partial(_of_curve, curve, {}, basis)
 
 
 _CurveAt = Callable[[FloatArray], FloatArray]
@@ -162,16 +187,26 @@ def _no_offsets(form: NoisyArgmax) -> bool:
     return form.threshold_test is None or form.threshold_test.offsets is None
 
 
-def _best_order(curve: _CurveAt, delta: float) -> tuple[float, float]:
-    """(epsilon, order): the smallest over orders looked at. Any order is valid: a coarse search cannot undershoot."""
+def _of_curve(curve: _CurveAt, costs: dict[int, float], basis: str, delta: float) -> tuple[float, str]:
+    epsilon, order = _best_order(curve, costs, delta)
+    return epsilon, f"{basis}, Rényi DP at order {order:g}, converted by Canonne, Kamath and Steinke"
+
+
+def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple[float, float]:
+    """(epsilon, order): the smallest over orders looked at. Any order is valid: a coarse search cannot undershoot.
+
+    costs: those already known, by index of the order; new ones are added.
+    """
     known: dict[int, float] = {}
 
     def look(indices: list[int]) -> None:
-        new = sorted({i for i in indices if 0 <= i < len(DEFAULT_ORDERS)} - known.keys())
+        wanted = sorted({i for i in indices if 0 <= i < len(DEFAULT_ORDERS)} - known.keys())
+        new = [index for index in wanted if index not in costs]
         if new:
-            orders = DEFAULT_ORDERS[new]
-            for index, order, value in zip(new, orders, curve(orders), strict=True):
-                known[index] = Curve(np.array([order]), np.array([value])).epsilon(delta=delta)[0]
+            costs.update(zip(new, curve(DEFAULT_ORDERS[new]).tolist(), strict=True))
+        for index in wanted:
+            one = Curve(DEFAULT_ORDERS[[index]], np.array([costs[index]]))
+            known[index] = one.epsilon(delta=delta)[0]
 
     look(list(range(0, len(DEFAULT_ORDERS), 12)))
     for step in (4, 1):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.membership_guess import membership_guess
@@ -83,7 +83,10 @@ class Plan:
             others = [(epsilon, self.gate.delta_at(epsilon)) for epsilon in smaller]
         else:
             deltas = [delta for delta in (_MORE_DELTAS if self.per_record else _LARGE_DELTAS) if delta > self.delta]
-            others = [(self._epsilon_at(delta), delta) for delta in deltas]
+            sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
+            asked = {"queries": self.queries, "max_answers": self.max_answers}
+            at = worst_case_at(self.mechanism, **asked, **sizes)
+            others = [(at(delta).epsilon, delta) for delta in deltas]
         return tuple(pair for pair in [(guarantee.epsilon, guarantee.delta), *others] if all(map(math.isfinite, pair)))
 
     def membership_guess(self, prior: float = 0.5) -> float:
@@ -96,11 +99,6 @@ class Plan:
         Errors: `InvalidInput` for a prior outside (0, 1).
         """
         return membership_guess(self.guarantees() or [(0.0, 1.0)], prior=prior)
-
-    def _epsilon_at(self, delta: float) -> float:
-        sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
-        asked = {"queries": self.queries, "max_answers": self.max_answers}
-        return worst_case(self.mechanism, delta=delta, **asked, **sizes).epsilon
 
     @property
     def per_record(self) -> bool:
