@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ _SLACK = 1e-6
 _FAR = 25.0
 """Beyond this order times mu the label tells nearly all that the histogram does, and is charged as much."""
 
-_MARGINS = 64
+_HALF, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROUNDS = 5
 
 
@@ -72,14 +73,14 @@ class _Box:
         return _Box(best - width, best + width)
 
 
+@lru_cache(maxsize=4096)
 def _supremum(mu: float, a: float, classes: int) -> float:
     reach = a * mu
     if reach > _FAR:
         return math.inf
     shift, centre = _Box(-reach - 3, reach + 3), _Box(-4.0, reach + 4)
-    half, weights = np.polynomial.legendre.leggauss(_MARGINS)
     top = reach + 10
-    margins = np.concatenate([[0.0], top * (half + 1) / 2])
+    margins = np.concatenate([[0.0], top * (_HALF + 1) / 2])
     small = a * (a - 1) * mu**2 < _SMALL
     moment = _excess_moment if small else _log_moment
     best = 0.0
@@ -93,7 +94,7 @@ def _supremum(mu: float, a: float, classes: int) -> float:
             # Rows: the chance of no margin, and the density of each positive one, by c0.
             with np.errstate(divide="ignore"):
                 nodes = (
-                    np.log(weights * top / 2) - (margins[None, 1:] - c0[:, None]) ** 2 / 2 - math.log(2 * math.pi) / 2
+                    np.log(_WEIGHTS * top / 2) - (margins[None, 1:] - c0[:, None]) ** 2 / 2 - math.log(2 * math.pi) / 2
                 )
             mixture = np.concatenate([log_ndtr(-c0)[:, None], nodes], axis=1)
             logs = moment(t[:, None], margins[None, :], mu, a)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
@@ -16,6 +19,9 @@ SLACK = 1e-13
 
 # Where on its way from one tail to the other the revealed mass lies: dense at both ends, and the ends themselves.
 _SPLITS = np.concatenate([[0.0], 1 / (1 + np.exp(-np.linspace(-16, 16, 49))), [1.0]])
+
+
+_Direction = Callable[..., FloatArray]
 
 
 def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -> FloatArray:
@@ -80,7 +86,7 @@ def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) 
 def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
     """The largest cost over the splits of q between the tails, both directions, shape (Q,)."""
     with np.errstate(all="ignore"):
-        grid = _cost(q[:, None], _SPLITS[None, :], mu, a)  # (2, Q, splits)
+        grid = _both(q[:, None], np.stack([_SPLITS[None, :]] * 2), mu, a)  # (2, Q, splits)
         best = np.nanmax(grid, axis=2, initial=-np.inf)
         at = np.argmax(np.nan_to_num(grid, nan=-np.inf), axis=2)
         low = _SPLITS[np.maximum(at - 1, 0)]
@@ -97,18 +103,26 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
 
 
 def _both(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
-    return np.stack([_cost(q, split[0], mu, a)[0], _cost(q, split[1], mu, a)[1]])
+    """Both directions, each at a split of its own."""
+    return np.stack([_cost(q, split[0], mu, a, _forward), _cost(q, split[1], mu, a, _backward)])
 
 
-def _cost(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
-    """Rényi divergence of the pair with the tails q * split and q * (1 - split) revealed, both directions."""
+def _cost(q: FloatArray, split: FloatArray, mu: float, a: float, direction: _Direction) -> FloatArray:
+    """Rényi divergence of the pair with the tails q * split and q * (1 - split) revealed."""
     low, high = ndtri(q * split), -ndtri(q * (1 - split))
     inside = np.log1p(-q)
     other = np.log1p(-(ndtr(low - mu) + ndtr(mu - high)))
-    scale = np.exp(a * (a - 1) * mu * mu / 2)
-    forward = np.exp(a * inside + (1 - a) * other) + scale * (ndtr(low + (a - 1) * mu) + ndtr((1 - a) * mu - high))
-    backward = np.exp(a * other + (1 - a) * inside) + scale * (ndtr(low - a * mu) + ndtr(a * mu - high))
-    return np.log(np.stack([forward, backward])) / (a - 1)
+    return np.log(direction(low, high, inside, other, mu, a)) / (a - 1)
+
+
+def _forward(low: Any, high: Any, inside: Any, other: Any, mu: float, a: float) -> FloatArray:
+    revealed = ndtr(low + (a - 1) * mu) + ndtr((1 - a) * mu - high)
+    return np.exp(a * inside + (1 - a) * other) + np.exp(a * (a - 1) * mu * mu / 2) * revealed
+
+
+def _backward(low: Any, high: Any, inside: Any, other: Any, mu: float, a: float) -> FloatArray:
+    revealed = ndtr(low - a * mu) + ndtr(a * mu - high)
+    return np.exp(a * other + (1 - a) * inside) + np.exp(a * (a - 1) * mu * mu / 2) * revealed
 
 
 def _probabilities(q: ArrayLike) -> FloatArray:
