@@ -161,6 +161,7 @@ def written(tmp_path_factory) -> dict[str, list[dict[str, Any]]]:
     }
 
 
+@pytest.mark.slow
 def test_the_examples_reach_every_kind_of_value(written):
     accounts = written["account"]
     assert any(each["gated"] for each in accounts)

@@ -6,6 +6,7 @@ import pytest
 from ostrakon.cli.app import main
 
 
+@pytest.mark.slow
 def test_the_demo_runs_both_ways_end_to_end(monkeypatch, capsys, tmp_path):
     options = ["--small", "--epsilon", "8", "--out", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["ostrakon", "demo", *options])

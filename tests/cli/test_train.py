@@ -304,6 +304,7 @@ class Tree(DecisionTreeClassifier):
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
     # Slow without being busy: a fast machine would be done before it is stopped.
     (tmp_path / "unhurried.py").write_text(UNHURRIED)

@@ -48,6 +48,13 @@ def test_a_second_round_leaves_out_what_was_asked():
     assert spread_of(POINTS, both) < spread_of(POINTS, first)
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_alike_still_give_as_many_without_a_word():
+    chosen = representatives(np.repeat(POINTS[:12], 50, axis=0), 30, random_state=0)
+    assert len(set(chosen.tolist())) == 30
+    assert set((chosen // 50).tolist()) == set(range(12))
+
+
 def test_choose_queries_dispatches():
     pool = len(POINTS)
     assert np.array_equal(choose_queries("all", pool=pool), np.arange(pool))

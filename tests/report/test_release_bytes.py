@@ -70,6 +70,7 @@ def test_one_record_more_or_another_one_changes_no_byte(first, tmp_path):
     assert different(first, releases(tmp_path / "two", "neighbour", PYTHONHASHSEED="1")) == []
 
 
+@pytest.mark.slow
 def test_the_day_is_the_one_that_was_given(first):
     assert all(b"**Date of the run.** 2026-03-01\n" in release["model_card.md"] for release in first.values())
 

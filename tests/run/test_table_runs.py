@@ -111,6 +111,7 @@ def test_what_is_written_is_what_is_learned_from_and_open_to_its_owner_alone(tab
     assert (list(rows), len(rows)) == (["age", "city", "ill"], 900)
 
 
+@pytest.mark.slow
 def test_a_shuffled_table_trains_the_same_teachers(tables, tmp_path):
     shuffled = tmp_path / "shuffled.parquet"
     pd.read_parquet(tables / "private.parquet").sample(frac=1, random_state=0).to_parquet(shuffled, index=False)

@@ -124,6 +124,7 @@ def odd_images(form: str) -> np.ndarray:
     return X
 
 
+@pytest.mark.slow
 def test_students_of_features(tmp_path_factory):
     check(CASES, tmp_path_factory, ONNX)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ostrakon.validation import InvalidInput, whole
@@ -93,7 +95,10 @@ def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[in
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
-    fresh = KMeans(total, n_init=4 if total <= 100 else 1, max_iter=100, random_state=seed).fit(points)
+    with warnings.catch_warnings():
+        # Rows that are alike may leave fewer clusters; there are medoids all the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fresh = KMeans(total, n_init=4 if total <= 100 else 1, max_iter=100, random_state=seed).fit(points)
     centres = fresh.cluster_centers_.astype(np.float32)
     for example in points[fixed]:
         # Each fixed example takes over the centre next to it.
