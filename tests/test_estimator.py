@@ -171,6 +171,7 @@ def test_ordinary_noise_is_repeatable_and_marked():
     assert said[0].statement_.guarantee is None
 
 
+@pytest.mark.slow
 def test_the_random_state_never_seeds_noise():
     high_noise = {"mechanism": GNMax(sigma2=60.0), "n_queries": 100}
     said = [

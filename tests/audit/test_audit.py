@@ -63,6 +63,7 @@ def test_sparse_vector_is_run_whole():
     assert math.isfinite(found.claimed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [Immutable(constant=100, gamma=0.1), Immutable(constant=100, sigma2=30.0)])
 def test_the_claim_of_the_immutable_mechanism_is_refuted(mechanism: Immutable):
     found = audit(mechanism, delta=1e-5, queries=1, samples=20_000, rng=rng())

@@ -36,6 +36,7 @@ def test_a_planted_bug_is_refuted(bug: Bug):
     assert all(finding.detail for finding in found.findings if finding.refuted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 @pytest.mark.parametrize("seed", [1])
 def test_nothing_sound_is_refuted(name: str, seed: int):
@@ -58,6 +59,7 @@ def test_shared_noise_breaks_the_claim_itself_where_a_vote_moves_on_half_of_the_
     assert found.lower_bound > 2 * found.claimed
 
 
+@pytest.mark.slow
 def test_noisy_counts_with_too_little_noise_break_the_claim():
     class Quiet(BoundedGNMax):
         """Its counts have a fifth less noise; its answers are as they should be."""

@@ -31,6 +31,7 @@ def audited(*words):
     return CliRunner().invoke(app, ["audit", *map(str, words), "--jobs", "1", "--json"])
 
 
+@pytest.mark.slow
 def test_a_sound_run_exits_zero_and_leaves_the_run_alone(folder):
     before = {path: path.stat().st_mtime_ns for path in (folder / "run").rglob("*") if path.is_file()}
     # 100 canaries seldom certify much; one audit of a thousand would accuse a sound run at this confidence.

@@ -179,6 +179,7 @@ def test_the_private_file_is_never_public(command, tables, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_file_in_a_private_folder_is_never_public(command, tables, tmp_path):
     command()
     hidden = tmp_path / "run" / "private" / "rows.csv"
@@ -188,6 +189,7 @@ def test_a_file_in_a_private_folder_is_never_public(command, tables, tmp_path):
     assert "lies in the private folder of the run" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_another_run_in_the_folder_is_refused(command, tmp_path):
     command()
     code, _, err = command("--seed", "5")
@@ -203,6 +205,7 @@ def test_a_folder_of_something_else_is_refused(command, tmp_path):
     assert "is not a run of ostrakon" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_changed_private_data_is_refused(command, tables, tmp_path):
     mine = tmp_path / "mine.csv"
     mine.write_bytes((tables / "private.csv").read_bytes())
@@ -213,6 +216,7 @@ def test_changed_private_data_is_refused(command, tables, tmp_path):
     assert "the private data changed" in " ".join(err.split())
 
 
+@pytest.mark.slow
 def test_who_releases_it_is_told_by_options_and_toml_and_kept(command, tmp_path):
     (tmp_path / "c.toml").write_text('operator = "St. Mary"\ncontact = "elsewhere"\ndata-name = "Stays"\n')
     told = ("--config", tmp_path / "c.toml", "--contact", "ward@example.org")

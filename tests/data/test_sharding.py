@@ -56,6 +56,7 @@ def test_finished_shards_are_kept(table, tmp_path) -> None:
         partition_table(table, tmp_path / "shards", 4, key=KEY)
 
 
+@pytest.mark.slow
 def test_a_full_disk_half_way_leaves_no_shards(table, tmp_path) -> None:
     # A limit on file size stops the writer as a full disk does; in a process of its own, where it harms nobody.
     program = f"""
@@ -76,6 +77,7 @@ def test_a_full_disk_half_way_leaves_no_shards(table, tmp_path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_killed_partition_is_done_again(table, tmp_path) -> None:
     program = f"""
         import os, signal, ostrakon.data.sharding as sharding

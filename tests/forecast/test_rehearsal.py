@@ -59,6 +59,7 @@ def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
     assert one.accuracy < no_noise.accuracy - 0.1
 
 
+@pytest.mark.slow
 def test_it_is_repeated_by_its_seed():
     first, again = (played(1.0, public=shown(), repetitions=2) for _ in range(2))
     assert first == again

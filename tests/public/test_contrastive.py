@@ -50,6 +50,7 @@ def test_the_loss_is_the_cross_entropy_of_finding_the_partner():
     assert contrast(torch.from_numpy(codes), 0.5).item() == pytest.approx(np.mean(terms), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_few_labels_go_further_on_learned_features(digits, learned):
     X, y = digits
     features = learned.transform(X)

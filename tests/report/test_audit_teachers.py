@@ -66,6 +66,7 @@ def test_a_sound_run_is_not_refuted(task, options):
     assert "50 teachers" in result.mechanism
 
 
+@pytest.mark.slow
 def test_what_it_certifies_is_a_good_part_of_the_claim(task):
     assert found(task, GAUSSIAN, samples=10_000)[0].lower_bound > 0.3
 

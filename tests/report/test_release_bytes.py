@@ -20,6 +20,7 @@ import pytest
 
 from stranger import ONNX, TORCH, ask, site_of
 
+pytestmark = pytest.mark.slow  # every test looks at five runs in a process of their own
 DAY = {"SOURCE_DATE_EPOCH": "1772323200"}
 SCRIPT = Path(__file__).with_name("release_twice.py")
 
@@ -56,7 +57,6 @@ def different(one: dict[str, dict[str, bytes]], other: dict[str, dict[str, bytes
     return [f"{kind}/{file}" for kind in one for file in one[kind] if one[kind][file] != other[kind][file]]
 
 
-@pytest.mark.slow
 def test_another_process_elsewhere_writes_the_same_bytes(first, tmp_path):
     again = releases(
         tmp_path / "some other and longer place", PYTHONHASHSEED="2", TZ="Asia/Tokyo", USER="bob", HOME="/bob"
@@ -64,13 +64,11 @@ def test_another_process_elsewhere_writes_the_same_bytes(first, tmp_path):
     assert different(first, again) == []
 
 
-@pytest.mark.slow
 def test_one_record_more_or_another_one_changes_no_byte(first, tmp_path):
     """Trained teachers: one record more. Per-record teachers, whose number is public: one record is another one."""
     assert different(first, releases(tmp_path / "two", "neighbour", PYTHONHASHSEED="1")) == []
 
 
-@pytest.mark.slow
 def test_the_day_is_the_one_that_was_given(first):
     assert all(b"**Date of the run.** 2026-03-01\n" in release["model_card.md"] for release in first.values())
 

@@ -146,6 +146,7 @@ def blobs(task, *, agreed):
     return task.private.X, y
 
 
+@pytest.mark.slow
 def test_the_estimator_releases_where_its_teachers_agree(task, planned, estimator):
     estimator.fit(*blobs(task, agreed=True), X_public=task.X_public)
     assert (estimator.answers_ >= 0).all()

@@ -216,6 +216,7 @@ def test_killed_between_draw_and_rename_the_answers_were_never_there(task, tmp_p
     assert stamps(folder) == first
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_only_read(task, undisturbed):
     folder, outcome, _ = undisturbed
     before = stamps(folder), released(folder)

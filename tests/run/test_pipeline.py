@@ -36,6 +36,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert outcome.statement.answered == answered <= outcome.plan.max_answers
 
 
+@pytest.mark.slow
 def test_the_noise_is_not_repeatable_and_all_else_is(task, tmp_path):
     noisy = Options(teachers=30, epsilon=1.5, queries=60, mechanism="gnmax", jobs=1)
     first, second = (run(tmp_path / name, task, noisy) for name in "ab")
@@ -141,6 +142,7 @@ def test_a_changed_plan_that_costs_more_than_was_asked_is_refused(task, tmp_path
         run(tmp_path / "run", task, RECIPE)
 
 
+@pytest.mark.slow
 def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task, tmp_path):
     noisy = Options(jobs=1, teachers=30, mechanism="gnmax", parameters={"sigma2": 1.0}, queries=40)
     outcome = run(tmp_path / "run", task, noisy)

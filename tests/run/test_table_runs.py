@@ -65,7 +65,7 @@ def in_memory(task):
     return replace(task, private=rows)
 
 
-@pytest.mark.parametrize("file", ["private.csv", "private.parquet"])
+@pytest.mark.parametrize("file", ["private.csv", pytest.param("private.parquet", marks=pytest.mark.slow)])
 def test_the_run_is_the_one_in_memory(tables, tmp_path, file):
     task = task_of(tables, file, by="user")
     assert isinstance(task.private, PrivateTable)
@@ -100,6 +100,7 @@ def test_the_private_table_is_never_read_whole(tables, tmp_path, monkeypatch):
     assert set(read) == {"public.csv"}
 
 
+@pytest.mark.slow
 def test_what_is_written_is_what_is_learned_from_and_open_to_its_owner_alone(tables, tmp_path):
     run(tmp_path / "run", task_of(tables, "private.csv", by="user"), RECIPE)
     shards = tmp_path / "run" / "private" / "shards"

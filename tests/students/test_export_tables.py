@@ -195,6 +195,7 @@ def test_raw_text_of_a_csv_is_read_as_the_run_reads_its_table():
     np.testing.assert_array_equal(student._features(raw), features)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_not_there_is_named(said):
     student, folder, _ = said["logistic"]
     rows = [{"age": 3.0}]

@@ -69,6 +69,8 @@ KINDS = {
     "lenet, vmap": (lambda: network("lenet", mode="vmap"), (12, 12), 2, False),
     "cnn": (lambda: network("cnn"), (8, 8), 2, False),
 }
+# One worker process each: "logistic" is the quick one of them.
+ALSO_FROM_A_LIBRARY = ("forest", "boosting", "neighbours", "support vectors", "naive Bayes")
 NETWORKS = {name for name, (make, *_) in KINDS.items() if "network" in make.__code__.co_names}
 
 
@@ -161,7 +163,9 @@ def leaks(make, shape, ties):
     return found, moved
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.slow] if kind in ALSO_FROM_A_LIBRARY else []) for kind in KINDS]
+)
 def test_no_other_teacher_says_anything_else(kind):
     if kind in NETWORKS:
         pytest.importorskip("torch")
@@ -338,7 +342,9 @@ def test_per_record_teachers_through_the_classifier(unit):
     assert -2 <= change[change < 0].sum() <= 0 <= change[change > 0].sum() <= 2
 
 
-@pytest.mark.parametrize(("teacher", "jobs"), [("kernel-ridge", 1), ("random-forest(n_estimators=3)", 1)])
+@pytest.mark.parametrize(
+    ("teacher", "jobs"), [("kernel-ridge", 1), pytest.param("random-forest(n_estimators=3)", 1, marks=pytest.mark.slow)]
+)
 def test_through_the_command_line(teacher, jobs, tmp_path, monkeypatch):
     rng = np.random.default_rng(4)
     X, y = tie(rng, 480, (5,))

@@ -9,9 +9,9 @@ import pytest
 
 from ostrakon.accounting.account import account
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, RunCost
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, RunCost
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
@@ -115,6 +115,16 @@ def test_bad_counts_are_refused(bad: object) -> None:
 def test_bad_delta_is_refused(bad: object) -> None:
     with pytest.raises(InvalidInput, match="delta"):
         worst_case(MNIST, queries=3, delta=bad)
+
+
+def test_one_function_of_delta_gives_what_single_calls_give() -> None:
+    sizes = {"queries": 40, "max_answers": 20, "teachers": 60, "classes": 3}
+    for mechanism in (ConfidentGNMax(threshold=30, sigma1=20, sigma2=10), LNMax(gamma=0.05)):
+        at = worst_case_at(mechanism, **sizes)
+        for delta in (1e-3, 0.3, 1e-9, 1e-3):
+            assert at(delta) == worst_case(mechanism, delta=delta, **sizes)
+        with pytest.raises(InvalidInput, match="delta must"):
+            at(math.nan)
 
 
 def test_the_interactive_mechanism_has_the_price_of_the_confident_one() -> None:

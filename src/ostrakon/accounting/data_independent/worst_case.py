@@ -68,7 +68,10 @@ def worst_case_at(
     classes: int | None = None,
     abstentions: bool = False,
 ) -> Callable[[float], WorstCase]:
-    """`worst_case` as a function of delta: what takes time, the Rényi curves, is computed once for all of them."""
+    """`worst_case` as a function of delta: what takes time, the Rényi curves, is computed once for all of them.
+
+    Arguments, guarantee and errors are those of `worst_case`; the delta is checked when it is given.
+    """
     queries = whole("queries", queries)
     answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
     teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
