@@ -123,9 +123,9 @@ def try_out(programs: Path, folder: Path, *, demo: bool) -> None:
     command(programs / PACKAGE, "account", "votes.csv", *noise, "--json", cwd=folder)
     if demo:
         command(programs / PACKAGE, "demo", "--small", cwd=folder)
-        released = folder / "demo-run" / "release"
-        if not (released / "statement.json").is_file():
-            sys.exit("The demo left no statement.")
+        for way in ("trained", "per-record"):
+            if not (folder / "demo-run" / way / "release" / "statement.json").is_file():
+                sys.exit(f"The demo left no statement of its run with {way} teachers.")
 
 
 def main(say: Callable[[str], None] = print) -> None:
