@@ -57,7 +57,7 @@ def per_record_votes(public, private, y, order, epsilon: float, seed: int):
     votes = collect_per_record([(np.arange(len(y)), private, y)], public[queries], classes=2, units=len(y))
     counts = mechanism.noisy_counts(votes, np.random.default_rng([seed, 2]))
     released = Released(queries=queries, counts=counts, sigma2=mechanism.sigma2)
-    candidates = table_candidates(counts=True, classes=2, queries=len(queries), seed=seed)
+    candidates = table_candidates(counts=True, classes=2, queries=len(queries), features=public.shape[1], seed=seed)
     selection = select(candidates, public, public, released, seed=seed)
     tried = ", ".join(f"{name} {share:.2%}" for name, share in selection.agreement.items())
     print(f"seed {seed}, epsilon {epsilon:g}: {selection.chosen.name} of {tried}", flush=True)

@@ -38,7 +38,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     where a noisy test finds that the teachers agree, planned on votes of which a share `agreement` goes to the winner;
     where it refuses, what remains are the answers to a short prefix of the queries, and without one `fit` fails.
     n_queries: public rows to ask about; max_answers: stop after so many. representation:
-    what the learners see of a row, learned from public rows. queries: which public rows to ask about. smooth: smooth
+    what the learners see of a row, learned from public rows. trained_on: what a frozen encoder, or whatever made the
+    features, was trained on, for the statement. queries: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
     of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
@@ -73,6 +74,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     n_queries: int | None = None
     max_answers: int | None = None
     representation: Any = AUTO
+    trained_on: str | None = None
     queries: str = "representatives"
     smooth: bool = False
     partition: Literal["hash", "random"] = "hash"

@@ -88,7 +88,7 @@ def test_arrays_by_their_usual_names_and_by_given_ones(tmp_path):
     ("arrays", "options", "sentence"),
     [
         ({"z": np.zeros((2, 6, 5))}, {}, "as the array X, got the arrays z"),
-        ({"X": np.zeros((2, 30))}, {}, r"shape \(images, height, width\)"),
+        ({"X": np.zeros(30)}, {}, r"shape \(images, height, width\)"),
         ({"X": np.zeros((2, 6, 5), complex)}, {}, "as numbers"),
         ({"X": np.full((2, 6, 5), np.nan)}, {}, "finite"),
         ({"X": np.zeros((2, 6, 5)), "y": [1]}, {}, "labels per image, 2"),

@@ -12,7 +12,8 @@ from ostrakon.accounting.statement import Round, Statement
 from ostrakon.mechanisms import GNMax
 from ostrakon.report.first_page import first_page
 from ostrakon.report.markdown import escaped
-from ostrakon.run.settings.particulars import LONGEST, Particulars
+from ostrakon.run.settings.option import LONGEST
+from ostrakon.run.settings.particulars import Particulars
 from ostrakon.validation import InvalidInput
 
 HOSTILE = "<script>alert(1)</script> | **bold** `x`\n\n# Heading\n| a | b |\n|---|---|\n[l](javascript:1) &lt;"

@@ -232,7 +232,7 @@ def test_every_student_that_may_be_chosen_can_leave(counts, tmp_path):
     queries = np.arange(320)
     heights = np.eye(3)[np.digitize(X[:320, 0], [-0.4, 0.5])] * 40 + rng.normal(size=(320, 3)) * (4 if counts else 0)
     released = Released(queries=queries, counts=heights, sigma2=4.0 if counts else None)
-    candidates = table_candidates(counts=counts, classes=3, queries=320, seed=0)
+    candidates = table_candidates(counts=counts, classes=3, queries=320, features=20, seed=0)
     assert len(candidates) == 7
     for candidate in candidates:
         require_exportable(candidate.student)

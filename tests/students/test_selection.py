@@ -159,17 +159,21 @@ def test_no_table_is_answered_worse_than_by_its_majority():
     def blind(X):
         return (np.random.default_rng(0).random(len(X)) < 0.1).astype(int)
 
-    few = {"classes": 2, "queries": 60, "seed": 0}
+    few = {"classes": 2, "queries": 60, "features": 20, "seed": 0}
     selection = select(table_candidates(counts=True, **few), PUBLIC, PUBLIC, noisy(blind))
     assert (selection.student.predict(NEW) == 0).mean() > 0.9
-    names = [candidate.name for candidate in table_candidates(counts=True, classes=11, queries=999, seed=0)]
+    names = [
+        candidate.name for candidate in table_candidates(counts=True, classes=11, queries=999, features=20, seed=0)
+    ]
     assert "majority" in names
     assert "hist-gradient-boosting" not in names
     assert isinstance(table_candidates(counts=False, **few)[-1].student.estimator, DummyClassifier)
 
 
 def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts():
-    first = [table_candidates(counts=True, classes=2, queries=queries, seed=0)[0] for queries in (299, 300)]
+    first = [
+        table_candidates(counts=True, classes=2, queries=queries, features=20, seed=0)[0] for queries in (299, 300)
+    ]
     assert [candidate.name for candidate in first] == ["logistic(C=0.3)", "hist-gradient-boosting"]
     assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
 

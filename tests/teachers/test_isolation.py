@@ -21,10 +21,14 @@ from sklearn.svm import SVC
 import ostrakon
 from ostrakon.cli.app import main
 from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.teachers import head_solvers, parallel, train_teachers
+from ostrakon.run.stages.encoding import transform_of
+from ostrakon.run.stages.features import view_of
+from ostrakon.teachers import head_solvers, parallel, train_on_shards, train_teachers
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.per_record import collect_per_record
+from tiny_bert import WORDS, tiny_bert
 
 CLASSES = 2
 TABLE = (4,)
@@ -372,3 +376,37 @@ def test_through_the_command_line(teacher, jobs, tmp_path, monkeypatch):
     ]
     assert kept[0].keys() == kept[1].keys()
     assert sum(kept[0][name] != kept[1][name] for name in kept[0]) <= 1
+
+
+@pytest.mark.parametrize("representation", ["tfidf", "text:tiny", "embeddings"])
+def test_texts_and_embeddings_on_the_disk(representation, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if representation == "text:tiny":
+        pytest.importorskip("tokenizers")
+        pytest.importorskip("safetensors")
+        tiny_bert(tmp_path / "tiny")
+    rng = np.random.default_rng(5)
+    embedded = representation == "embeddings"
+
+    def some(rows):
+        if embedded:
+            return pd.DataFrame({f"note.{at}": rng.integers(-2, 3, rows) for at in range(6)})
+        return pd.DataFrame({"note": [" ".join(rng.choice(WORDS[3:], 4)) for _ in range(rows)]})
+
+    private = some(300).assign(ill=rng.choice(["yes", "no"], 300))
+    some(80).to_csv("public.csv", index=False)
+    odd = {f"note.{at}": 1e30 for at in range(6)} if embedded else {"note": "film " * 400}
+    tables = {"private": private, "neighbour": pd.concat([private, pd.DataFrame([{**odd, "ill": "yes"}])])}
+    counts, said = [], []
+    for name, table in tables.items():
+        table.to_csv(f"{name}.csv", index=False)
+        task = task_from_files(f"{name}.csv", "public.csv", target="ill", text=not embedded)
+        view = view_of(task.X_public, representation)
+        where = {"seed": 0, "transform": transform_of(view, tmp_path / name / "features")}
+        blocks = task.private.by_unit(folder=tmp_path / name / "shards", **where)
+        counts.append(collect_per_record(blocks, view.public[:30], classes=2, units=301).counts.astype(np.int64))
+        shards = task.private.shards(12, classes=2, folder=tmp_path / name / "twelve", **where)
+        said.append(train_on_shards(LogisticRegression(), shards, seed=0).predict(view.public))
+    assert counts[0].sum() == 300
+    assert np.abs(counts[1] - counts[0]).sum() == 1, "the one more record votes once, and nobody else otherwise"
+    assert (said[0] != said[1]).any(axis=0).sum() <= 1

@@ -125,6 +125,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.cli.app import errors
     from ostrakon.cli.train import read_config
     from ostrakon.noise import secure_rng
+    from ostrakon.public.text import reads_text
     from ostrakon.report.audit_run import audit_run
     from ostrakon.report.audit_teachers import audit_teachers
     from ostrakon.run.conductor import plan_of
@@ -139,7 +140,8 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
-    task = task_from_files(**Files.of(asked).for_task())
+    text = reads_text(asked.get("representation"))
+    task = task_from_files(**Files.of(asked).for_task(), text=text)
     held = RunFolder(path).read() if path.is_dir() else None
     if held is not None:
         # Of other data the run claims nothing.

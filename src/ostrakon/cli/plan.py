@@ -51,12 +51,13 @@ def plan(
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
     from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
+    from ostrakon.public.text import reads_text
     from ostrakon.report.forecast_table import outlook_sentences, outlook_table
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in options.items() if value is not None})
-    shown = read_public(public, target=target, classes=labels_in(classes))
+    shown = read_public(public, target=target, classes=labels_in(classes), text=reads_text(settled.representation))
     found = outlook(
         shown,
         settled,

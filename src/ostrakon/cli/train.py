@@ -85,6 +85,7 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     """Run with the options `given`, by name, and print the table."""
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
+    from ostrakon.public.text import reads_text
     from ostrakon.report.release import publish, refuse_other_report
     from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
@@ -95,7 +96,7 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {})
     refuse_other_report(RunFolder(out), particulars)
-    task = task_from_files(**files.for_task())
+    task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     outcome = run(out, task, options, asked=asked, progress=True, say=say)
     release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
@@ -109,6 +110,7 @@ def show_plan(given: Mapping[str, Any]) -> None:
     """
     files, options = Files.of(given), Options.of(given)
     from ostrakon.forecast.offers import Offer
+    from ostrakon.public.text import reads_text
     from ostrakon.report.forecast_table import offer_table
     from ostrakon.report.table import understood_table
     from ostrakon.run.conductor import plan_of
@@ -117,7 +119,7 @@ def show_plan(given: Mapping[str, Any]) -> None:
 
     Particulars.of(given)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    task = task_from_files(**files.for_task())
+    task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)
     name = options.mechanism if plan.interactive else plan.mechanism.name

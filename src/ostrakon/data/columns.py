@@ -8,29 +8,34 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
+from ostrakon.data.embeddings import groups
 from ostrakon.data.number_text import DECIMAL_COMMA, commas_in, with_point
 from ostrakon.validation import InvalidInput
 
-Kind = Literal["number", "decimal comma", "date", "category", "left out"]
+Kind = Literal["number", "decimal comma", "date", "category", "text", "left out"]
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
+_FEWEST_WORDS = 3
+"""In most cells of a column of free text: names have fewer."""
 _MOSTLY, _SEVERAL = 0.9, 10
 """A column is of numbers (dates) where this share of its cells is, and more than so many different ones are."""
 
 EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
 FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
+READ_BY = "; --representation text (or tfidf) learns from free text"
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The kind of every column: "number", "decimal comma" (0,5), "date" (counted in days), "category", or "left out".
+    """The kind of every column: "number", "decimal comma" (0,5), "date" (days), "category", "text" or "left out".
 
-    Left out are columns that do not vary in public and text that is nearly unique in each row (names, free text).
+    Left out are columns that do not vary in public and, unless text is read, text that is nearly unique in each row
+    (names, free text).
     A column of numbers or dates among which there are a few words is one with missing values.
     notes: why a column was left out, and what of a kept one counts as missing; from public cells alone.
 
@@ -42,21 +47,25 @@ class Columns:
     notes: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
-    def of(cls, public: pd.DataFrame) -> Self:
-        """Look at a public table. Raises `InvalidInput` where no column is of use."""
-        found = {str(name): _judged(public[name]) for name in public.columns}
+    def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
+        """Look at a public table. text: whether free text is read. Raises `InvalidInput` where no column is of use."""
+        found = {str(name): _judged(public[name], text=text) for name in public.columns}
         # 1,234 has a decimal comma where others of the same table have.
         decimal = any(kind == "decimal comma" for kind, _ in found.values())
         found |= {
-            name: _judged(public[name], either="decimal comma" if decimal else None)
+            name: _judged(public[name], either="decimal comma" if decimal else None, text=text)
             for name, (_, note) in found.items()
             if note.endswith(EITHER)
         }
+        # A part of an embedding that does not vary in public is still a part of it.
+        parts = [name for names in groups(found).values() for name in names if found[name] == ("left out", CONSTANT)]
+        found |= dict.fromkeys(parts, ("number", ""))
         kinds: dict[str, Kind] = {name: kind for name, (kind, _) in found.items()}
         notes = {name: note for name, (_, note) in found.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
             told = "; ".join(f"{name} is {note}" for name, note in list(notes.items())[:5])
-            raise InvalidInput(f"No column of the public table varies in a way to learn from: {told}.")
+            hint = READ_BY if any(note.startswith(FREE_TEXT) for note in notes.values()) else ""
+            raise InvalidInput(f"No column of the public table varies in a way to learn from: {told}{hint}.")
         return cls(kinds, notes)
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -76,7 +85,7 @@ class Columns:
     @property
     def kept(self) -> tuple[str, ...]:
         """Names of the columns that are used."""
-        return self.of_kind("number", "decimal comma", "date", "category")
+        return self.of_kind("number", "decimal comma", "date", "category", "text")
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -84,8 +93,13 @@ class Columns:
         return self.of_kind("left out")
 
 
-def _judged(column: pd.Series, *, either: Kind | None = None) -> tuple[Kind, str]:
-    """(kind, note). either: what a column is whose commas may be of both sorts; None: text."""
+def is_text(column: pd.Series) -> bool:
+    """Whether a public column is free text, where text is read: most of its cells differ, and have several words."""
+    return _judged(column, text=True)[0] == "text"
+
+
+def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False) -> tuple[Kind, str]:
+    """(kind, note). either: what a column is whose commas may be of both sorts; None: text. text: free text is read."""
     known = column.dropna()
     different = known.nunique()
     if different == 0 or (different == 1 and len(known) == len(column)):
@@ -96,19 +110,21 @@ def _judged(column: pd.Series, *, either: Kind | None = None) -> tuple[Kind, str
         return "number", ""
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date", ""
-    text = known.astype(str)
-    read = pd.to_numeric(text, errors="coerce").notna()
-    if _mostly(text, read):
-        return "number", _words(text, read)
-    read, note = text.str.fullmatch(DECIMAL_COMMA), ""
-    if _mostly(text, read):
-        kind = "decimal comma" if commas_in(text[read]) == "decimal" else either
+    cells = known.astype(str)
+    read = pd.to_numeric(cells, errors="coerce").notna()
+    if _mostly(cells, read):
+        return "number", _words(cells, read)
+    read, note = cells.str.fullmatch(DECIMAL_COMMA), ""
+    if _mostly(cells, read):
+        kind = "decimal comma" if commas_in(cells[read]) == "decimal" else either
         if kind is not None:
-            return kind, _words(text, read)
+            return kind, _words(cells, read)
         note = EITHER
-    read = text.str.fullmatch(DATE) & days(text).notna()
-    if _mostly(text, read):
-        return "date", _words(text, read)
+    read = cells.str.fullmatch(DATE) & days(cells).notna()
+    if _mostly(cells, read):
+        return "date", _words(cells, read)
+    if text and different > len(known) / 2 and float(cells.str.split().str.len().median()) >= _FEWEST_WORDS:
+        return "text", ""
     if different > max(_MOST_CATEGORIES, len(known) / 2):
         return "left out", FREE_TEXT + note
     return "category", f"text{note}" if note else ""
@@ -127,7 +143,7 @@ def _words(text: pd.Series, read: pd.Series) -> str:
 
 
 def _typed(column: pd.Series, kind: Kind) -> pd.Series:
-    if kind == "category":
+    if kind in ("category", "text"):
         text = column.astype(object)
         return text.where(text.notna(), None).map(word, na_action="ignore")
     if kind == "date":

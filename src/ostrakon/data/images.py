@@ -1,4 +1,4 @@
-"""Images on disk: a folder with a folder of pictures for every class, or a NumPy file of arrays."""
+"""Images on disk: a folder with a folder of pictures for every class, or a NumPy file of images or of features."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _GREY = ("1", "L", "I;16", "I", "F")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Images:
-    """Images and what stood beside them.
+    """Images, or features that were made of something, and what stood beside them.
 
     X: float32 in [0, 1], or as they were where they are not whole numbers of 8 bits; shape (images, height, width), or
-    with channels last or first. labels: text, shape (images,), or None. users: whose each image is, or None.
+    with channels last or first. Features: float32 as they were, shape (rows, features). labels: text, shape (images,),
+    or None. users: whose each image is, or None.
     """
 
     path: Path
@@ -31,9 +32,14 @@ class Images:
     labels: NDArray[Any] | None
     users: NDArray[Any] | None
 
+    @property
+    def are_features(self) -> bool:
+        """Whether rows are features, such as embeddings, and no images."""
+        return self.X.ndim == 2
+
 
 def holds_images(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a NumPy file or a folder with pictures in it, rather than a table."""
+    """Whether a path is a NumPy file (of images or features) or a folder with pictures in it, rather than a table."""
     place = Path(path)
     if place.is_dir():
         return _first_picture(place) is not None
@@ -46,7 +52,7 @@ def read_images(path: str | os.PathLike[str], *, target: str | None = None, by: 
     A folder: every picture in it, in the order of their names; where pictures lie in folders, the uppermost folder's
     name is the label. All pictures have one size; they are grey where all of them are, else they have three colours.
     An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`.
-    An .npy: images alone. Arrays of objects are refused.
+    An .npy: images alone. Arrays of objects are refused. An array of two dimensions holds features.
 
     Raises `InvalidInput` in one sentence: no images, pictures of different sizes, a picture that cannot be read, arrays
     that are missing, of different lengths, not finite or of another shape than images have.
@@ -114,7 +120,9 @@ def _arrays(place: Path, target: str | None, by: str | None) -> Images:
         raise InvalidInput(f"{place} cannot be read as a NumPy file of numbers ({type(error).__name__}).") from None
     X = _named(found, _X)
     if X is None:
-        raise InvalidInput(f"{place} must hold its images as the array X, got the arrays {', '.join(found) or 'none'}.")
+        raise InvalidInput(
+            f"{place} must hold its images or features as the array X, got the arrays {', '.join(found) or 'none'}."
+        )
     if target is not None and target not in found and _named(found, _Y) is not None:
         raise InvalidInput(f"The target {target!r} is not among the arrays {', '.join(found)} of {place}.")
     if by is not None and by not in found:
@@ -130,15 +138,16 @@ def _arrays(place: Path, target: str | None, by: str | None) -> Images:
 
 
 def _checked(X: NDArray[Any], place: Path) -> NDArray[Any]:
-    """`X` as numbers that learners take, refused unless it has the shape of images."""
-    if X.dtype.kind not in "uifb" or X.ndim not in (3, 4) or not X.size:
+    """`X` as numbers that learners take, refused unless it has the shape of images or features."""
+    if X.dtype.kind not in "uifb" or X.ndim not in (2, 3, 4) or not X.size:
         raise InvalidInput(
-            f"{place} must hold images as numbers, shape (images, height, width) or with channels, got {X.shape} of "
-            f"{X.dtype}."
+            f"{place} must hold images as numbers, shape (images, height, width) or with channels, or features, shape "
+            f"(rows, features), got {X.shape} of {X.dtype}."
         )
-    if X.dtype == np.uint8:
+    if X.dtype == np.uint8 and X.ndim > 2:
         return X.astype(np.float32) / 255
-    images = X.astype(np.float32)
+    with np.errstate(over="ignore"):  # what single numbers cannot hold is refused below
+        images = X.astype(np.float32)
     if not np.isfinite(images).all():
         raise InvalidInput(f"{place} must hold finite numbers, got a NaN or an infinity.")
     return images

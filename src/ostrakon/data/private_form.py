@@ -13,6 +13,7 @@ _WORDS: dict[Kind, str] = {
     "decimal comma": "numbers with a decimal comma",
     "date": "dates",
     "category": "words",
+    "text": "text",
 }
 
 
@@ -30,11 +31,12 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
     for name, kind in columns.kinds.items():
         if kind == "left out":
             continue
+        words = kind in ("category", "text")
         (known, read), (known_public, read_public) = here[name], there[name]
         # Of a column of words, numbers are what can be read.
-        words_lost = kind == "category" and 2 * read > known and 2 * read_public <= known_public
-        if words_lost or (kind != "category" and 2 * read < known):
-            other = "numbers" if kind == "category" else "something else"
+        words_lost = words and 2 * read > known and 2 * read_public <= known_public
+        if words_lost or (not words and 2 * read < known):
+            other = "numbers" if words else "something else"
             raise InvalidInput(
                 f"The column {name!r} of the {what} table {table.path} must hold {_WORDS[kind]} as in the public "
                 f"table, but most of its cells are {other}."

@@ -16,6 +16,7 @@ import duckdb
 import pandas as pd
 
 from ostrakon.data.column_names import resolve_names
+from ostrakon.data.embeddings import unfolded
 from ostrakon.data.partition import describe_columns, identity_sql, quoted
 from ostrakon.validation import InvalidInput
 
@@ -237,8 +238,9 @@ def _open_parquet(place: Path, parts: list[str]) -> Table:
 
 
 def _open_typed(place: Path, kind: str, relation: str) -> Table:
-    """A table whose columns have names and types of their own."""
+    """A table whose columns have names and types of their own; a column of lists of numbers is an embedding."""
     with asking(place) as connection:
+        relation = unfolded(connection, relation, dict(describe_columns(connection, relation)), place)
         columns = [
             column for column in describe_columns(connection, relation) if not _PANDAS_INDEX.fullmatch(column[0])
         ]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ostrakon.accounting.statement import Unit
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
 from ostrakon.data.columns import Columns
+from ostrakon.data.embeddings import require_same_widths
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
@@ -103,12 +104,14 @@ def open_task(
     names: Sequence[str] | str | None = None,
     header: bool | None = None,
     classes: Sequence[str] | None = None,
+    text: bool = False,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
     target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
     names, header: see `open_table`; the private table's names hold for the others where those have no header.
     classes: the labels, where the public table does not hold them and the private one shall not decide them.
+    text: whether columns of free text are read; else they are left out.
 
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
@@ -129,12 +132,14 @@ def open_task(
     features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
     if not features:
         raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
+    require_same_widths(hidden.columns, shown.columns, what="public table")
     _needs(shown, features, hidden, "public")
     if same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None
     if test is not None:
         tested = _named_like(open_table(test, header=header), hidden, target_name, header)
+        require_same_widths(hidden.columns, tested.columns, what="test table")
         _needs(tested, (*features, target_name), hidden, "test")
         if same_content(hidden, tested, features):
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
@@ -142,7 +147,7 @@ def open_task(
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
     labels, origin = _classes(hidden, shown, target_name, classes)
-    columns = Columns.of(shown.read(features))
+    columns = Columns.of(shown.read(features), text=text)
     require_same_form(hidden, columns, public=shown, what="private")
     if tested is not None:
         require_same_form(tested, columns, public=shown, what="test")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
 from ostrakon.data.columns import Columns
+from ostrakon.data.embeddings import groups
 
 SHOWN = 12
 """Names that are listed; of more, their number is told."""
@@ -35,11 +36,15 @@ def understood_table(
     only_public: Sequence[str],
 ) -> Understood:
     """What was understood of tables. only_public: columns that the private table lacks."""
+    embeddings = groups(columns.of_kind("number"))
+    parts = {part for names in embeddings.values() for part in names}
     kinds = {
-        "Numbers": columns.of_kind("number"),
+        "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
+        "Numbers": [name for name in columns.of_kind("number") if name not in parts],
         "Numbers with a decimal comma": columns.of_kind("decimal comma"),
         "Dates (ISO)": columns.of_kind("date"),
         "Categories": columns.of_kind("category"),
+        "Free text": columns.of_kind("text"),
     }
     facts = {what: listed(names) for what, names in kinds.items() if names}
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}

@@ -16,6 +16,7 @@ from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.sources import open_table
 from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
+from ostrakon.run.inputs.images import rows_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
@@ -83,8 +84,10 @@ class PublicRows:
         return cls(X=X, y=numbers, classes=names)
 
 
-def read_public(path: Any, *, target: str | None = None, classes: Sequence[str] | None = None) -> PublicRows:
-    """The public table or images in a file; the target column may be there, or not.
+def read_public(
+    path: Any, *, target: str | None = None, classes: Sequence[str] | None = None, text: bool = False
+) -> PublicRows:
+    """The public table or images in a file; the target column may be there, or not. text: whether free text is read.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
@@ -93,7 +96,7 @@ def read_public(path: Any, *, target: str | None = None, classes: Sequence[str] 
     if Path(path).exists() and holds_images(path):
         images = read_images(path, target=target)
         labels = None if images.labels is None else [str(label) for label in images.labels]
-        return PublicRows.named(images.X, labels, classes, told="label" if target is None else target)
+        return PublicRows.named(rows_of(images), labels, classes, told="label" if target is None else target)
     table = open_table(path)
     target = require_target(target)
     known = target in table.columns or target.lstrip("-").isdigit()
@@ -103,7 +106,7 @@ def read_public(path: Any, *, target: str | None = None, classes: Sequence[str] 
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     labels = list(table.labels(name)) if name in table.columns else None
     frame = table.read(features)
-    return PublicRows.named(Columns.of(frame).apply(frame), labels, classes, told=f"The target {name!r}")
+    return PublicRows.named(Columns.of(frame, text=text).apply(frame), labels, classes, told=f"The target {name!r}")
 
 
 def _missing(label: Any) -> bool:

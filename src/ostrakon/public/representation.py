@@ -13,14 +13,20 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from ostrakon.data.embeddings import groups
+from ostrakon.public.embedded import EmbeddedFeatures
 from ostrakon.public.images import DeskewHOG
 from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
+from ostrakon.public.text import TextColumns, reads_text, require_text_encoder
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
 
-REPRESENTATIONS = ("auto", "hog", "table", "pca", "raw", "contrastive", "hog+contrastive")
+REPRESENTATIONS = (
+    *("auto", "hog", "table", "embeddings", "pca", "raw", "contrastive", "hog+contrastive"),
+    *("text", "text:FOLDER", "tfidf"),
+)
 """Names that `learn_representation` knows."""
 
 
@@ -32,17 +38,27 @@ class Representation:
     record still reaches one teacher only.
     """
 
-    __slots__ = ("_features", "_rows", "_transformer")
+    __slots__ = ("_encoder", "_features", "_rows", "_transformer")
 
-    def __init__(self, transformer: Any, *, features: int, rows: int = 1) -> None:
+    def __init__(self, transformer: Any, *, features: int, rows: int = 1, encoder: TextColumns | None = None) -> None:
         self._transformer = transformer
         self._features = features
         self._rows = rows
+        self._encoder = encoder
 
     @property
     def transformer(self) -> Any:
         """What rows go through: the fitted transformer."""
         return self._transformer
+
+    @property
+    def encoder(self) -> TextColumns | None:
+        """What turns columns of text into numbers before anything else; it does not leave with a student."""
+        return self._encoder
+
+    def behind_the_encoder(self) -> Representation:
+        """What rows go through after the encoder."""
+        return Representation(self._transformer, features=self._features, rows=self._rows)
 
     @property
     def features(self) -> int:
@@ -54,6 +70,8 @@ class Representation:
 
         Rows go through in blocks of one size, or one by one where a row's place in a block has a say in its features.
         """
+        if self._encoder is not None:
+            X = self._encoder.transform(X)
         # How many threads share a product has a say in its rounding, and workers have fewer of them.
         with threadpool_limits(1, user_api="blas"):
             blocks = in_blocks(self._block, X, rows=self._rows)
@@ -66,10 +84,11 @@ class Representation:
         return _as_features(self._transformer.transform(X), rows=self._rows)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"transformer": self._transformer, "features": self._features, "rows": self._rows}
+        return {name: getattr(self, f"_{name}") for name in ("transformer", "features", "rows", "encoder")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._transformer, self._features, self._rows = state["transformer"], state["features"], state["rows"]
+        for name, value in state.items():
+            setattr(self, f"_{name}", value)
 
     def __repr__(self) -> str:
         return f"Representation(features={self._features})"
@@ -85,9 +104,10 @@ def learn_representation(
 
     transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
         gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive"
-        (both, each a direction: better than either), "table" (one-hot and standardized columns), "pca", "auto" (by the
-        shape of the data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation mode) or any function
-        from rows to features.
+        (both, each a direction: better than either), "table" (one-hot and standardized columns), "embeddings" (as
+        directions from the public mean), "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see
+        `ostrakon.public.text`), "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a
+        `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.
 
@@ -102,6 +122,11 @@ def learn_representation(
     rows = row_count(X_public)
     if rows < 2:
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
+    if isinstance(transformer, Representation):
+        return transformer
+    encoder = TextColumns(transformer).fit(X_public) if reads_text(transformer) else None
+    if encoder is not None:
+        X_public, transformer = encoder.transform(X_public), "embeddings"
     learned = _learned(transformer, X_public, random_state)
     some = take_rows(X_public, np.arange(min(rows, 64)))
     together = _as_features(learned.transform(some), rows=row_count(some))
@@ -114,17 +139,19 @@ def learn_representation(
         )
     with threadpool_limits(1, user_api="blas"):
         at_once = own_rows(learned.transform, X_public)
-    return Representation(learned, features=together.shape[1], rows=at_once)
+    return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
 
-def default_representation(X_public: Any) -> Literal["hog", "table", "raw"]:
+def default_representation(X_public: Any) -> Literal["hog", "table", "embeddings", "raw"]:
     """What "auto" stands for: "hog" for images, "table" for frames and arrays of numbers, "raw" for all else.
+
+    A frame with the columns name.0, name.1, … has "embeddings".
 
     Images are arrays of three or more dimensions, of at least 8 pixels a side. Numbers are a table however they are
     held, so that a file, a frame and an array of the same columns teach the same.
     """
     if hasattr(X_public, "iloc"):
-        return "table"
+        return "embeddings" if groups(map(str, X_public.columns)) else "table"
     shape = np.shape(X_public)
     if len(shape) >= 3:
         return "hog" if min(shape[1:3]) >= 8 else "raw"
@@ -149,8 +176,10 @@ class _Flat(TransformerMixin, BaseEstimator):
 
 
 def require_known(name: str) -> None:
-    """Refuse a name that stands for no representation."""
-    if name not in REPRESENTATIONS:
+    """Refuse a name that stands for no representation, or for an encoder that is not there."""
+    if reads_text(name):
+        require_text_encoder(name)
+    elif name not in REPRESENTATIONS:
         raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
 
 
@@ -162,6 +191,7 @@ def _named(name: str, X_public: Any) -> Any:
     named: dict[str, Callable[[], Any]] = {
         "hog": lambda: _hog(most),
         "table": TableFeatures,
+        "embeddings": EmbeddedFeatures,
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
         "contrastive": _contrastive,
@@ -198,8 +228,6 @@ def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
         raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
     if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
         return _seeded(clone(transformer), random_state).fit(X_public)
-    if isinstance(transformer, Representation):
-        return transformer
     if hasattr(transformer, "state_dict") and callable(transformer):
         return _Network(transformer)
     if hasattr(transformer, "transform"):

@@ -99,7 +99,7 @@ def conduct(
         say("Training the student")
         selection = fit_student(learning, plan, answers, queries)
         raw = selection.chosen.takes_rows
-        form = RowForm.of(task.X_public, kinds=task.kinds, names=task.names)
+        form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
         released = ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes))
         accuracy = None
         if task.y_test is not None:
@@ -110,7 +110,7 @@ def conduct(
             place.note("evaluation", lambda: found)
         return Finished(
             plan=plan,
-            statement=make_statement(plan, answers, task, selection, learning),
+            statement=make_statement(plan, answers, task, selection, learning, trained_on=options.trained_on),
             student=released,
             queries=queries,
             images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,

@@ -21,17 +21,20 @@ FEW_TREES, MOST_TREES = 40, 120
 MOST_BOOSTED = 10
 """Classes up to which boosting is tried: it grows trees for every one of them."""
 MANY_QUERIES, ROUNDS = 300, 3
+MOST_FEATURES = 200
+"""Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
 HIST = "hist-gradient-boosting"
 
 
-def table_candidates(*, counts: bool, classes: int, queries: int, seed: int) -> list[Candidate]:
+def table_candidates(*, counts: bool, classes: int, queries: int, features: int, seed: int) -> list[Candidate]:
     """Students of the features of tables, the first to be preferred among equals.
 
-    counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. Of many
-    answers boosting is preferred, and learns which rows of a cell are of which class; of few it would learn their
-    noise.
+    counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
+    a row. Of many answers boosting is preferred, and learns which rows of a cell are of which class; of few it would
+    learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
+    boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
     leaf = 5 if counts else 2
     boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
@@ -40,12 +43,12 @@ def table_candidates(*, counts: bool, classes: int, queries: int, seed: int) -> 
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
         _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),
-        *([] if many or classes > MOST_BOOSTED else [boosted]),
+        *([boosted] if boosts and not many else []),
         _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
         Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
-    return [boosted, *found] if many and classes <= MOST_BOOSTED else found
+    return [boosted, *found] if many and boosts else found
 
 
 def image_candidates(*, counts: bool, representation: Any, seed: int) -> list[Candidate]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.public.representation import Representation
 from ostrakon.students import loader, onnx_features, onnx_models
 from ostrakon.students.onnx_features import ImageRows, TableRows, represented
 from ostrakon.students.onnx_graph import Graph
@@ -51,6 +53,10 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
     """
     form, representation, model, classes = _parts(student)
+    encoder = representation.encoder if isinstance(representation, Representation) else None
+    if encoder is not None:
+        form = form.without_texts({name: encoder.described(name) for name in encoder.texts_})
+        representation = representation.behind_the_encoder()
     if representation is not None and not onnx_features.has_writer(representation):
         # A user's own function stays with the user.
         rows = f"{representation.features} features that the representation gives, which is not part of this release"
@@ -170,7 +176,7 @@ def _as_graph(form: RowForm, representation: Any, model: Any, classes: NDArray[A
 def _inputs(graph: Graph, form: RowForm) -> Any:
     if form.columns is not None:
         words = tuple(column["name"] for column in form.columns if column["kind"] == "category")
-        numbers = tuple(column["name"] for column in form.columns if column["kind"] != "category")
+        numbers = tuple(name for column in form.columns if column["kind"] != "category" for name in _numbers(column))
         made = TableRows(
             numbers=graph.input("numbers", "double", (len(numbers),)) if numbers else None,
             number_names=numbers,
@@ -187,11 +193,21 @@ def _inputs(graph: Graph, form: RowForm) -> Any:
     return ImageRows(value=value, channels=channels, last=form.channels == "last")
 
 
+def _numbers(column: Mapping[str, Any]) -> list[str]:
+    """Names of the numbers that a column holds: one, or those of an embedding."""
+    return [column["name"]] if "width" not in column else [f"{column['name']}.{at}" for at in range(column["width"])]
+
+
 def _lines(form: RowForm) -> list[str]:
     """Lines of Python that load the student and predict rows of the right form and scale."""
     if form.columns is not None:
-        shown = f"X = [{form.example!r}]  # or a data frame, or rows of csv.DictReader"
-        return ["from load_student import Student", shown, "labels = Student().predict(X)"]
+        zeros = {
+            column["name"]: f"np.zeros({column['width']})" for column in form.columns if column["kind"] == "embedding"
+        }
+        cells = (f"{name!r}: {zeros.get(name, repr(value))}" for name, value in form.example.items())
+        shown = f"X = [{{{', '.join(cells)}}}]  # or a data frame, or rows of csv.DictReader"
+        imported = ["import numpy as np"] if zeros else []
+        return [*imported, "from load_student import Student", shown, "labels = Student().predict(X)"]
     least, most = form.example
     shape = ", ".join(map(str, (3, *(form.shape or ()))))
     shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"

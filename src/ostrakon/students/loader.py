@@ -12,6 +12,7 @@ counts as missing; a word that the public data did not have counts as one never 
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import math
 import re
@@ -26,6 +27,7 @@ _COMMA_NUMBER = re.compile(r"[+-]?((\d+|\d{1,3}(\.\d{3})+)(,\d*)?|,\d+)([eE][+-]
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
+_TERM = re.compile(r"\b\w\w+\b")
 _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _AT_ONCE = 1024
 
@@ -85,13 +87,18 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), date (days since 2000), duration (days),
-    category ("" is missing), which has the "values" that the public data knew.
+    category ("" is missing), which has the "values" that the public data knew, embedding: "width" numbers in every row,
+    doubles (rows, width), given as lists, as an array of two dimensions, or as the columns NAME.0, NAME.1, ...;
+    text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
     An array goes by position. Errors: ValueError for a column that is not there, and for what is no rows.
     """
     names = [column["name"] for column in columns]
+    parts = {column["name"]: [f"{column['name']}.{at}" for at in range(column.get("width", 0))] for column in columns}
     if hasattr(rows, "keys"):
         given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
         _require_columns(given)
+    elif isinstance(rows, np.ndarray) and len(columns) == 1 and columns[0]["kind"] == "embedding":
+        given = {names[0]: rows}
     elif isinstance(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise ValueError(f"X must have {len(names)} columns ({', '.join(names)}), got shape {rows.shape}.")
@@ -100,8 +107,11 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
         rows = next((getattr(rows, how)() for how in ("to_dicts", "to_pylist") if hasattr(rows, how)), rows)
         rows = _list_of_rows(rows)
         known = {str(name) for row in rows for name in row}
-        given = {name: [row.get(name) for row in rows] for name in (names if rows else []) if name in known}
-        given = given if rows else {name: [] for name in names}
+        wanted = [name for own in names for name in (own, *parts[own]) if name in known]
+        given = {name: [row.get(name) for row in rows] for name in wanted} if rows else {name: [] for name in names}
+    for name, within in parts.items():
+        if name not in given and within and all(part in given for part in within):
+            given[name] = np.stack([np.asarray(given[part], np.float64) for part in within], axis=1)
     absent = [name for name in names if name not in given]
     if absent:
         raise ValueError(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
@@ -139,6 +149,11 @@ def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
     if kind in ("number", "decimal comma") and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
         numbers = np.asarray(cells, dtype=np.float64)
         return np.where(np.isfinite(numbers), numbers, np.nan)
+    if kind == "embedding":
+        return read_embedding(cells, column["name"], column["width"])
+    if kind in ("text", "tfidf"):
+        texts = [read_word(cell, frozenset()) for cell in cells]
+        return np.array(texts, dtype=object) if kind == "text" else weighted_terms(texts, column)
     if kind == "category":
         known = set(column["values"])
         found = [read_word(cell, known) for cell in cells]
@@ -146,6 +161,37 @@ def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
     read = _READERS[kind]
     found = [read(cell) for cell in (cells.tolist() if _is_plain(cells) else cells)]
     return np.array(found, dtype=np.float64)
+
+
+def read_embedding(cells: Any, name: str, width: int) -> np.ndarray:
+    """Embeddings as doubles (rows, width). Errors: ValueError for another width and for what is no finite number."""
+    try:
+        array = np.asarray([np.asarray(cell, np.float64) for cell in cells], np.float64)
+    except (TypeError, ValueError):
+        array = np.full((1, 0), np.nan)
+    if not len(cells):
+        return np.zeros((0, width))
+    if array.shape[1:] != (width,) or not np.isfinite(array).all():
+        raise ValueError(f"The column {name!r} must hold {width} finite numbers in every row.")
+    return array
+
+
+def weighted_terms(texts: Sequence[str], column: Mapping[str, Any]) -> np.ndarray:
+    """TF-IDF of texts, doubles (rows, width): words of two letters or more and pairs of them, each row of length 1.
+
+    column: "terms", in order, and the inverse document frequency of each, "idf". A term counts 1 + log(occurrences).
+    """
+    place = {term: number for number, term in enumerate(column["terms"])}
+    made = np.zeros((len(texts), len(place)))
+    for row, text in enumerate(texts):
+        words = _TERM.findall(text.lower())
+        for term in [*words, *map(" ".join, itertools.pairwise(words))]:
+            if term in place:
+                made[row, place[term]] += 1
+    held = made > 0
+    made[held] = 1 + np.log(made[held])
+    made *= np.asarray(column["idf"])
+    return made / np.maximum(np.linalg.norm(made, axis=1, keepdims=True), 1e-300)
 
 
 def _is_plain(cells: Any) -> bool:

@@ -5,7 +5,7 @@ A representation's features are rounded to single precision, as they are in memo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,22 @@ class TableRows:
         if self.numbers is None or self.words is not None:
             raise InvalidInput(f"A released student must learn from features: {', '.join(self.word_names)} are words.")
         return self.numbers
+
+    def only(self, graph: Graph, columns: Sequence[str]) -> TableRows:
+        """Some of the columns, in the order of `columns`."""
+        numbers, number_names = _some(graph, self.numbers, self.number_names, columns)
+        words, word_names = _some(graph, self.words, self.word_names, columns)
+        return TableRows(numbers=numbers, number_names=number_names, words=words, word_names=word_names)
+
+
+def _some(
+    graph: Graph, value: str | None, names: tuple[str, ...], columns: Sequence[str]
+) -> tuple[str | None, tuple[str, ...]]:
+    place_of = {name: place for place, name in enumerate(names)}
+    at = [place_of[name] for name in columns if name in place_of]
+    if value is None or not at:
+        return None, ()
+    return graph.add("Gather", value, np.array(at), axis=1), tuple(names[place] for place in at)
 
 
 @dataclass(frozen=True)
@@ -83,7 +99,7 @@ def fills_gaps(representation: Any) -> bool:
         return False
     transformer = _within(representation)
     steps = [step for _, step in getattr(transformer, "steps", [])] or [transformer]
-    return type(steps[0]).__name__ == "TableFeatures"
+    return type(steps[0]).__name__ in ("TableFeatures", "EmbeddedFeatures")
 
 
 def has_writer(transformer: Any) -> bool:
@@ -162,6 +178,17 @@ def _table(graph: Graph, table: Any, rows: TableRows | str) -> str:
         # In single numbers, as in memory.
         rank = graph.add("Sub", graph.add("Mul", rank, np.float32(2)), np.float32(1))
         made.append(graph.cast(rank, "double"))
+    return graph.add("Concat", *made, axis=1)
+
+
+def _embedded(graph: Graph, embedded: Any, rows: TableRows | str) -> str:
+    """See `ostrakon.public.embedded.EmbeddedFeatures`: embedding by embedding, then the other columns."""
+    if isinstance(rows, str):
+        rows = TableRows(numbers=rows, number_names=tuple(embedded.columns_), words=None, word_names=())
+    made = [transformed(graph, part, rows.only(graph, columns).as_numbers()) for columns, part in embedded.parts_]
+    if embedded.table_ is not None:
+        columns, part = embedded.table_
+        made.append(transformed(graph, part, rows.only(graph, columns)))
     return graph.add("Concat", *made, axis=1)
 
 
@@ -262,6 +289,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Any]] = {
     "Normalizer": _normalized,
     "SimpleImputer": _filled,
     "TableFeatures": _table,
+    "EmbeddedFeatures": _embedded,
     "DeskewHOG": _gradients,
     "ContrastiveEncoder": _encoded,
 }

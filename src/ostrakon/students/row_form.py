@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from ostrakon.data.columns import word
+from ostrakon.data.embeddings import groups
 from ostrakon.data.frames import as_frame
 from ostrakon.students.loader import read_table
 from ostrakon.validation import InvalidInput
@@ -22,9 +23,10 @@ _ORIGIN = datetime.datetime(2000, 1, 1)
 class RowForm:
     """How raw rows are read, decided on the public rows alone.
 
-    columns: name, kind and (of categories) known values of each column, as `student.json` lists them; None for rows
-    without names. shape: of one row, where rows are arrays. frame: whether the learners see a frame. example: one row
-    of public values, or the least and the greatest public value of arrays.
+    columns: name, kind and (of categories) known values or (of embeddings) width of each column, as `student.json`
+    lists them; an embedding is one column here, name.0, name.1, … of the frame; None for rows without names. shape: of
+    one row, where rows are arrays. frame: whether the learners see a frame. example: one row of public values, or the
+    least and the greatest public value of arrays.
 
     >>> form = RowForm.of(pd.DataFrame({"age": [30.0, 50.0], "city": ["Ulm", "Bonn"]}))
     >>> form.read([{"city": "Bonn", "age": "41"}]).to_dict("records")
@@ -40,16 +42,23 @@ class RowForm:
     def of(cls, X_public: Any, *, kinds: Mapping[str, str] | None = None, names: Sequence[str] | None = None) -> Self:
         """The form of public rows.
 
-        kinds: what the raw columns of a typed frame are, where its types no longer tell (dates that became days).
+        kinds: what the raw columns of a typed frame are, where its types do not tell (dates that became days, text).
         names: of the columns of an array, where it had any.
         """
         if hasattr(X_public, "iloc"):
             known = {} if kinds is None else kinds
-            columns = tuple(_column(X_public[name], str(name), known.get(str(name))) for name in X_public.columns)
-            example = {
-                str(name): _typical(X_public[name], column) for name, column in zip(X_public, columns, strict=True)
-            }
-            return cls(columns=columns, shape=None, frame=True, example=example)
+            columns, example = list[Mapping[str, Any]](), dict[str, Any]()
+            embeddings = groups(map(str, X_public.columns))
+            part_of = {part: name for name, parts in embeddings.items() for part in parts}
+            for column in X_public.columns:
+                name = part_of.get(str(column), str(column))
+                if name in embeddings and name not in example:
+                    columns.append({"name": name, "kind": "embedding", "width": len(embeddings[name])})
+                    example[name] = None
+                elif name not in embeddings:
+                    columns.append(_column(X_public[column], name, known.get(name)))
+                    example[name] = _typical(X_public[column], columns[-1])
+            return cls(columns=tuple(columns), shape=None, frame=True, example=example)
         array = np.asarray(X_public.toarray() if hasattr(X_public, "toarray") else X_public)
         if names is not None:
             columns = tuple({"name": str(name), "kind": "number"} for name in names)
@@ -84,15 +93,25 @@ class RowForm:
             read = read_table(rows if named else np.asarray(rows), list(self.columns))
         except ValueError as error:
             raise InvalidInput(str(error)) from error
-        if self.frame:
-            return pd.DataFrame(read, index=rows.index if hasattr(rows, "iloc") else None)
-        return np.column_stack(list(read.values()))
+        if not self.frame:
+            return np.column_stack(list(read.values()))
+        index = rows.index if hasattr(rows, "iloc") else None
+        cells: dict[str, Any] = {}
+        for name, one in read.items():
+            cells |= {name: one} if one.ndim == 1 else {f"{name}.{at}": part for at, part in enumerate(one.T)}
+        return pd.DataFrame(cells, index=index)
+
+    def without_texts(self, described: Mapping[str, Mapping[str, Any]]) -> Self:
+        """The form of rows whose columns of text have become numbers; described: of each, as student.json lists it."""
+        assert self.columns is not None
+        columns = tuple(described.get(column["name"], column) for column in self.columns)
+        return replace(self, columns=columns)
 
 
 def _column(column: pd.Series, name: str, kind: str | None) -> dict[str, Any]:
     if kind is None:
         kind = _kind(column)
-    if kind != "category":
+    if kind != "category":  # the texts of the public rows stay where they are
         return {"name": name, "kind": kind}
     words = column.astype(object).map(word, na_action="ignore").astype(object).fillna("")
     return {"name": name, "kind": kind, "values": sorted(set(words))}
@@ -111,6 +130,8 @@ def _kind(column: pd.Series) -> str:
 def _typical(column: pd.Series, described: Mapping[str, Any]) -> Any:
     """A public value to show what a cell may hold: the middle number, the first of the most frequent words."""
     kind = described["kind"]
+    if kind == "text":
+        return "a text"
     if kind == "category":
         counts = column.astype(object).map(word, na_action="ignore").value_counts()
         return min(counts[counts == counts.max()].index) if len(counts) else ""

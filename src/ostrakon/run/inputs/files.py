@@ -13,12 +13,20 @@ from ostrakon.validation import InvalidInput
 
 
 def task_from_files(
-    private: Any, public: Any, *, target: Any = None, test: Any = None, names: Any = None, **options: Any
+    private: Any,
+    public: Any,
+    *,
+    target: Any = None,
+    test: Any = None,
+    names: Any = None,
+    text: bool = False,
+    **options: Any,
 ) -> Task:
     """Read and check the files of a run: images where `private` holds images, tables otherwise.
 
     target: the column to predict; images need none where their labels have the usual place. names: columns of tables
-    without header. Other options and errors: `task_from_tables`, `task_from_images`.
+    without header. text: whether columns of free text are read. Other options and errors: `task_from_tables`,
+    `task_from_images`.
     """
     for path in (public, test):
         if path is not None:
@@ -26,8 +34,12 @@ def task_from_files(
     if holds_images(private):
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to images.")
+        if text:
+            raise InvalidInput(f"The representations text and tfidf need a table with a column of text, got {private}.")
         return task_from_images(private, public, target=target, test=test, **options)
-    return task_from_tables(private, public, target=require_target(target), test=test, names=names, **options)
+    return task_from_tables(
+        private, public, target=require_target(target), test=test, names=names, text=text, **options
+    )
 
 
 def require_target(target: str | None) -> str:

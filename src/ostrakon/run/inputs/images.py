@@ -1,4 +1,4 @@
-"""A task from images on disk."""
+"""A task from images on disk, or from features that were made of something elsewhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
+from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
@@ -16,6 +17,9 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
+
+FEATURES = "X"
+"""What features from a NumPy file are called: as the array that they are."""
 
 
 def task_from_images(
@@ -34,6 +38,7 @@ def task_from_images(
     theirs is.
     Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
     sizes, a class that the public images do not know, private images given as public or for testing.
+    Features become the columns of an embedding, X.0, X.1, … of a frame.
     """
     hidden = read_images(private, target=target, by=by)
     shown = read_images(public, target=target)
@@ -55,12 +60,12 @@ def task_from_images(
     if tested is not None:
         if tested.labels is None:
             raise InvalidInput(f"The test images {tested.path} must have labels: folders of classes, or an array y.")
-        X_test, y_test = tested.X, label_indices(tested.labels, labels)
+        X_test, y_test = rows_of(tested), label_indices(tested.labels, labels)
     given = {"private": hidden, "public": shown, "test": tested}
     return Task(
-        private=Rows(X=hidden.X, y=label_indices(hidden.labels, labels), users=hidden.users),
+        private=Rows(X=rows_of(hidden), y=label_indices(hidden.labels, labels), users=hidden.users),
         classes=labels,
-        X_public=shown.X,
+        X_public=rows_of(shown),
         X_test=X_test,
         y_test=y_test,
         classes_from=CLASSES_FROM[origin],
@@ -72,21 +77,36 @@ def task_from_images(
     )
 
 
+def rows_of(images: Images) -> Any:
+    """Images as an array, features as the columns of an embedding."""
+    return as_columns(FEATURES, images.X) if images.are_features else images.X
+
+
 def _in_words(images: Images) -> str:
+    if images.are_features:
+        return f"features of {images.X.shape[1]} values, made before"
     shape = " x ".join(map(str, images.X.shape[1:]))
     scale = "from 0 to 1 (8-bit values divided by 255)" if images.X.min() >= 0 and images.X.max() <= 1 else "as given"
     return f"images of {shape} values {scale}"
 
 
 def _fits(hidden: Images, other: Images, what: str) -> None:
-    if other.X.shape[1:] != hidden.X.shape[1:]:
+    if hidden.are_features and other.are_features:
+        if other.X.shape[1] != hidden.X.shape[1]:
+            raise InvalidInput(
+                f"The {what} features {other.path} must have the private ones' width, {hidden.X.shape[1]} numbers, got "
+                f"{other.X.shape[1]}."
+            )
+    elif other.X.shape[1:] != hidden.X.shape[1:]:
         raise InvalidInput(
             f"The {what} images {other.path} must have the private ones' shape {hidden.X.shape[1:]}, got "
             f"{other.X.shape[1:]}."
         )
-    require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
+    if not hidden.are_features:
+        require_same_scale(hidden.X, other.X, f"The {what} images {other.path}")
     if Path(other.path).resolve() == Path(hidden.path).resolve() or _same_rows(other.X, hidden.X):
-        raise InvalidInput(f"The {what} images {other.path} are the private ones, which must not leave.")
+        rows = "features" if hidden.are_features else "images"
+        raise InvalidInput(f"The {what} {rows} {other.path} are the private ones, which must not leave.")
 
 
 def _same_rows(first: Any, second: Any) -> bool:

@@ -24,9 +24,9 @@ from ostrakon.data.partition import (
     require_users,
 )
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import row_count
+from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.teachers.per_record import Block
-from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
+from ostrakon.teachers.shards import AT_ONCE, ArrayShards, Shards, TableShards
 from ostrakon.validation import InvalidInput
 
 IntArray = NDArray[np.int64]
@@ -147,8 +147,12 @@ class Rows:
         return ArrayShards(transform(self.X), self.y, assignment, n_teachers=teachers, classes=classes)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
-        """See `PrivateData`; all rows at once."""
-        yield self._owners, transform(self.X), self.y
+        """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""
+        rows = len(self.y)
+        most = AT_ONCE if self.users is None else rows
+        for at in range(0, rows, most):
+            here = np.arange(at, min(at + most, rows))
+            yield self._owners[here], transform(take_rows(self.X, here)), self.y[here]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

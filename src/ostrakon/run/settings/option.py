@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
 import numpy as np
 
-from ostrakon.validation import InvalidInput, marked_fields, settle
+from ostrakon.validation import InvalidInput, marked_fields, settle, shown
 
 PLAIN = (str, int, float)
 """What a TOML file holds as it is; anything else (an estimator) is kept as its repr."""
+LONGEST = 1000
+"""Characters of one answer."""
+
+# Control, surrogate and format characters: unseen, they may make a report read otherwise than it is stored. Two of them
+# only say whether letters join.
+_UNSEEN = ("Cc", "Cs", "Cf")
+_JOINERS = "\u200c\u200d"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,3 +114,13 @@ def of_plain_type(name: str, value: Any, kind: type, source: Any) -> Any:
 
 def _plain(hint: Any) -> type:
     return next((kind for kind in (bool, int, float) if hint is kind or kind in typing.get_args(hint)), str)
+
+
+def sentence(name: str, value: Any) -> str:
+    """What the operator says in words: one line, breaks between lines become spaces. Refuses control characters."""
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
+        raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {shown(value)}.")
+    line = " ".join(value.split())
+    if any(unicodedata.category(each) in _UNSEEN and each not in _JOINERS for each in line):
+        raise InvalidInput(f"{name} must be text without control characters, got {shown(value)}.")
+    return line

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from ostrakon.mechanisms.registry import declared_parameters, find
-from ostrakon.run.settings.option import Option, Settings, of_plain_type, plain
+from ostrakon.run.settings.option import Option, Settings, of_plain_type, plain, sentence
 from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
 
 AUTO = "auto"
@@ -68,7 +68,8 @@ class Options(Settings):
     "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
     of which a share `agreement` goes to the winner; the worst case where no gate helps. mechanism: a name, or "auto";
     parameters: its own, by name. teacher, student, representation: names or estimators (see
-    `ostrakon.run.settings.learners`). queries_strategy: how the public rows to ask about are chosen (see
+    `ostrakon.run.settings.learners`). trained_on: what a frozen encoder, or whatever made the given features, was
+    trained on, in the operator's words. queries_strategy: how the public rows to ask about are chosen (see
     `ostrakon.public.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
     the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
     joblib's n_jobs.
@@ -143,6 +144,14 @@ class Options(Settings):
     representation: Annotated[
         Any, Option(help="What learners see of a row, learned from public rows.", panel=_LEARNING)
     ] = AUTO
+    trained_on: Annotated[
+        str | None,
+        Option(
+            help="What the encoder, or what made given features, was trained on; for the statement. [default: unknown]",
+            panel=_LEARNING,
+            check=sentence,
+        ),
+    ] = None
     queries_strategy: Annotated[
         str,
         Option(

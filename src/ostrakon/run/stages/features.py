@@ -21,6 +21,24 @@ class View:
     public: Any
     name: str
 
+    @property
+    def texts(self) -> dict[str, str]:
+        """The kind, text, of every column that is read as text, by name."""
+        encoder = self.representation.encoder
+        return {} if encoder is None else dict.fromkeys(encoder.texts_, "text")
+
+    def made_by(self, trained_on: str | None = None) -> dict[str, str]:
+        """What a statement says under "encoder" of the one that made the features; {} where none did.
+
+        trained_on: what it was trained on, as the operator says; None: as its authors say, or unknown.
+        """
+        encoder = self.representation.encoder
+        if encoder is not None:
+            return {"encoder": encoder.in_words(trained_on)} if encoder.frozen else {}
+        if self.name == "embeddings" or trained_on is not None:
+            return {"encoder": f"none of ours: features came as they are; trained on: {trained_on or 'unknown'}"}
+        return {}
+
     def transform(self, X: Any) -> Any:
         """Features of other rows."""
         return self.representation.transform(X)
@@ -35,7 +53,7 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
     if name == "auto":
         name = default_representation(X_public)
     learned = learn_representation(choice, X_public, random_state=seed)
-    owner = getattr(learned, "_transformer", None)
+    owner = learned.transformer
     return View(
         representation=learned,
         fitted=owner if hasattr(owner, "get_params") else None,

@@ -36,7 +36,9 @@ class Learning:
             return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
         if is_images(self.X_public):
             return image_candidates(counts=counts, representation=self.view.representation, seed=self.seed)
-        return table_candidates(counts=counts, classes=classes, queries=queries, seed=self.seed)
+        return table_candidates(
+            counts=counts, classes=classes, queries=queries, features=self.view.public.shape[1], seed=self.seed
+        )
 
     def interim(self, *, classes: int, queries: int) -> Candidate:
         """Who learns from the labels of a first round: the one that is named, else a quick one."""

@@ -34,6 +34,11 @@ GATE_REFUSED = (
 
 TUNED_ALWAYS = {"representation": "the public data alone"}
 
+ENCODER_NOT_COVERED = (
+    "Features were made by an encoder that the guarantee takes as given: had it been trained on private records, what "
+    "it learned of them would not be covered."
+)
+
 _SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
 
 
@@ -91,9 +96,21 @@ def described(selection: Selection) -> str:
     return f"{selection.chosen.name}, the best on held-out released answers (agreement: {tried})"
 
 
-def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selection, learning: Learning) -> Statement:
-    """The statement of what was done; it claims the plan's bound where the bound may be claimed."""
+def make_statement(
+    plan: Plan,
+    answers: Answers,
+    task: Task,
+    selection: Selection,
+    learning: Learning,
+    *,
+    trained_on: str | None = None,
+) -> Statement:
+    """The statement of what was done; it claims the plan's bound where the bound may be claimed.
+
+    trained_on: what a frozen encoder was trained on, as the operator says.
+    """
     said = selection.student.predict(learning.rows(selection.chosen))
+    made_by = learning.view.made_by(trained_on)
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     warning = weak_remark(plan.guarantee.epsilon) if claimed else None
@@ -105,6 +122,7 @@ def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selectio
             *([] if warning is None else [warning]),
             *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
             *remarks,
+            *([ENCODER_NOT_COVERED] if made_by else []),
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
@@ -116,7 +134,7 @@ def make_statement(plan: Plan, answers: Answers, task: Task, selection: Selectio
         unit=task.private.unit,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
-        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS, "student": described(selection)},
+        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS, **made_by, "student": described(selection)},
         versions=versions(),
     )
 

@@ -14,6 +14,7 @@ from ostrakon.run.settings.learners import default_teacher, make_teacher
 from ostrakon.run.settings.options import Options, is_auto
 from ostrakon.run.settings.per_record_plan import refuse_teacher_options
 from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
 from ostrakon.teachers.per_record import collect_per_record
@@ -45,7 +46,8 @@ def collect(
     shards are kept.
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
-    where: Any = {"seed": options.seed, "transform": view.representation.transform, "folder": folder}
+    transform = transform_of(view, None if folder is None else folder.with_name("features"))
+    where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
         blocks = private.by_unit(**where)

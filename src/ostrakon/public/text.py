@@ -1,0 +1,129 @@
+"""Free text in tables: its columns become numbers, by a frozen sentence encoder or by TF-IDF of the public rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from ostrakon.data.columns import is_text, word
+from ostrakon.data.embeddings import as_columns
+from ostrakon.public.sentences import SentenceEncoder, require_encoder
+from ostrakon.validation import InvalidInput
+
+MOST_TERMS = 2048
+_FOLDER = "text:"
+
+
+def reads_text(representation: Any) -> bool:
+    """Whether a representation reads columns of free text: text, text:FOLDER and tfidf do."""
+    return isinstance(representation, str) and (
+        representation in ("text", "tfidf") or (representation.startswith(_FOLDER) and representation != _FOLDER)
+    )
+
+
+def require_text_encoder(representation: str) -> None:
+    """Refuse a representation of text whose encoder is not there."""
+    if representation != "tfidf":
+        require_encoder(_folder(representation))
+
+
+def _folder(how: str) -> str | None:
+    return how.removeprefix(_FOLDER) if how.startswith(_FOLDER) else None
+
+
+class TextColumns(TransformerMixin, BaseEstimator):
+    """A frame in which what an encoder makes of a column of free text, name.0, name.1, …, stands in its place.
+
+    how: "text", "text:FOLDER" (see `SentenceEncoder`) or "tfidf": words and pairs of words that two public rows have,
+    the 2,048 most frequent, weighted by scikit-learn's `TfidfVectorizer`. Free text is told from categories on the
+    rows of `fit`, as when tables are read. A missing text is an empty one.
+
+    Guarantee: a row's numbers depend on that row and on the rows of `fit` alone, to the last bit.
+    Errors: `InvalidInput` where no column is free text, and where no word occurs twice.
+    """
+
+    def __init__(self, how: str = "text") -> None:
+        self.how = how
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the columns of text; for tfidf, count their words."""
+        table = _frame(X)
+        self.texts_ = tuple(name for name in table if is_text(table[name]))
+        if not self.texts_:
+            raise InvalidInput(
+                f"The representation {self.how} needs a column of free text, and no public column is one."
+            )
+        if self.how == "tfidf":
+            self.encoders_ = {name: _counted(name, _texts(table[name])) for name in self.texts_}
+        else:
+            encoder = SentenceEncoder(_folder(self.how))
+            self.encoders_ = dict.fromkeys(self.texts_, encoder)
+        return self
+
+    def transform(self, X: Any) -> pd.DataFrame:
+        """The frame with the numbers of its texts."""
+        table = _frame(X)
+        absent = [name for name in self.texts_ if name not in table.columns]
+        if absent:
+            raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
+        parts: list[pd.DataFrame] = [table.drop(columns=list(self.texts_))]
+        for name in self.texts_:
+            made = _encoded(self.encoders_[name], _texts(table[name]))
+            parts.append(as_columns(name, made).set_axis(table.index, axis=0))
+        return pd.concat(parts, axis=1)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """What a recipient must know to make the numbers of the column `name`: an entry of student.json."""
+        encoder = self.encoders_[name]
+        if isinstance(encoder, SentenceEncoder):
+            told = f"{encoder.name} (SHA-256 of its weights {encoder.digest}), scaled to length 1"
+            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told}
+        terms = encoder.get_feature_names_out().tolist()
+        return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
+
+    @property
+    def frozen(self) -> bool:
+        """Whether somebody else has trained the encoder, rather than it being learned from the public rows."""
+        return self.how != "tfidf"
+
+    def in_words(self, trained_on: str | None = None) -> str:
+        """The frozen encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        encoder = self.encoders_[self.texts_[0]]
+        assert isinstance(encoder, SentenceEncoder)
+        return (
+            f"{encoder.name}, SHA-256 of its weights {encoder.digest}, frozen; trained on: "
+            f"{trained_on or encoder.trained_on or 'unknown'}"
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "encoders_")
+
+
+def _counted(name: str, texts: list[str]) -> TfidfVectorizer:
+    vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, max_features=MOST_TERMS, sublinear_tf=True)
+    try:
+        return vectorizer.fit(texts)
+    except ValueError as error:
+        raise InvalidInput(
+            f"The representation tfidf needs words that occur in two public rows; {name!r} has none."
+        ) from error
+
+
+def _encoded(encoder: Any, texts: list[str]) -> NDArray[Any]:
+    if isinstance(encoder, SentenceEncoder):
+        return encoder.encode(texts)
+    return encoder.transform(texts).toarray()
+
+
+def _frame(X: Any) -> pd.DataFrame:
+    if not hasattr(X, "iloc"):
+        raise InvalidInput(f"X must be a table with named columns where text is read, got {type(X).__name__}.")
+    return X.set_axis([str(name) for name in X.columns], axis=1)
+
+
+def _texts(column: pd.Series) -> list[str]:
+    return ["" if cell is None or pd.isna(cell) else word(cell) for cell in column.astype(object)]
