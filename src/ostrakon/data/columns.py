@@ -123,7 +123,7 @@ def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False
     read = cells.str.fullmatch(DATE) & days(cells).notna()
     if _mostly(cells, read):
         return "date", _words(cells, read)
-    if text and different > len(known) / 2 and float(cells.str.split().str.len().median()) >= _FEWEST_WORDS:
+    if text and different > len(known) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS:
         return "text", ""
     if different > max(_MOST_CATEGORIES, len(known) / 2):
         return "left out", FREE_TEXT + note

@@ -39,9 +39,12 @@ class EmbeddedFeatures(TransformerMixin, BaseEstimator):
             raise InvalidInput("The representation embeddings needs columns of numbers, got none.")
         within = {name for columns in embeddings for name in columns}
         others = [name for name in self.columns_ if name not in within]
-        fill = {"strategy": "median", "keep_empty_features": True}
         self.parts_ = [
-            (columns, _directions(SimpleImputer(**fill)).fit(_numbers(table, columns))) for columns in embeddings
+            (
+                columns,
+                _directions(SimpleImputer(strategy="median", keep_empty_features=True)).fit(_numbers(table, columns)),
+            )
+            for columns in embeddings
         ]
         self.table_ = (others, _directions(TableFeatures()).fit(table[others])) if others else None
         return self

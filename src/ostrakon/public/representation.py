@@ -70,11 +70,10 @@ class Representation:
 
         Rows go through in blocks of one size, or one by one where a row's place in a block has a say in its features.
         """
-        if self._encoder is not None:
-            X = self._encoder.transform(X)
+        rows = X if self._encoder is None else self._encoder.transform(X)
         # How many threads share a product has a say in its rounding, and workers have fewer of them.
         with threadpool_limits(1, user_api="blas"):
-            blocks = in_blocks(self._block, X, rows=self._rows)
+            blocks = in_blocks(self._block, rows, rows=self._rows)
         made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
         if made.shape[1] != self._features:
             raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")

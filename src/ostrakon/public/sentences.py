@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,8 @@ class SentenceEncoder:
             for name, value in weights.items()
             if value.dtype.kind == "f"
         }
-        for name in [
-            name for name, value in self._weights.items() if name.endswith("dense.weight") or ".self." in name
-        ]:
-            if self._weights[name].ndim == 2:
-                self._weights[name] = np.ascontiguousarray(self._weights[name].T)
+        for name in [name for name in self._weights if re.search(r"(dense|self\.\w+)\.weight$", name)]:
+            self._weights[name] = np.ascontiguousarray(self._weights[name].T)
         self._first_token = self._pools_first_token()
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(min(self._longest(), int(config["max_position_embeddings"])))

@@ -52,7 +52,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the columns of text; for tfidf, count their words."""
         table = _frame(X)
-        self.texts_ = tuple(name for name in table if is_text(table[name]))
+        self.texts_ = tuple(str(name) for name in table if is_text(table[name]))
         if not self.texts_:
             raise InvalidInput(
                 f"The representation {self.how} needs a column of free text, and no public column is one."

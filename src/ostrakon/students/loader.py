@@ -95,7 +95,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     names = [column["name"] for column in columns]
     parts = {column["name"]: [f"{column['name']}.{at}" for at in range(column.get("width", 0))] for column in columns}
     if hasattr(rows, "keys"):
-        given = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
+        given: dict[str, Any] = {str(name): rows[name] for name in rows.keys()}  # noqa: SIM118 (a Series iterates its cells)
         _require_columns(given)
     elif isinstance(rows, np.ndarray) and len(columns) == 1 and columns[0]["kind"] == "embedding":
         given = {names[0]: rows}
