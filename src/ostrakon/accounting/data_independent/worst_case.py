@@ -16,7 +16,7 @@ from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
+from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve, require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, StatefulMechanism
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
@@ -94,6 +94,41 @@ def worst_case_at(
         return best
 
     return at
+
+
+def worst_case_curve(
+    mechanism: Mechanism,
+    orders: FloatArray,
+    *,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+) -> Curve:
+    """The smallest data-independent RDP curve that any theorem here gives the whole run, at each of `orders`.
+
+    orders: increasing, above 1. Other arguments: those of `worst_case`. inf where nothing is known.
+
+    Guarantee: at every order a bound on the Rényi divergence of the run, for the neighbours of `worst_case`. The least
+    of several bounds is one, order by order.
+    Errors: `InvalidInput` for counts that are not whole, or a mechanism whose run has no curve of its own because its
+    queries are tied (see `Mechanism.run_cost`).
+    Source: docs/mathematics.md B.
+    """
+    orders = require_orders(orders)
+    queries = whole("queries", queries, at_least=1)
+    answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
+    teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
+    classes = None if classes is None else whole("classes", classes, at_least=2)
+    if isinstance(mechanism, StatefulMechanism):
+        raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
+    best = np.full(len(orders), np.inf)
+    found = _curves(mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=False)
+    for curve, _ in found:
+        # A NaN compares false and so can never become the bound.
+        values = curve(orders)
+        best = np.where((values >= 0) & (values < best), values, best)
+    return Curve(orders, best)
 
 
 def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None) -> WorstCase:

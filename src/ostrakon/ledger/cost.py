@@ -1,0 +1,175 @@
+"""What one run spends, in every currency that it can be charged in: worst-case, so public, and rounded upward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import log_expit, ndtri_exp
+
+from ostrakon.accounting.data_independent.worst_case import worst_case_curve
+from ostrakon.accounting.epsilons import Gated
+from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.numerics.rounding import product_above
+from ostrakon.validation import InvalidInput, non_negative, settle, whole
+
+ORDERS: tuple[float, ...] = (
+    *(1.25, 1.5, 1.75),
+    *np.arange(2, 12, 0.5).tolist(),
+    *map(float, (*range(12, 32), *range(32, 64, 4), 64, 80, 96, 128, 192, 256, 512, 1024)),
+)
+"""The public grid of Rényi orders at which every entry keeps its curve, increasing."""
+
+_UP = 1 + 4e-15
+"""More than the few roundings of one formula."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one run costs whatever the data are: bounds that all hold at once, each in a currency of its own.
+
+    mu: the run is mu-Gaussian-DP. pure: it is pure-DP at this epsilon. rdp: its Rényi divergences at `ORDERS`, in nats;
+    None where there is no bound, in a place of `rdp` too. failure: all of that holds outside an event of at most this
+    probability, equal on both sides; in [0, 1).
+
+    Errors: `InvalidInput` for what is negative, NaN, infinite or no number, a curve of another length, a failure of 1
+    or more, and where nothing is bounded at all.
+    """
+
+    mu: float | None = None
+    pure: float | None = None
+    rdp: tuple[float | None, ...] = (None,) * len(ORDERS)
+    failure: float = 0.0
+
+    def __post_init__(self) -> None:
+        settle(self, mu=non_negative, pure=non_negative, rdp=_curve, failure=_failure)
+        if self.mu is None and self.pure is None and all(value is None for value in self.rdp):
+            raise InvalidInput("The run must have a worst case for a ledger to charge, and it has none.")
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        mu: float | None = None,
+        pure: float | None = None,
+        checks: int = 1,
+        rdp: Any = None,
+        failure: float = 0.0,
+    ) -> Self:
+        """The cost of a run that is mu-Gaussian-DP, or `checks` adaptive steps that are each pure-DP, or both.
+
+        Every currency that follows from these is filled in: a pure epsilon is Gaussian-DP (`gaussian_of_pure`) and has
+        a Rényi curve, and so has a mu. rdp: a curve that is known besides; the smaller counts.
+        """
+        checks = whole("checks", checks, at_least=1)
+        mus = [] if mu is None else [non_negative("mu", mu) * _UP]
+        curves = [] if rdp is None else [np.asarray(rdp, np.float64) * _UP]
+        orders = np.array(ORDERS)
+        if pure is not None:
+            pure = non_negative("pure", pure)
+            mus.append(math.sqrt(checks) * gaussian_of_pure(pure) * _UP)
+            # The curve of a small epsilon is lost to rounding: its own bound a e^2 / 2 is not.
+            each = np.minimum(rdp_of_pure_dp(orders, pure) * (1 + 1e-12) + 1e-15 * pure, orders * pure**2 / 2 * _UP)
+            curves.append(checks * each * _UP)
+        if mus:
+            curves.append(orders * min(mus) ** 2 / 2 * _UP)
+        curve = np.min(curves, axis=0) if curves else np.full(len(ORDERS), np.inf)
+        if np.isnan(curve).any():
+            raise InvalidInput("rdp must be numbers of at least 0, got NaN.")
+        return cls(
+            mu=min(mus, default=None),
+            pure=None if pure is None else product_above(checks, pure),
+            rdp=tuple(float(value) if math.isfinite(value) else None for value in curve),
+            failure=failure,
+        )
+
+    def at(self, order: float) -> float | None:
+        """The Rényi divergence at one of `ORDERS`; None where it is not bounded."""
+        return self.rdp[ORDERS.index(order)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, which `of_dict` reads back to the last bit."""
+        return {"mu": self.mu, "pure": self.pure, "rdp": list(self.rdp), "failure": self.failure}
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> Self:
+        """What `as_dict` wrote."""
+        return cls(mu=content["mu"], pure=content["pure"], rdp=tuple(content["rdp"]), failure=content["failure"])
+
+
+def cost_of(
+    mechanism: Mechanism,
+    *,
+    queries: int,
+    max_answers: int | None = None,
+    teachers: int | None = None,
+    classes: int | None = None,
+    gated: Gated | None = None,
+) -> Cost:
+    """What a run costs, from the public numbers that its worst case rests on (see `accounting.worst_case`).
+
+    gated: the certificate of the gate that the run goes through, which then is the cost.
+
+    Guarantee: data-independent: nothing here looks at a vote. Rounded upward.
+    Errors: `InvalidInput` for a mechanism without any bound.
+    Source: docs/mathematics.md L; an (e, d)-DP release is an e-DP one outside an event of probability d (Kairouz, Oh
+    and Viswanath 2015), which is how a gate is charged.
+    """
+    queries = whole("queries", queries, at_least=1)
+    if gated is not None:
+        return Cost.of(pure=gated.epsilon, failure=gated.delta)
+    tied = mechanism.run_cost(queries=queries)
+    if tied is not None:
+        return Cost.of(mu=tied.mu, pure=tied.epsilon, checks=max(1, tied.checks), failure=tied.failure)
+    mu = None
+    gaussian = mechanism.gaussian_dp()
+    if gaussian is not None:
+        check, answer = gaussian
+        answers = queries if max_answers is None else min(queries, max_answers)
+        mu = math.sqrt(queries * check**2 + answers * answer**2)
+    curve = worst_case_curve(
+        mechanism,
+        np.array(ORDERS),
+        queries=queries,
+        max_answers=max_answers,
+        teachers=teachers,
+        classes=classes,
+    )
+    return Cost.of(mu=mu, pure=mechanism.pure_dp(), checks=queries, rdp=curve.values)
+
+
+def gaussian_of_pure(epsilon: float) -> float:
+    """The mu at which every epsilon-DP mechanism is mu-Gaussian-DP, rounded upward: 2 Phi^-1(e^eps / (1 + e^eps)).
+
+    Proof. Randomized response has the least trade-off function of an epsilon-DP mechanism, two straight lines from
+    (0, 1) over (p, p) to (1, 0) with p = 1 / (1 + e^eps). That of mu-Gaussian DP is convex, ends there too, and meets
+    (p, p) at this mu: below its chords, it is below both lines.
+    Source: Dong, Roth and Su 2022, sections 2.2 and 2.3.
+
+    >>> round(gaussian_of_pure(1.0), 4)
+    1.2319
+    """
+    e = non_negative("epsilon", epsilon)
+    # The tangent at 0 lies above the function, which is concave; it is exact where the quantile is lost to rounding.
+    return (
+        min(-2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12), e * math.sqrt(math.pi / 2)) * _UP
+        if e > 1e-6
+        else (e * math.sqrt(math.pi / 2) * _UP)
+    )
+
+
+def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:
+    if not isinstance(value, tuple) or len(value) != len(ORDERS):
+        raise InvalidInput(f"{name} must hold one number for each of {len(ORDERS)} orders.")
+    return tuple(None if each is None else non_negative(name, each) for each in value)
+
+
+def _failure(name: str, value: Any) -> float:
+    number = non_negative(name, value)
+    if not number < 1:
+        raise InvalidInput(f"{name} must be below 1, got {value!r}.")
+    return number

@@ -1,0 +1,262 @@
+"""When a run still fits: the privacy filter of an account, whose caps are fixed when it is opened."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.rdp import Curve
+from ostrakon.ledger.cost import ORDERS, Cost
+from ostrakon.numerics.inverse import least
+from ostrakon.numerics.rounding import above
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, shown
+
+GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
+
+KINDS: dict[str, tuple[Fraction, Fraction, Fraction]] = {
+    GAUSSIAN: (Fraction(1), Fraction(0), Fraction(0)),
+    RENYI: (Fraction(0), Fraction(1), Fraction(0)),
+    PURE: (Fraction(0), Fraction(0), Fraction(1)),
+    MIXED: (Fraction(9, 20), Fraction(9, 20), Fraction(1, 10)),
+}
+"""Kinds of accounts → the shares of delta that the Gaussian lane, the Rényi lane and failures have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filter:
+    """An account's cap (epsilon, delta), and what may be spent below it in each lane; all fixed when it is opened.
+
+    kind: one of `KINDS`, whose shares of delta the lanes and the failures have. order: the one Rényi order of the
+    account, one of `ledger.cost.ORDERS`; None without a Rényi lane. mu: all runs together may be so much Gaussian-DP;
+    rho: so much Rényi divergence at that order; None without that lane. Pure epsilons may add up to epsilon in any
+    account. failure: what the probabilities of failures may add up to.
+
+    Guarantee: as long as `admits` says yes before every run, all runs together are (epsilon, delta)-DP, however each
+    run, its mechanism and its cost were chosen from what the runs before it released. A run is admitted where, with
+    it, the failures stay within `failure` and **at least one lane** within its cap.
+    Proof. *One lane.* Gaussian: a mu_i-Gaussian-DP run is post-processing of N(0, 1) or N(mu_i, 1), so of the increment
+    of a Brownian motion with drift 0 or 1 over a time mu_i^2. While the sum of mu_i^2 is at most mu^2, whatever was
+    chosen, all runs are post-processing of one path up to the time mu^2, and that is mu-Gaussian-DP (Smith and Thakurta
+    2022). Rényi, at one order a: with L the privacy loss, E_Q exp(a L - (a-1) sum rho_i) stays at most 1 run by run,
+    each rho_i being fixed by what came before; so E_Q exp(a L) <= exp((a-1) rho) where the sum is never above rho
+    (Feldman and Zrnic 2021). The order must not be chosen afterwards, and is not. Pure: losses add, L <= epsilon.
+    *Several.* For each lane j think of the same analyst, stopped before that lane would pass its cap: by the above,
+    P_j(S) <= e^epsilon Q_j(S) + delta_j for every event S. Sort the transcripts by the first lane that is within its
+    cap at the end, into disjoint S_j. On S_j the analyst was never stopped, so P and P_j agree there, and adding over
+    j gives P(S) <= e^epsilon Q(S) + sum of delta_j. *Failures.* Given the past, run i fails with probability at most
+    f_i on both sides. The part of the transcripts without failure has density prod (1 - f_i) <= 1 on both sides, which
+    lessens both terms alike; the rest has probability at most sum f_i <= failure. The shares add up to delta.
+    Numbers: caps are rounded down, costs upward, and sums are compared as exact fractions.
+    Errors: `InvalidInput` for a cap that is not finite and above 0, a delta outside (0, 1), an unknown kind, an order
+    that is not in the grid or has no lane.
+    Source: Feldman and Zrnic 2021, "Individual privacy accounting via a Rényi filter"; Smith and Thakurta 2022, "Fully
+    adaptive composition for Gaussian differential privacy"; Rogers, Roth, Ullman and Vadhan 2016 (filters).
+
+    >>> cap = Filter.opened(epsilon=1.0, delta=1e-5)
+    >>> half = Cost.of(mu=cap.mu / 2)
+    >>> cap.admits([half] * 3), cap.admits([half] * 5)
+    (True, False)
+    """
+
+    epsilon: float
+    delta: float
+    kind: str
+    order: float | None
+    mu: float | None
+    rho: float | None
+    failure: float
+
+    def __post_init__(self) -> None:
+        settle(self, epsilon=positive, delta=fraction, kind=_kind, failure=non_negative)
+        for name in ("mu", "rho", "order"):
+            if getattr(self, name) is not None:
+                positive(name, getattr(self, name))
+        if self.order is not None:
+            _order("order", self.order)
+        if (self.order is None) != (self.rho is None):
+            raise InvalidInput("order and rho must be given together.")
+
+    @classmethod
+    def opened(cls, *, epsilon: float, delta: float, kind: str = GAUSSIAN, order: float | None = None) -> Self:
+        """The filter of a new account.
+
+        order: None: the one at which most Gaussian runs fit.
+        """
+        epsilon, delta, kind = positive("epsilon", epsilon), fraction("delta", delta), _kind("kind", kind)
+        of_gaussian, of_renyi, of_failures = (_below(share * Fraction(delta)) for share in KINDS[kind])
+        if order is not None and not of_renyi:
+            raise InvalidInput(f"order must be left out of an account of kind {kind}, which has no Rényi lane.")
+        rho = None
+        if of_renyi:
+            order = _best_order(epsilon, of_renyi) if order is None else _order("order", order)
+            rho = rho_within(epsilon, of_renyi, order)
+            if rho is None:
+                raise InvalidInput(f"order must be large enough for this cap, got {order:g}: it leaves no room there.")
+        mu = mu_within(epsilon, of_gaussian) if of_gaussian else None
+        return cls(epsilon=epsilon, delta=delta, kind=kind, order=order, mu=mu, rho=rho, failure=of_failures)
+
+    @classmethod
+    def for_runs_like(cls, cost: Cost, *, epsilon: float, delta: float) -> Self:
+        """The filter within which most runs of this cost fit; a public choice, since the cost is public."""
+        found: list[tuple[float, Self]] = []
+        for kind in KINDS:
+            orders: Sequence[float | None] = ORDERS if KINDS[kind][1] else [None]
+            if kind == MIXED:
+                orders = [None]
+            for order in orders:
+                try:
+                    cap = cls.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
+                except InvalidInput:
+                    continue
+                found.append((cap.fraction_used([cost]), cap))
+        return min(found, key=lambda each: each[0])[1]
+
+    def admits(self, costs: Iterable[Cost]) -> bool:
+        """Whether all these runs together stay within the cap."""
+        failures, lanes = self._used(list(costs))
+        return failures <= 1 and any(used is not None and used <= 1 for used in lanes)
+
+    def fraction_used(self, costs: Iterable[Cost]) -> float:
+        """How much of the cap these runs take: of the lane that is least full, or of the failures; inf if unbounded."""
+        failures, lanes = self._used(list(costs))
+        known = [used for used in lanes if used is not None]
+        return above(max(failures, min(known))) if known else math.inf
+
+    def _used(self, costs: list[Cost]) -> tuple[Fraction, list[Fraction | None]]:
+        """Exact shares used: (of the failures, of each lane: None where it is closed or a run has no bound there)."""
+        failed = sum((Fraction(cost.failure) for cost in costs), Fraction(0))
+        failures = failed / Fraction(self.failure) if self.failure else Fraction(0 if not failed else 2)
+        mu = None if self.mu is None else Fraction(self.mu) ** 2
+        rho = None if self.rho is None else Fraction(self.rho)
+        lanes = [
+            _share(mu, (None if cost.mu is None else Fraction(cost.mu) ** 2 for cost in costs)),
+            _share(rho, (_exact(self._at_order(cost)) for cost in costs)),
+            _share(Fraction(self.epsilon), (_exact(cost.pure) for cost in costs)),
+        ]
+        return failures, lanes
+
+    def _at_order(self, cost: Cost) -> float | None:
+        return None if self.order is None else cost.at(self.order)
+
+    def spent(self, costs: Iterable[Cost]) -> float:
+        """The epsilon of these runs so far, at the account's delta: of the best lane, rounded upward; inf if none.
+
+        For eyes that plan. The guarantee of runs chosen one after the other is the cap, not this number: it may have
+        been looked at after the fact.
+        """
+        known = list(costs)
+        failures, (gaussian, renyi, pure) = self._used(known)
+        if failures > 1:
+            return math.inf
+        found = [math.inf]
+        if gaussian is not None and self.mu is not None:
+            mu = math.sqrt(above(gaussian)) * self.mu * (1 + 1e-15)
+            found.append(gaussian_dp_epsilon(mu, _share_of(self.kind, 0, self.delta)))
+        if renyi is not None and self.rho is not None and self.order is not None:
+            rho = above(renyi * Fraction(self.rho))
+            at_order = Curve(np.array([self.order]), np.array([rho]))
+            found.append(at_order.epsilon(delta=_share_of(self.kind, 1, self.delta))[0] if rho else 0.0)
+        if pure is not None:
+            found.append(above(pure * Fraction(self.epsilon)))
+        return min(found)
+
+    def remaining(self, costs: Iterable[Cost], *, delta: float | None = None) -> float:
+        """The epsilon of one more run that still fits, rounded down: a Gaussian one, or a pure one where that is more.
+
+        delta: of that run; None: the account's. 0 where nothing fits.
+        """
+        delta = self.delta if delta is None else fraction("delta", delta)
+        failures, (gaussian, renyi, pure) = self._used(list(costs))
+        if failures > 1:
+            return 0.0
+        found = [0.0]
+        if gaussian is not None and gaussian < 1 and self.mu is not None:
+            found.append(_epsilon_of(Fraction(self.mu) ** 2 * (1 - gaussian), delta))
+        if renyi is not None and renyi < 1 and self.rho is not None and self.order is not None:
+            found.append(_epsilon_of(2 * Fraction(self.rho) * (1 - renyi) / Fraction(self.order), delta))
+        if pure is not None and pure < 1:
+            found.append(_below(Fraction(self.epsilon) * (1 - pure)))
+        return math.floor(max(found) * 10_000) / 10_000
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: the caps too, so that an account keeps those it was opened with."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> Self:
+        """What `as_dict` wrote."""
+        return cls(**content)
+
+
+def mu_within(epsilon: float, delta: float) -> float:
+    """The largest mu at which mu-Gaussian DP is (epsilon, delta)-DP, rounded down."""
+    return 1 / least(lambda x: gaussian_dp_epsilon(1 / x, delta), epsilon, start=1.0, tolerance=1e-15)
+
+
+def rho_within(epsilon: float, delta: float, order: float) -> float | None:
+    """The largest divergence at `order` that is (epsilon, delta)-DP, rounded down; None where not even a little is."""
+
+    def cost(rho: float) -> float:
+        return Curve(np.array([order]), np.array([rho])).epsilon(delta=delta)[0]
+
+    if not cost(1e-12) <= epsilon:
+        return None
+    return 1 / least(lambda x: cost(1 / x), epsilon, start=1.0, tolerance=1e-15)
+
+
+def _best_order(epsilon: float, delta: float) -> float:
+    room = {order: rho_within(epsilon, delta, order) for order in ORDERS}
+    known = {order: rho / order for order, rho in room.items() if rho is not None}
+    if not known:
+        raise InvalidInput(f"epsilon must be larger for a Rényi lane at this delta, got {epsilon!r}.")
+    return max(known, key=lambda order: known[order])
+
+
+def _epsilon_of(mu_squared: Fraction, delta: float) -> float:
+    """The epsilon of a Gaussian run with this mu^2, a hair below, so that what is offered fits."""
+    return gaussian_dp_epsilon(math.sqrt(float(mu_squared)) * (1 - 1e-12), delta) * (1 - 1e-8)
+
+
+def _share_of(kind: str, place: int, delta: float) -> float:
+    return _below(KINDS[kind][place] * Fraction(delta))
+
+
+def _share(cap: Fraction | None, amounts: Iterable[Fraction | None]) -> Fraction | None:
+    total = Fraction(0)
+    for amount in amounts:
+        if amount is None:
+            return None
+        total += amount
+    return None if cap is None else total / cap
+
+
+def _exact(value: float | None) -> Fraction | None:
+    return None if value is None else Fraction(value)
+
+
+def _below(value: Fraction) -> float:
+    """The largest float that is not above `value`."""
+    nearest = float(value)
+    return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
+
+
+def _kind(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in KINDS:
+        raise InvalidInput(f"{name} must be one of {', '.join(KINDS)}, got {shown(value)}.")
+    return value
+
+
+def _order(name: str, value: Any) -> float:
+    order = positive(name, value)
+    if order not in ORDERS:
+        raise InvalidInput(
+            f"{name} must be one of the ledger's {len(ORDERS)} orders, from {ORDERS[0]:g} to {ORDERS[-1]:g} such as "
+            f"8, 10 or 16, got {shown(value)}."
+        )
+    return order

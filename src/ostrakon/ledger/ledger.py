@@ -1,0 +1,302 @@
+"""The ledger: accounts are opened, runs reserve before they draw noise and settle after, and a cap is never passed."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from ostrakon.accounting.adjacent import Relation
+from ostrakon.accounting.statement import Unit, round_up
+from ostrakon.ledger.chain import Link
+from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.filter import GAUSSIAN, Filter
+from ostrakon.ledger.state import Account, Spend, accounts_of
+from ostrakon.ledger.store import Store, Turn
+from ostrakon.validation import InvalidInput, fraction, non_negative, shown
+
+LONGEST = 200
+"""Characters of a name."""
+
+UNITS: tuple[Unit, ...] = ("record", "user")
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out")
+
+
+class Refused(InvalidInput):
+    """A run that does not fit into what is left of an account; nothing was spent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """That a run's spending stands in a ledger, for the run to keep: it tells an older copy of the ledger from it.
+
+    sequence, hash: of the entry.
+    """
+
+    ledger: str
+    account: str
+    run: str
+    sequence: int
+    hash: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for run.toml."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, content: dict[str, Any]) -> Self:
+        """What `as_dict` wrote."""
+        return cls(**content)
+
+
+class Ledger:
+    """Budgets of data sets over many runs, in a database (see `ostrakon.ledger.store` for what it keeps where).
+
+    url: `sqlite:///FILE` or `postgresql://HOST/DATABASE`. Any number of processes may use it at once.
+
+    Guarantee: whatever runs reserve here, in whatever order and however they were chosen, the runs of one account
+    together are (epsilon, delta)-DP as its cap says, for its unit and its relation of neighbours (proof: `Filter`), if
+    every run draws its noise only after `reserve` has returned, and costs at most what it reserved. A run that was
+    killed after that counts as spent, and once.
+    Errors: `InvalidInput` for what cannot be used; `Refused` where a run does not fit; `Tampered` where the ledger is
+    not as it was written.
+    Source: docs/ledger.md, docs/mathematics.md L.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._store = Store(url)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self._store.url
+
+    def fingerprint(self, sums: Callable[[bytes], str], *, create: bool = False) -> str:
+        """The fingerprint of data under this ledger's key. sums: from a key to what it makes of the data.
+
+        create: make the ledger where there is none.
+        """
+        with self._store.turn(create=create) as turn:
+            key = hmac.new(turn.key, b"fingerprints", hashlib.sha256).digest()
+        # Outside of the turn: reading the data may take minutes.
+        return sums(key)
+
+    def open(
+        self,
+        name: str,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        kind: str = GAUSSIAN,
+        order: float | None = None,
+        cap: Filter | None = None,
+        unit: Unit = "record",
+        relation: Relation = "replace",
+        fingerprint: str | None = None,
+    ) -> Account:
+        """Open an account: its cap stays what it is for ever. One that is open with the same cap is handed back.
+
+        cap: a filter that was made before, in place of epsilon, delta, kind and order (see `Filter.opened`).
+        Errors: `InvalidInput` for another cap, unit or relation than the open account has, and for data that another
+        account of this ledger is bound to.
+        """
+        if cap is None:
+            if epsilon is None or delta is None:
+                raise InvalidInput("epsilon and delta must be given to open an account.")
+            cap = Filter.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
+        content = {
+            "event": "open",
+            "account": _name(name),
+            "cap": cap.as_dict(),
+            "unit": _one_of("unit", unit, UNITS),
+            "relation": _one_of("relation", relation, RELATIONS),
+            "fingerprint": fingerprint,
+            "when": _now(),
+        }
+        with self._store.turn(create=True) as turn:
+            known = accounts_of(turn.links)
+            _require_unbound(known, fingerprint, besides=name)
+            held = known.get(name)
+            if held is None:
+                turn.append(content)
+            else:
+                asked = (cap.as_dict(), unit, relation)
+                if (held.cap.as_dict(), held.unit, held.relation) != asked:
+                    raise InvalidInput(
+                        f"account {name!r} must keep the cap that it was opened with, {_described(held)}; "
+                        "choose another name, or those settings."
+                    )
+                if fingerprint is not None and fingerprint not in held.fingerprints:
+                    raise InvalidInput(f"account {name!r} is bound to other data; bind these to it, or open another.")
+            return accounts_of(turn.links)[name]
+
+    def bind(self, name: str, fingerprint: str) -> Account:
+        """Let data that changed (rows were added) go on with an account; whoever was in it before has spent as much."""
+        with self._store.turn() as turn:
+            known = accounts_of(turn.links)
+            account = _find(known, name)
+            _require_unbound(known, fingerprint, besides=name)
+            if fingerprint not in account.fingerprints:
+                turn.append({"event": "bind", "account": name, "fingerprint": fingerprint, "when": _now()})
+            return accounts_of(turn.links)[name]
+
+    def reserve(
+        self,
+        name: str,
+        run: str,
+        cost: Cost,
+        *,
+        unit: Unit,
+        relation: Relation,
+        what: str = "",
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> Receipt:
+        """Take what a run costs out of an account, before its noise is drawn. On the disk when this returns.
+
+        run: its id, once and for all: the same run again finds what it has reserved and takes nothing more. unit,
+        relation: of its guarantee. what, epsilon, delta: what is told of it, its own guarantee among them.
+
+        Errors: `Refused` where it does not fit, with the epsilon that does; `InvalidInput` for an account that is not
+        there or is closed, another unit or relation, and an id that has reserved something else.
+        """
+        run = _name(run, "run")
+        epsilon = None if epsilon is None else non_negative("epsilon", epsilon)
+        delta = None if delta is None else fraction("delta", delta)
+        if not isinstance(cost, Cost):
+            raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
+        with self._store.turn() as turn:
+            account = _find(accounts_of(turn.links), name)
+            held = next((each for one in accounts_of(turn.links).values() if (each := one.spend_of(run))), None)
+            if held is not None:
+                mine = account.spend_of(run)
+                if mine is None or mine.cost != cost:
+                    raise InvalidInput(f"run {run} has reserved something else in this ledger; start a new run.")
+                return self._receipt(name, held)
+            require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
+            content = {"event": "reserve", "account": name, "run": run, "cost": cost.as_dict(), "what": what[:LONGEST]}
+            link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
+            return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
+
+    def settle(self, receipt: Receipt) -> None:
+        """Note that a run is done: nothing is given back, since what it cost does not depend on its data. Once."""
+        with self._store.turn() as turn:
+            self._require_kept(turn, receipt)
+            spend = _find(accounts_of(turn.links), receipt.account).spend_of(receipt.run)
+            if spend is not None and not spend.settled:
+                turn.append({"event": "settle", "account": receipt.account, "run": receipt.run, "when": _now()})
+
+    def require_kept(self, receipt: Receipt) -> None:
+        """`Tampered` unless the ledger still holds what a run has reserved: it may be an older copy."""
+        with self._store.turn() as turn:
+            self._require_kept(turn, receipt)
+
+    def close(self, name: str) -> Account:
+        """End an account: nothing more may be reserved, and what was spent stays written."""
+        with self._store.turn() as turn:
+            if not _find(accounts_of(turn.links), name).closed:
+                turn.append({"event": "close", "account": name, "when": _now()})
+            return accounts_of(turn.links)[name]
+
+    def accounts(self) -> dict[str, Account]:
+        """All accounts by name."""
+        with self._store.turn() as turn:
+            return accounts_of(turn.links)
+
+    def account(self, name: str) -> Account:
+        """The account of that name; refused where there is none."""
+        return _find(self.accounts(), name)
+
+    def entries(self) -> list[Link]:
+        """All entries as they are stored, after their chain was verified."""
+        with self._store.turn() as turn:
+            return turn.links
+
+    def _require_kept(self, turn: Turn, receipt: Receipt) -> None:
+        turn.require_seen(receipt.sequence, receipt.hash, where=self.url, by=f"run {receipt.run}")
+
+    def _receipt(self, name: str, spend: Spend) -> Receipt:
+        return Receipt(ledger=self.url, account=name, run=spend.run, sequence=spend.sequence, hash=spend.hash)
+
+
+def require_fits(
+    account: Account,
+    cost: Cost,
+    *,
+    unit: Unit,
+    relation: Relation,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> None:
+    """Refuse a run that an account has no room for. Arguments as of `Ledger.reserve`."""
+    name = account.name
+    if account.closed:
+        raise InvalidInput(f"account {name!r} is closed: nothing more may be spent on its data.")
+    if (unit, relation) != (account.unit, account.relation):
+        raise InvalidInput(
+            f"account {name!r} adds up guarantees of one kind, {account.relation} of one {account.unit}, got a run with "
+            f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
+        )
+    if account.cap.admits([*account.costs, cost]):
+        return
+    cap, wanted = account.cap, "" if epsilon is None else f" of epsilon {round_up(epsilon):g}"
+    told = delta if delta is not None else cap.delta
+    left = account.remaining(delta=told)
+    failing = cap.admits(account.costs) and not cap.admits([*account.costs, Cost.of(pure=0.0, failure=cost.failure)])
+    if failing and cost.failure:
+        room = cap.failure - sum(each.failure for each in account.costs)
+        raise Refused(
+            f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} ({_described(account)}) "
+            f"has {max(0.0, room):.3g} left for failures; choose a mechanism without failures or a smaller delta."
+        )
+    raise Refused(
+        f"The run{wanted} would pass the cap of account {name!r} ({_described(account)}): "
+        + (
+            f"epsilon {left:g} remains for a run at delta {told:g}; ask for that, or less."
+            if left > 0
+            else "nothing remains."
+        )
+    )
+
+
+def _described(account: Account) -> str:
+    cap = account.cap
+    order = "" if cap.order is None else f" at order {cap.order:g}"
+    return (
+        f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.kind}{order}, {account.relation} of one {account.unit}"
+    )
+
+
+def _require_unbound(known: dict[str, Account], fingerprint: str | None, *, besides: str) -> None:
+    for account in known.values():
+        if fingerprint is not None and account.name != besides and fingerprint in account.fingerprints:
+            raise InvalidInput(
+                f"These data have an account already, {account.name!r}: a second one would not know what was spent."
+            )
+
+
+def _find(known: dict[str, Account], name: str) -> Account:
+    if name not in known:
+        raise InvalidInput(
+            f"account must be one of this ledger ({', '.join(known) or 'it has none'}), got {shown(name)}."
+        )
+    return known[name]
+
+
+def _name(value: Any, what: str = "account") -> str:
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST or not value.isprintable():
+        raise InvalidInput(f"{what} must be printable text of 1 to {LONGEST} characters, got {shown(value)}.")
+    return value
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
+    return value
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

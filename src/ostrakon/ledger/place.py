@@ -1,0 +1,76 @@
+"""Where a ledger is: the URLs that it may have, and the files beside an SQLite one."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from filelock import FileLock
+
+from ostrakon.data.files import write_atomically
+from ostrakon.ledger.chain import Tampered
+from ostrakon.validation import InvalidInput, shown
+
+_ALLOWED = "sqlite:///FILE or postgresql://HOST/DATABASE, without a password"
+
+
+def require_url(name: str, value: Any) -> str:
+    """The URL of a ledger, an SQLite file's path made absolute, so that it is the same from every folder.
+
+    A password is refused, since run.toml keeps the URL: PostgreSQL reads PGPASSWORD or ~/.pgpass.
+
+    >>> require_url("ledger", "postgresql://db.example/budget")
+    'postgresql://db.example/budget'
+    """
+    try:
+        parts = urlsplit(value) if isinstance(value, str) else None
+        password = parts is not None and (parts.password or "password=" in parts.query)
+    except ValueError:
+        parts, password = None, False
+    if parts is None or parts.scheme not in ("sqlite", "postgresql") or password:
+        # A password must not come back in a message.
+        told = "one with a password" if password else shown(value)
+        raise InvalidInput(f"{name} must be {_ALLOWED}, got {told}.")
+    if parts.scheme == "postgresql":
+        return value
+    found = re.fullmatch(r"sqlite:///([^?#]+)", value)
+    if found is None or found[1] == ":memory:":
+        raise InvalidInput(f"{name} must be {_ALLOWED}, got {shown(value)}.")
+    return f"sqlite:///{Path(found[1]).resolve()}"
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of an SQLite ledger; None for a server."""
+    return Path(unquote(url.removeprefix("sqlite:///"))) if url.startswith("sqlite:///") else None
+
+
+class Head:
+    """The newest entry that was seen of an SQLite ledger, in a file beside it, which a restored copy does not have.
+
+    It only ever grows. Written after the entry itself: killed in between, it is one behind, which proves less and
+    refuses nothing.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self.path = database.with_name(f"{database.name}.head")
+        self._lock = FileLock(f"{self.path}.lock", mode=0o600)
+
+    def read(self) -> tuple[int, str]:
+        """(sequence, hash). Errors: `Tampered` where it is gone or no head."""
+        try:
+            held = json.loads(self.path.read_text())
+            return int(held["sequence"]), str(held["hash"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise Tampered(
+                f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
+                "restored from an older copy would pass for the newest; restore it."
+            ) from None
+
+    def advance(self, sequence: int, seen: str) -> None:
+        """Note that this entry was seen, unless a later one was."""
+        with self._lock:
+            if not self.path.exists() or self.read()[0] < sequence:
+                write_atomically(self.path, json.dumps({"sequence": sequence, "hash": seen}) + "\n", mode=0o600)
