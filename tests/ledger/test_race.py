@@ -1,4 +1,4 @@
-"""Real processes on one ledger: whoever races, is killed or has no disk left, a cap is never passed, nothing is lost."""
+"""Real processes on one ledger, racing, killed, on a full disk: no cap is passed and nothing that was spent is lost."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import time
 import numpy as np
 import pytest
 
-from ostrakon.ledger import Cost, Filter, Ledger
-from ostrakon.ledger.ledger import Refused
+from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.filter import Filter
+from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.validation import InvalidInput
 
 CAP = Filter.opened(epsilon=1.0, delta=1e-6)

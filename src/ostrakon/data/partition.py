@@ -171,14 +171,49 @@ def teacher_sql(identity: str, n_teachers: int, *, key: bytes) -> str:
     60 bits of the hash are used; the bias of the modulo is below n_teachers / 2**60.
     """
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    return f"(('0x' || substr({keyed_digest_sql(identity, key=key)}, 1, 15))::BIGINT % {n_teachers})"
+
+
+def keyed_digest_sql(identity: str, *, key: bytes) -> str:
+    """SQL text expression: HMAC-SHA256 of the identity under `key` (16 to 64 bytes), in hexadecimal digits."""
     if not isinstance(key, bytes) or not 16 <= len(key) <= _BLOCK:
         size = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
         raise InvalidInput(f"key must be 16 to {_BLOCK} bytes, such as new_key() gives, got {size}.")
     padded = key.ljust(_BLOCK, b"\0")
     inner = f"unhex('{bytes(byte ^ 0x36 for byte in padded).hex()}')"
     outer = f"unhex('{bytes(byte ^ 0x5C for byte in padded).hex()}')"
-    digest = f"sha256({outer} || unhex(sha256({inner} || encode({identity}))))"
-    return f"(('0x' || substr({digest}, 1, 15))::BIGINT % {n_teachers})"
+    return f"sha256({outer} || unhex(sha256({inner} || encode({identity}))))"
+
+
+def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> str:
+    """SQL query for the fingerprint of a relation: four sums of parts of the identities' keyed digests, and how many.
+
+    once: an identity counts once, however often it occurs. The order of the rows has no say, and no row is kept.
+    """
+    sums = ", ".join(f"sum(('0x' || substr(digest, {1 + 15 * part}, 15))::BIGINT)::VARCHAR" for part in range(4))
+    digests = f"SELECT {'DISTINCT ' if once else ''}{keyed_digest_sql(identity, key=key)} AS digest FROM {relation}"
+    return f"SELECT {sums}, count(*)::VARCHAR FROM ({digests})"
+
+
+def fingerprint_of_identities(identities: Any, *, key: bytes, once: bool = False) -> str:
+    """A keyed fingerprint of rows in memory, whatever their order: the same for the same identities and key.
+
+    identities: as for `assign_teachers`. once: each counts once, as users do.
+    """
+    table = _as_arrow(identities)
+    connection = duckdb.connect()
+    try:
+        connection.register("records", table)
+        identity = identity_sql(describe_columns(connection, "records"))
+        found = connection.execute(fingerprint_sql(identity, "records", key=key, once=once)).fetchall()
+        return fingerprint_from(found)
+    finally:
+        connection.close()
+
+
+def fingerprint_from(found: Sequence[Sequence[Any]]) -> str:
+    """The fingerprint from the one row that `fingerprint_sql` gives."""
+    return hashlib.sha256(" ".join(map(str, found[0])).encode()).hexdigest()
 
 
 def quoted(name: str) -> str:

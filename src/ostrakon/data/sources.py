@@ -17,7 +17,7 @@ import pandas as pd
 
 from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
-from ostrakon.data.partition import describe_columns, identity_sql, quoted
+from ostrakon.data.partition import describe_columns, fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.validation import InvalidInput
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
@@ -126,6 +126,11 @@ class Table:
         parts = self.rows() // _COUNTED_AT_ONCE + 1
         counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
         return sum(int(self.fetch(count)[0][0]) for count in counts)
+
+    def fingerprint(self, columns: Sequence[str], *, key: bytes, once: bool = False) -> str:
+        """A keyed fingerprint of the rows of these columns, or of their different ones, in bounded memory."""
+        query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=once)
+        return fingerprint_from(self.fetch(query))
 
     def about_different_labels(self, column: str) -> int:
         """About how many different labels `column` has, whatever their number, in little memory."""

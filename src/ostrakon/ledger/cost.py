@@ -91,6 +91,14 @@ class Cost:
         """The Rényi divergence at one of `ORDERS`; None where it is not bounded."""
         return self.rdp[ORDERS.index(order)]
 
+    def near(self, other: Cost) -> bool:
+        """Whether both are of one run: they may differ by what another machine or version computes differently."""
+        ours, theirs = ((each.mu, each.pure, each.failure, *each.rdp) for each in (self, other))
+        return all(
+            a == b if a is None or b is None else math.isclose(a, b, rel_tol=1e-5)
+            for a, b in zip(ours, theirs, strict=True)
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, which `of_dict` reads back to the last bit."""
         return {"mu": self.mu, "pure": self.pure, "rdp": list(self.rdp), "failure": self.failure}
@@ -154,12 +162,9 @@ def gaussian_of_pure(epsilon: float) -> float:
     1.2319
     """
     e = non_negative("epsilon", epsilon)
-    # The tangent at 0 lies above the function, which is concave; it is exact where the quantile is lost to rounding.
-    return (
-        min(-2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12), e * math.sqrt(math.pi / 2)) * _UP
-        if e > 1e-6
-        else (e * math.sqrt(math.pi / 2) * _UP)
-    )
+    # The tangent at 0 is above the function, which is concave, and stays exact where the quantile is lost to rounding.
+    tangent = e * math.sqrt(math.pi / 2) * _UP
+    return min(tangent, -2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12) + 1e-15) if e > 1e-4 else tangent
 
 
 def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:

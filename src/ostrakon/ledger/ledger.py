@@ -173,7 +173,7 @@ class Ledger:
             held = next((each for one in accounts_of(turn.links).values() if (each := one.spend_of(run))), None)
             if held is not None:
                 mine = account.spend_of(run)
-                if mine is None or mine.cost != cost:
+                if mine is None or not mine.cost.near(cost):
                     raise InvalidInput(f"run {run} has reserved something else in this ledger; start a new run.")
                 return self._receipt(name, held)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
@@ -237,7 +237,7 @@ def require_fits(
         raise InvalidInput(f"account {name!r} is closed: nothing more may be spent on its data.")
     if (unit, relation) != (account.unit, account.relation):
         raise InvalidInput(
-            f"account {name!r} adds up guarantees of one kind, {account.relation} of one {account.unit}, got a run with "
+            f"account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
             f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
         )
     if account.cap.admits([*account.costs, cost]):
@@ -249,8 +249,9 @@ def require_fits(
     if failing and cost.failure:
         room = cap.failure - sum(each.failure for each in account.costs)
         raise Refused(
-            f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} ({_described(account)}) "
-            f"has {max(0.0, room):.3g} left for failures; choose a mechanism without failures or a smaller delta."
+            f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} "
+            f"({_described(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not fail, or "
+            "a smaller delta."
         )
     raise Refused(
         f"The run{wanted} would pass the cap of account {name!r} ({_described(account)}): "

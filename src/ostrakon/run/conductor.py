@@ -14,6 +14,7 @@ from ostrakon.accounting.statement import Statement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
+from ostrakon.run.budget import budget_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
 from ostrakon.run.settings.learners import is_images, require_choices
@@ -73,11 +74,15 @@ def conduct(
 
     rng: None for the cryptographic noise source; an ordinary generator is for tests and marks the statement "not
     private". say: told each stage. Guarantee: what `Finished.statement` says.
-    Errors: `InvalidInput` for settings that cannot be kept, and where no query was answered.
+    Errors: `InvalidInput` for settings that cannot be kept, a run that does not fit into its ledger, and where no query
+    was answered.
     """
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     with place.opened():
         plan = place.plan(lambda: plan_of(task, options))
+        budget = budget_of(plan, task, options, place)
+        if budget is not None:
+            budget.require_room()
         say("Learning features from the public data")
         view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
@@ -94,7 +99,11 @@ def conduct(
         say(f"Asking {plan.queries} queries")
         learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
         noise = secure_rng() if rng is None else rng
+        if budget is not None:
+            budget.reserve()
         answers = answer_queries(plan, votes, queries=queries, learning=learning, log=place.log(), rng=noise)
+        if budget is not None:
+            budget.settle()
         place.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
         say("Training the student")
         selection = fit_student(learning, plan, answers, queries)

@@ -30,7 +30,8 @@ _HEADER = """\
 class RunFolder:
     """The folder of one run.
 
-    path/run.toml: what was asked, what was settled and on which day, versions, fingerprints, which noise was drawn.
+    path/run.toml: what was asked, what was settled and on which day, versions, fingerprints, which noise was drawn,
+    what was reserved in a ledger.
     path/private (0700): what must never leave. path/release: what may leave.
     """
 

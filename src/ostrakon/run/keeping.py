@@ -56,6 +56,14 @@ class Place(Protocol):
         """What keeps drawn noise."""
         ...
 
+    def receipt(self) -> dict[str, Any] | None:
+        """What the run knows of its reservation in a ledger (see `ostrakon.run.budget`), None at first."""
+        ...
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """Keep that."""
+        ...
+
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """Leave a note for eyes on the trusted side."""
         ...
@@ -67,6 +75,7 @@ class InMemory:
     def __init__(self) -> None:
         self.cast: Votes | None = None
         self.teachers: Any = None
+        self._receipt: dict[str, Any] | None = None
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
         """See `Place`."""
@@ -88,6 +97,14 @@ class InMemory:
     def log(self) -> Log:
         """See `Place`."""
         return MemoryLog()
+
+    def receipt(self) -> dict[str, Any] | None:
+        """See `Place`."""
+        return self._receipt
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """See `Place`."""
+        self._receipt = receipt
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """Nobody is there to read it."""
@@ -162,6 +179,14 @@ class InFolder:
     def log(self) -> Log:
         """See `Place`."""
         return NoiseLog(self._home.private / "noise", marks=self._home.marks)
+
+    def receipt(self) -> dict[str, Any] | None:
+        """See `Place`; in run.toml, which a copy without private/ still has."""
+        return (self._home.read() or {}).get("ledger")
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """See `Place`."""
+        self._home.write({**(self._home.read() or {}), "ledger": receipt})
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """A file in private/; one that already says so stays, and one that was damaged does not."""

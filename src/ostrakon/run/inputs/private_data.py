@@ -17,6 +17,7 @@ from ostrakon.accounting.statement import Unit
 from ostrakon.data.partition import (
     adjacency,
     assign_teachers,
+    fingerprint_of_identities,
     key_from_seed,
     number_of_each,
     other_adjacency,
@@ -57,6 +58,10 @@ class PrivateData(Protocol):
 
     def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
         """(relation of `adjacency`, relation of the other notion of neighbours, the sentence about that one)."""
+        ...
+
+    def fingerprint(self, key: bytes) -> str:
+        """A keyed fingerprint of whom the data are of: its users, or its records where there are none."""
         ...
 
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
@@ -132,6 +137,11 @@ class Rows:
         """See `PrivateData`."""
         return _other(by=None if self.users is None else "user", fixed=self.fixed or counted)
 
+    def fingerprint(self, key: bytes) -> str:
+        """See `PrivateData`."""
+        users = self.users is not None
+        return fingerprint_of_identities(self.users if users else self.X, key=key, once=users)
+
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
         """The teacher of every row."""
         if self.fixed:
@@ -191,6 +201,11 @@ class PrivateTable:
     def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
         """See `PrivateData`."""
         return _other(by=self.tables.by, fixed=counted)
+
+    def fingerprint(self, key: bytes) -> str:
+        """See `PrivateData`."""
+        table, by = self.tables.private, self.tables.by
+        return table.fingerprint(table.columns if by is None else [by], key=key, once=by is not None)
 
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""

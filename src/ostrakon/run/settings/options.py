@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
+from ostrakon.ledger.place import require_url
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.run.settings.option import Option, Settings, of_plain_type, plain, sentence
 from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
@@ -18,7 +19,7 @@ AUTO = "auto"
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
 QUERIES_STRATEGIES = ("representatives", "random", "all")
 
-_PRIVACY, _LEARNING = "Privacy", "Learning"
+_PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
 
 
 def is_auto(choice: Any) -> bool:
@@ -50,6 +51,12 @@ def _strategy(name: str, value: Any) -> Any:
     return value
 
 
+def _line(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InvalidInput(f"{name} must be printable text, got {shown(value)}.")
+    return value
+
+
 def _workers(name: str, value: Any) -> int | None:
     number = None if value is None else whole(name, value, at_least=-(2**31))
     if number == 0:
@@ -66,7 +73,9 @@ class Options(Settings):
 
     None: chosen for you from public numbers. epsilon: the guarantee stays within it. guarantee: "worst-case", or
     "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
-    of which a share `agreement` goes to the winner; the worst case where no gate helps. mechanism: a name, or "auto";
+    of which a share `agreement` goes to the winner; the worst case where no gate helps. ledger: where what the run
+    costs is reserved before its noise is drawn; budget: the epsilon of all runs on the data, of the account that is
+    opened for them; account: its name. mechanism: a name, or "auto";
     parameters: its own, by name. teacher, student, representation: names or estimators (see
     `ostrakon.run.settings.learners`). trained_on: what a frozen encoder, or whatever made the given features, was
     trained on, in the operator's words. queries_strategy: how the public rows to ask about are chosen (see
@@ -130,6 +139,26 @@ class Options(Settings):
         ),
     ] = AUTO
     parameters: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    ledger: Annotated[
+        str | None,
+        Option(
+            help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE.",
+            panel=_BUDGET,
+            check=require_url,
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        Option(
+            help="Open an account for the data with this epsilon for all runs, unless it has one.",
+            panel=_BUDGET,
+            check=positive,
+        ),
+    ] = None
+    account: Annotated[
+        str | None,
+        Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=_line),
+    ] = None
     teacher: Annotated[
         Any,
         Option(help="A scikit-learn classifier: short name or import path, with (options).", panel=_LEARNING),

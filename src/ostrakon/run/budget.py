@@ -1,0 +1,161 @@
+"""A run's place in a ledger: refused before anything is trained, reserved before noise is drawn, settled after."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan, shape
+from ostrakon.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from ostrakon.ledger.cost import Cost
+    from ostrakon.ledger.ledger import Ledger, Receipt
+    from ostrakon.ledger.state import Account
+
+
+class Receipts(Protocol):
+    """Where a run keeps what it knows of its reservation: in run.toml, or in memory."""
+
+    def receipt(self) -> dict[str, Any] | None:
+        """What was kept, None at first."""
+        ...
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """Keep it, on the disk when this returns."""
+        ...
+
+
+class Budget:
+    """What one run takes out of an account.
+
+    The run's id in the ledger is drawn and kept (`Receipts`) just before it reserves. So a run that was stopped finds
+    its own reservation, and a folder that was copied before that reserves, and pays, for itself.
+    """
+
+    def __init__(self, ledger: Ledger, account: Account, plan: Plan, task: Task, receipts: Receipts) -> None:
+        self._ledger = ledger
+        self._account = account
+        self._plan = plan
+        self._cost = cost_of_plan(plan)
+        self._receipts = receipts
+        relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
+        guarantee = plan.guarantee if plan.claimable else None
+        self._told: dict[str, Any] = {
+            "unit": task.private.unit,
+            "relation": relation,
+            "epsilon": None if guarantee is None else guarantee.epsilon,
+            "delta": plan.delta,
+        }
+
+    def require_room(self) -> None:
+        """Refuse a run that will not fit, before anything is trained; a run that has reserved has its room."""
+        from ostrakon.ledger.ledger import require_fits
+
+        kept = self._receipts.receipt()
+        if kept is None or "hash" not in kept:
+            held = None if kept is None else self._account.spend_of(kept["run"])
+            if held is None:
+                require_fits(self._account, self._cost, **self._told)
+        else:
+            self._ledger.require_kept(_receipt(kept))
+
+    def reserve(self) -> None:
+        """Take the run's cost out of the account. Errors: see `ostrakon.ledger.ledger.Ledger.reserve`."""
+        kept = self._receipts.receipt()
+        if kept is None:
+            kept = {"ledger": self._ledger.url, "account": self._account.name, "run": secrets.token_hex(16)}
+            self._receipts.keep_receipt(kept)
+        elif "hash" in kept:
+            # Something may have been drawn: a ledger that does not know of it is an older copy.
+            self._ledger.require_kept(_receipt(kept))
+        plan = self._plan
+        what = f"{plan.mechanism.name}, {plan.queries} queries, {plan.teachers} teachers"
+        receipt = self._ledger.reserve(self._account.name, kept["run"], self._cost, what=what, **self._told)
+        if receipt.as_dict() != kept:
+            self._receipts.keep_receipt(receipt.as_dict())
+
+    def settle(self) -> None:
+        """Note in the ledger that the run is done."""
+        kept = self._receipts.receipt()
+        assert kept is not None
+        self._ledger.settle(_receipt(kept))
+
+
+def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> Budget | None:
+    """The place of a run in the ledger that its options name, None where they name none.
+
+    An account is opened where the data have none and a budget is given: at the plan's delta, and of the kind in which
+    most runs like this one fit (`Filter.for_runs_like`).
+    Errors: `InvalidInput` for a budget or an account without a ledger, data without an account where no budget is
+    given, data that are bound to another account, another budget than the account has.
+    """
+    if options.ledger is None:
+        if options.budget is not None or options.account is not None:
+            given = "budget" if options.budget is not None else "account"
+            raise InvalidInput(f"{given} needs a ledger: give ledger, too.")
+        return None
+    from ostrakon.ledger.ledger import Ledger
+
+    ledger = Ledger(options.ledger)
+    return Budget(ledger, _account_of(ledger, plan, task, options), plan, task, receipts)
+
+
+def cost_of_plan(plan: Plan) -> Cost:
+    """What a run by this plan costs, worst case; of a gate, its certificate."""
+    from ostrakon.accounting.epsilons import Gated
+    from ostrakon.ledger.cost import cost_of
+
+    guarantee = plan.guarantee
+    return cost_of(
+        plan.mechanism,
+        queries=plan.queries,
+        max_answers=plan.max_answers,
+        gated=guarantee if isinstance(guarantee, Gated) else None,
+        **shape(plan.interactive, teachers=plan.teachers, classes=plan.classes),
+    )
+
+
+def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Account:
+    """The account of the data, opened where there is none yet."""
+    fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
+    accounts = ledger.accounts()
+    bound = next((each for each in accounts.values() if fingerprint in each.fingerprints), None)
+    named = accounts.get(options.account) if options.account is not None else None
+    if bound is not None and options.account not in (None, bound.name):
+        raise InvalidInput(f"account must be {bound.name!r}, to which these data are bound, got {options.account!r}.")
+    if bound is None and named is not None and not named.fingerprints:
+        # Opened for data that were not at hand.
+        bound = ledger.bind(named.name, fingerprint)
+    if bound is None and named is not None:
+        raise InvalidInput(
+            f"account {named.name!r} is bound to other data; if these are the same people's, say so by "
+            f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
+        )
+    if bound is None:
+        return _opened(ledger, plan, task, options, fingerprint, known=len(accounts))
+    if options.budget is not None and options.budget != bound.cap.epsilon:
+        raise InvalidInput(
+            f"budget must be {bound.cap.epsilon:g}, with which account {bound.name!r} of these data was opened, got "
+            f"{options.budget:g}."
+        )
+    return bound
+
+
+def _opened(ledger: Ledger, plan: Plan, task: Task, options: Options, fingerprint: str, *, known: int) -> Account:
+    from ostrakon.ledger.filter import Filter
+
+    if options.budget is None:
+        raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.")
+    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
+    cap = Filter.for_runs_like(cost_of_plan(plan), epsilon=options.budget, delta=plan.delta)
+    name = options.account or f"data-{known + 1}"
+    return ledger.open(name, cap=cap, unit=task.private.unit, relation=relation, fingerprint=fingerprint)
+
+
+def _receipt(kept: dict[str, Any]) -> Receipt:
+    from ostrakon.ledger.ledger import Receipt
+
+    return Receipt.of_dict(kept)

@@ -1,0 +1,296 @@
+"""The ledger as its users see it, and what it refuses: other caps, other neighbours, tampered and older copies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from ostrakon.ledger import ledger as module
+from ostrakon.ledger.chain import Tampered
+from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.filter import Filter, mu_within
+from ostrakon.ledger.ledger import Ledger, Receipt, Refused
+from ostrakon.ledger.place import require_url
+from ostrakon.validation import InvalidInput
+
+HOW = {"unit": "record", "relation": "replace"}
+CAP = {"epsilon": 2.0, "delta": 1e-5}
+SMALL = Cost.of(mu=0.1)
+
+
+@pytest.fixture
+def opened(sqlite) -> Ledger:
+    ledger = Ledger(sqlite)
+    ledger.open("patients", **CAP)
+    return ledger
+
+
+def test_runs_add_up_as_curves_until_the_cap(url):
+    ledger = Ledger(url)
+    account = ledger.open("patients", **CAP)
+    third = Cost.of(mu=account.cap.mu / 3**0.5 * (1 - 1e-9))
+    for number in range(3):
+        ledger.reserve("patients", f"run {number}", third, **HOW)
+    held = ledger.account("patients")
+    # Three times the epsilon of a third, added up, would be far above it.
+    assert 1.99 < held.spent <= 2
+    assert held.remaining() == 0
+    sentence = r"would pass the cap of account 'patients' \(epsilon 2 at delta 1e-05, gaussian, replace of one record\)"
+    with pytest.raises(Refused, match=sentence + ": nothing remains"):
+        ledger.reserve("patients", "one more", SMALL, **HOW)
+    assert ledger.account("patients") == held
+
+
+def test_what_a_refusal_offers_fits(opened):
+    opened.reserve("patients", "first", Cost.of(mu=0.3), **HOW)
+    with pytest.raises(Refused, match="epsilon 1.9 would pass") as refused:
+        opened.reserve("patients", "second", Cost.of(mu=0.49), epsilon=1.9, delta=1e-6, **HOW)
+    offered = re.search(r"epsilon (\S+) remains for a run at delta 1e-06", str(refused.value))
+    left = Cost.of(mu=mu_within(float(offered[1]), 1e-6))
+    opened.reserve("patients", "third", left, **HOW)
+    assert opened.account("patients").remaining() < 0.05
+
+
+def test_a_run_reserves_once_and_settles_once(opened):
+    first = opened.reserve("patients", "run", SMALL, what="a run", **HOW)
+    again = opened.reserve("patients", "run", SMALL, **HOW)
+    assert first == again
+    assert Receipt.of_dict(json.loads(json.dumps(first.as_dict()))) == first
+    assert not opened.account("patients").spends[0].settled
+    opened.settle(first)
+    opened.settle(first)
+    assert [link.fields["event"] for link in opened.entries()] == ["open", "reserve", "settle"]
+    with pytest.raises(InvalidInput, match="run run has reserved something else"):
+        opened.reserve("patients", "run", Cost.of(mu=0.2), **HOW)
+    opened.open("others", **CAP)
+    with pytest.raises(InvalidInput, match="run run has reserved something else"):
+        opened.reserve("others", "run", SMALL, **HOW)
+
+
+def test_other_neighbours_are_not_added(opened):
+    for other in ({**HOW, "relation": "add-remove"}, {**HOW, "unit": "user"}):
+        with pytest.raises(InvalidInput, match="they cannot be added"):
+            opened.reserve("patients", "run", SMALL, **other)
+    assert not opened.account("patients").spends
+
+
+def test_a_cap_is_fixed_when_it_is_opened(opened):
+    assert opened.open("patients", **CAP).cap == Filter.opened(**CAP)
+    for other in ({"epsilon": 3.0}, {"delta": 1e-6}, {"kind": "mixed"}, {"unit": "user"}, {"relation": "add-remove"}):
+        with pytest.raises(InvalidInput, match="must keep the cap that it was opened with"):
+            opened.open("patients", **{**CAP, **other})
+
+
+def test_data_have_one_account(opened):
+    assert opened.open("bound", **CAP, fingerprint="a" * 64).fingerprints == ("a" * 64,)
+    with pytest.raises(InvalidInput, match="have an account already, 'bound'"):
+        opened.open("again", **CAP, fingerprint="a" * 64)
+    with pytest.raises(InvalidInput, match="is bound to other data"):
+        opened.open("bound", **CAP, fingerprint="b" * 64)
+    assert opened.bind("bound", "b" * 64).fingerprints == ("a" * 64, "b" * 64)
+    with pytest.raises(InvalidInput, match="have an account already, 'bound'"):
+        opened.bind("patients", "b" * 64)
+
+
+def test_a_closed_account_stays_closed(opened):
+    receipt = opened.reserve("patients", "run", SMALL, **HOW)
+    assert opened.close("patients").closed
+    assert opened.close("patients").remaining() == 0
+    with pytest.raises(InvalidInput, match="'patients' is closed"):
+        opened.reserve("patients", "other", SMALL, **HOW)
+    assert opened.reserve("patients", "run", SMALL, **HOW) == receipt
+    opened.settle(receipt)
+
+
+def test_failures_have_a_budget_of_their_own(opened):
+    opened.open("gates", **CAP, kind="mixed")
+    gate = Cost.of(pure=0.1, failure=4e-7)
+    opened.reserve("gates", "one", gate, **HOW)
+    opened.reserve("gates", "two", gate, **HOW)
+    with pytest.raises(Refused, match="may fail with probability 4e-07.* has 2e-07 left for that"):
+        opened.reserve("gates", "three", gate, **HOW)
+    with pytest.raises(Refused, match="has 0 left for that"):
+        opened.reserve("patients", "gate", gate, **HOW)
+
+
+def test_the_order_is_not_the_clocks(opened, monkeypatch):
+    stamps = iter(["2031-01-01T00:00:00+00:00", "1999-12-31T23:59:59+00:00", "2020-06-01T00:00:00+00:00"])
+    monkeypatch.setattr(module, "_now", lambda: next(stamps))
+    for number in range(3):
+        opened.reserve("patients", f"run {number}", SMALL, **HOW)
+    spends = opened.account("patients").spends
+    assert [each.run for each in spends] == ["run 0", "run 1", "run 2"]
+    assert [each.sequence for each in spends] == [2, 3, 4]
+    assert [each.when[:4] for each in spends] == ["2031", "1999", "2020"]
+
+
+def file_of(ledger: Ledger) -> Path:
+    return Path(ledger.url.removeprefix("sqlite:///"))
+
+
+def change(ledger: Ledger, statement: str) -> None:
+    with sqlite3.connect(file_of(ledger)) as connection:
+        assert connection.execute(statement).rowcount >= 1
+
+
+TAMPERED = {
+    "a smaller cost": "UPDATE ostrakon_entries SET content = replace(content, '\"run 1\"', '\"run x\"') WHERE sequence = 3",
+    "another hash": "UPDATE ostrakon_entries SET hash = (SELECT hash FROM ostrakon_entries WHERE sequence = 2) "
+    "WHERE sequence = 3",
+    "one removed": "DELETE FROM ostrakon_entries WHERE sequence = 3",
+    "the last removed": "DELETE FROM ostrakon_entries WHERE sequence = 4",
+    "one put in": "INSERT INTO ostrakon_entries SELECT 5, content, hash FROM ostrakon_entries WHERE sequence = 4",
+    "all removed": "DELETE FROM ostrakon_entries",
+    "the first row gone": "DELETE FROM ostrakon_ledger",
+    "another ledger's": "UPDATE ostrakon_ledger SET identity = 'other'",
+}
+
+
+@pytest.mark.parametrize("statement", TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_entry_is_noticed_before_anything_is_charged(opened, statement):
+    for number in range(3):
+        opened.reserve("patients", f"run {number}", SMALL, **HOW)
+    change(opened, statement)
+    for use in (
+        lambda: opened.reserve("patients", "new", SMALL, **HOW),
+        lambda: opened.open("new", **CAP),
+        opened.accounts,
+        opened.entries,
+    ):
+        with pytest.raises(Tampered):
+            use()
+
+
+def test_a_restored_copy_is_noticed_by_the_head_beside_it(opened):
+    place = file_of(opened)
+    shutil.copy(place, place.with_suffix(".old"))
+    opened.reserve("patients", "run", SMALL, **HOW)
+    os.replace(place.with_suffix(".old"), place)
+    with pytest.raises(Tampered, match="no longer holds entry 2, which .*head has seen: it was restored"):
+        opened.accounts()
+    place.unlink()
+    with pytest.raises(Tampered, match="has seen entries that .* does not hold"):
+        opened.open("patients", **CAP)
+
+
+def test_a_copy_restored_with_its_head_is_noticed_by_a_run(opened):
+    place = file_of(opened)
+    beside = [place, place.with_name(f"{place.name}.head")]
+    held = {path: path.read_bytes() for path in beside}
+    receipt = opened.reserve("patients", "run", SMALL, **HOW)
+    opened.require_kept(receipt)
+    for path, content in held.items():
+        path.write_bytes(content)
+    assert not opened.account("patients").spends  # nothing else can tell
+    for use in (opened.require_kept, opened.settle):
+        with pytest.raises(Tampered, match="which run run has seen"):
+            use(receipt)
+    # Another run in its place is not it.
+    opened.reserve("patients", "other", SMALL, **HOW)
+    with pytest.raises(Tampered):
+        opened.require_kept(receipt)
+
+
+def test_a_server_restored_is_noticed_by_a_run(postgresql):
+    import psycopg
+
+    ledger = Ledger(postgresql)
+    ledger.open("patients", **CAP)
+    receipt = ledger.reserve("patients", "run", SMALL, **HOW)
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("DELETE FROM ostrakon_entries WHERE sequence = 2")
+    with pytest.raises(Tampered, match="which run run has seen"):
+        ledger.require_kept(receipt)
+
+
+@pytest.mark.parametrize("suffix", ["head", "key"])
+def test_what_is_beside_a_ledger_must_stay(opened, suffix):
+    beside = file_of(opened).with_name(f"budget.db.{suffix}")
+    assert beside.stat().st_mode & 0o777 == 0o600
+    beside.write_text("nothing\n")
+    with pytest.raises(Tampered, match="gone or damaged"):
+        opened.accounts()
+    beside.unlink()
+    with pytest.raises(Tampered, match="gone or damaged"):
+        opened.accounts()
+
+
+def test_another_key_does_not_fit(opened):
+    file_of(opened).with_name("budget.db.key").write_text("00" * 32)
+    with pytest.raises(Tampered, match="from entry 1 on"):
+        opened.accounts()
+
+
+def test_killed_between_entry_and_head_nothing_is_refused(opened, monkeypatch):
+    with monkeypatch.context() as killed:
+        killed.setattr("ostrakon.ledger.place.Head.advance", lambda *_: None)
+        opened.reserve("patients", "run", SMALL, **HOW)
+    assert [each.run for each in opened.account("patients").spends] == ["run"]
+
+
+def test_the_fingerprint_needs_the_key_and_the_file_does_not_hold_it(opened):
+    seen = []
+    first = opened.fingerprint(lambda key: seen.append(key) or "f" * 64)
+    assert first == "f" * 64
+    content = file_of(opened).read_bytes()
+    assert seen[0] not in content
+    assert seen[0].hex().encode() not in content
+    assert seen[0].hex() != file_of(opened).with_name("budget.db.key").read_text().strip()
+
+
+def test_a_ledger_that_is_not_there_is_not_made_by_looking(sqlite, tmp_path):
+    for use in (Ledger(sqlite).accounts, lambda: Ledger(sqlite).account("x"), lambda: Ledger(sqlite).close("x")):
+        with pytest.raises(InvalidInput, match="There is no ledger at sqlite"):
+            use()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_ledger_is_refused(sqlite, tmp_path):
+    (tmp_path / "budget.db").write_bytes(b"something else " * 100)
+    with pytest.raises(InvalidInput, match="could not be used: file is not a database"):
+        Ledger(sqlite).open("patients", **CAP)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("budget.db", "sqlite://", "sqlite:///:memory:", "mysql://host/db", "", "sqlite:///a.db?mode=ro", 3, None),
+        *("postgresql://user:secret@host/db", "postgresql://host/db?password=secret", "postgresql+psycopg2://host/db"),
+    ],
+)
+def test_a_url_that_cannot_be_is_refused_without_its_password(wrong):
+    with pytest.raises(InvalidInput, match="ledger must be sqlite:///FILE or postgresql") as refused:
+        require_url("ledger", wrong)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda ledger: ledger.open("", **CAP), "account must be printable text"),
+        (lambda ledger: ledger.open("a\nb", **CAP), "account must be printable text"),
+        (lambda ledger: ledger.open("a", epsilon=float("nan"), delta=1e-5), "epsilon must be a finite number above 0"),
+        (lambda ledger: ledger.open("a", epsilon=1.0), "epsilon and delta must be given"),
+        (lambda ledger: ledger.open("a", **CAP, unit="household"), "unit must be one of record, user"),
+        (lambda ledger: ledger.open("a", **CAP, relation="near"), "relation must be one of"),
+        (lambda ledger: ledger.account("nobody"), r"account must be one of this ledger \(patients\), got 'nobody'"),
+        (lambda ledger: ledger.reserve("patients", "", SMALL, **HOW), "run must be printable text"),
+        (lambda ledger: ledger.reserve("patients", "r", 1.0, **HOW), "cost must be a Cost"),
+        (
+            lambda ledger: ledger.reserve("patients", "r", SMALL, epsilon=float("inf"), **HOW),
+            "epsilon must be a finite",
+        ),
+        (lambda ledger: ledger.reserve("patients", "r", SMALL, delta=2.0, **HOW), "delta must be a number strictly"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_sentence(opened, call, sentence):
+    before = opened.entries()
+    with pytest.raises(InvalidInput, match=sentence):
+        call(opened)
+    assert opened.entries() == before
