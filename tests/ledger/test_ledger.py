@@ -49,7 +49,7 @@ def test_runs_add_up_as_curves_until_the_cap(url):
 
 def test_what_a_refusal_offers_fits(opened):
     opened.reserve("patients", "first", Cost.of(mu=0.3), **HOW)
-    with pytest.raises(Refused, match="epsilon 1.9 would pass") as refused:
+    with pytest.raises(Refused, match=r"epsilon 1\.9 would pass") as refused:
         opened.reserve("patients", "second", Cost.of(mu=0.49), epsilon=1.9, delta=1e-6, **HOW)
     offered = re.search(r"epsilon (\S+) remains for a run at delta 1e-06", str(refused.value))
     left = Cost.of(mu=mu_within(float(offered[1]), 1e-6))
@@ -113,7 +113,7 @@ def test_failures_have_a_budget_of_their_own(opened):
     gate = Cost.of(pure=0.1, failure=4e-7)
     opened.reserve("gates", "one", gate, **HOW)
     opened.reserve("gates", "two", gate, **HOW)
-    with pytest.raises(Refused, match="may fail with probability 4e-07.* has 2e-07 left for that"):
+    with pytest.raises(Refused, match=r"may fail with probability 4e-07.* has 2e-07 left for that"):
         opened.reserve("gates", "three", gate, **HOW)
     with pytest.raises(Refused, match="has 0 left for that"):
         opened.reserve("patients", "gate", gate, **HOW)
@@ -140,7 +140,8 @@ def change(ledger: Ledger, statement: str) -> None:
 
 
 TAMPERED = {
-    "a smaller cost": "UPDATE ostrakon_entries SET content = replace(content, '\"run 1\"', '\"run x\"') WHERE sequence = 3",
+    "another run": "UPDATE ostrakon_entries SET content = replace(content, 'run 1', 'run x') WHERE sequence = 3",
+    "a smaller cost": "UPDATE ostrakon_entries SET content = replace(content, '0.1', '0.01') WHERE sequence = 3",
     "another hash": "UPDATE ostrakon_entries SET hash = (SELECT hash FROM ostrakon_entries WHERE sequence = 2) "
     "WHERE sequence = 3",
     "one removed": "DELETE FROM ostrakon_entries WHERE sequence = 3",
@@ -172,10 +173,10 @@ def test_a_restored_copy_is_noticed_by_the_head_beside_it(opened):
     shutil.copy(place, place.with_suffix(".old"))
     opened.reserve("patients", "run", SMALL, **HOW)
     os.replace(place.with_suffix(".old"), place)
-    with pytest.raises(Tampered, match="no longer holds entry 2, which .*head has seen: it was restored"):
+    with pytest.raises(Tampered, match=r"no longer holds entry 2, which .*head has seen: it was restored"):
         opened.accounts()
     place.unlink()
-    with pytest.raises(Tampered, match="has seen entries that .* does not hold"):
+    with pytest.raises(Tampered, match=r"has seen entries that .* does not hold"):
         opened.open("patients", **CAP)
 
 

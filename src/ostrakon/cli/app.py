@@ -6,7 +6,8 @@ import errno
 import os
 import sys
 import warnings
-from typing import NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -83,6 +84,10 @@ def _fail(sentence: str) -> NoReturn:
 
 def _arguments(commands: typer.Typer = app) -> set[str]:
     """The names of all options of all commands, as the library knows them."""
-    group = typer.main.get_group(commands)
-    declared = (one for command in group.commands.values() for one in command.params)
-    return {one.name for one in declared if one.name and one.param_type_name == "option"}
+    return set(_named(typer.main.get_group(commands)))
+
+
+def _named(command: Any) -> Iterator[str]:
+    yield from (one.name for one in command.params if one.name and one.param_type_name == "option")
+    for each in getattr(command, "commands", {}).values():
+        yield from _named(each)

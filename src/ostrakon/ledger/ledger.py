@@ -250,8 +250,8 @@ def require_fits(
         room = cap.failure - sum(each.failure for each in account.costs)
         raise Refused(
             f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} "
-            f"({_described(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not fail, or "
-            "a smaller delta."
+            f"({_described(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not "
+            "fail, or a smaller delta."
         )
     raise Refused(
         f"The run{wanted} would pass the cap of account {name!r} ({_described(account)}): "

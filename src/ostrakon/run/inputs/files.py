@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ostrakon.data.images import holds_images
+from ostrakon.data.images import holds_images, read_images
+from ostrakon.data.partition import fingerprint_of_identities
+from ostrakon.data.sources import open_table
 from ostrakon.run.inputs.images import task_from_images
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.inputs.task import Task
@@ -40,6 +42,20 @@ def task_from_files(
     return task_from_tables(
         private, public, target=require_target(target), test=test, names=names, text=text, **options
     )
+
+
+def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
+    """The keyed fingerprint of private data on the disk: the same that a run on them has (`PrivateData.fingerprint`).
+
+    by: the column (of tables) or array (of .npz files) that says whose a row is.
+    """
+    if holds_images(private):
+        held = read_images(private, by=by)
+        users = held.users is not None
+        return fingerprint_of_identities(held.users if users else held.X, key=key, once=users)
+    table = open_table(private)
+    columns = table.columns if by is None else [table.column(by, what="column of users")]
+    return table.fingerprint(columns, key=key, once=by is not None)
 
 
 def require_target(target: str | None) -> str:

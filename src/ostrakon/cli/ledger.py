@@ -1,0 +1,114 @@
+"""`ostrakon ledger`: budgets of data sets over many runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ostrakon.cli.app import app, console
+
+if TYPE_CHECKING:
+    from ostrakon.ledger.ledger import Ledger
+    from ostrakon.ledger.state import Account
+
+ledger = typer.Typer(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
+app.add_typer(ledger, name="ledger")
+
+Url = Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]
+Name = Annotated[str, typer.Argument(help="The account's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@ledger.command("open")
+def open_account(
+    url: Url,
+    name: Name,
+    *,
+    epsilon: Annotated[float | None, typer.Option(help="What all runs together may cost.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Chance that this guarantee fails.")] = None,
+    kind: Annotated[
+        str, typer.Option(help="How costs add up: gaussian, renyi, pure (gates, Laplace) or mixed.")
+    ] = "gaussian",
+    order: Annotated[float | None, typer.Option(help="The Rényi order. [default: the best for Gaussian runs]")] = None,
+    unit: Annotated[str, typer.Option(help="What is protected: record or user.")] = "record",
+    relation: Annotated[
+        str, typer.Option(help="Neighbours: replace (per-record teachers) or add-remove (trained ones).")
+    ] = "replace",
+    private: Annotated[Path | None, typer.Option(help="Bind the account to these data.")] = None,
+    by: Annotated[str | None, typer.Option(help="The column that says whose a row is.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open an account: its cap stays what it is for ever. Of one that is open, bind it to data that have grown."""
+    held = _ledger(url)
+    options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
+    known = epsilon is None and delta is None and private is not None
+    account = held.account(name) if known else held.open(name, epsilon=epsilon, delta=delta, **options)
+    if private is not None:
+        from ostrakon.run.inputs.files import fingerprint_of_file
+
+        account = held.bind(name, held.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
+    _tell({name: account}, as_json=as_json)
+
+
+@ledger.command()
+def show(
+    url: Url,
+    *,
+    account: Annotated[str | None, typer.Option(help="This account alone.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the burn-down picture into this folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what was spent and what remains, after every entry was verified."""
+    held = _ledger(url)
+    accounts = held.accounts() if account is None else {account: held.account(account)}
+    _tell(accounts, as_json=as_json)
+    if out is not None:
+        from ostrakon.report.budget_picture import save_burn_down
+
+        drawn = save_burn_down(accounts, out)
+        if not as_json:
+            console.print(f"Picture: {drawn}", highlight=False, markup=False)
+
+
+@ledger.command()
+def close(url: Url, name: Name, *, as_json: AsJson = False) -> None:
+    """End an account: nothing more may be spent on its data; what was spent stays written."""
+    _tell({name: _ledger(url).close(name)}, as_json=as_json)
+
+
+@ledger.command()
+def export(
+    url: Url,
+    *,
+    out: Annotated[Path | None, typer.Option(help="Write into this file. [default: print]")] = None,
+) -> None:
+    """Every entry as it was written, with its hash, after the chain was verified; as JSON."""
+    held = _ledger(url)
+    entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in held.entries()]
+    if out is None:
+        typer.echo(json.dumps({"ledger": held.url, "entries": entries}, allow_nan=False))
+        return
+    from ostrakon.data.files import write_json
+
+    write_json(out, {"ledger": held.url, "entries": entries})
+
+
+def _ledger(url: str) -> Ledger:
+    from ostrakon.ledger.ledger import Ledger
+
+    return Ledger(url)
+
+
+def _tell(accounts: dict[str, Account], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"accounts": [each.as_dict() for each in accounts.values()]}, allow_nan=False))
+        return
+    from ostrakon.report.budget_table import account_table
+
+    for each in accounts.values():
+        console.print(account_table(each))
+    if not accounts:
+        console.print("No account yet.")

@@ -1,0 +1,32 @@
+"""What an account has spent, as a small table."""
+
+from __future__ import annotations
+
+from rich.table import Table
+from rich.text import Text
+
+from ostrakon.accounting.statement import round_up
+from ostrakon.ledger.state import Account
+
+
+def account_table(account: Account) -> Table:
+    """One account: a line a run, its own epsilon beside what all runs up to it cost together, and what remains."""
+    cap = account.cap
+    order = "" if cap.order is None else f" at order {cap.order:g}"
+    table = Table(
+        title=Text(
+            f"{account.name}: epsilon {cap.epsilon:g} at delta {cap.delta:g}, {account.relation} of one {account.unit}; "
+            f"{cap.kind}{order}{', closed' if account.closed else ''}"
+        ),
+        title_justify="left",
+        caption=f"{account.remaining():g} remains, of one more run at delta {cap.delta:g}.",
+        caption_justify="left",
+    )
+    for name in ("run", "what", "its epsilon", "all so far", "state", "when"):
+        table.add_column(name, justify="right" if "epsilon" in name or "far" in name else "left")
+    for number, each in enumerate(account.spends, start=1):
+        own = "not private" if each.epsilon is None else f"{round_up(each.epsilon):g}"
+        so_far = f"{round_up(cap.spent(account.costs[:number])):g}"
+        state = "settled" if each.settled else "reserved"
+        table.add_row(Text(each.run[:12]), Text(each.what), own, so_far, state, each.when[:16].replace("T", " "))
+    return table

@@ -1,0 +1,182 @@
+"""Runs on one budget: refused before anything is trained, reserved before noise is drawn, charged once."""
+
+import dataclasses
+import os
+import shutil
+import signal
+import tomllib
+
+import numpy as np
+import pytest
+
+from ostrakon.estimator import PATEClassifier
+from ostrakon.ledger.chain import Tampered
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.mechanisms.gnmax import GNMax
+from ostrakon.run import conductor
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
+from ostrakon.validation import InvalidInput
+
+RECIPE = Options(
+    teachers=8,
+    mechanism="gnmax",
+    queries=20,
+    epsilon=1.0,
+    delta=1e-4,
+    teacher="naive-bayes",
+    student="logistic",
+    jobs=1,
+)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'budget.db'}"
+
+
+def asked(url, **more):
+    return dataclasses.replace(RECIPE, ledger=url, **{"budget": 1.5, **more})
+
+
+def only(url):
+    (account,) = Ledger(url).accounts().values()
+    return account
+
+
+def test_two_runs_add_up_and_a_third_is_refused_before_it_trains(task, tmp_path, url, monkeypatch):
+    run(tmp_path / "one", task, asked(url))
+    account = only(url)
+    assert (account.name, account.unit, account.relation) == ("data-1", "record", "add-remove")
+    assert (account.cap.epsilon, account.cap.delta, account.cap.kind) == (1.5, 1e-4, "renyi")
+    assert 0.99 < account.spent <= 1.01
+    run(tmp_path / "two", task, asked(url, epsilon=0.5, budget=None))
+    spends = only(url).spends
+    assert [each.settled for each in spends] == [True, True]
+    assert [round(each.epsilon, 1) for each in spends] == [1.0, 0.5]
+    monkeypatch.setattr(conductor, "view_of", lambda *_, **__: pytest.fail("trained"))
+    with pytest.raises(InvalidInput, match=r"would pass the cap of account 'data-1'.* epsilon 0\.\d+ remains"):
+        run(tmp_path / "three", task, asked(url))
+    assert only(url).spends == spends
+
+
+def test_a_finished_or_stopped_run_is_charged_once(task, tmp_path, url, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(conductor, "answer_queries", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", task, asked(url))
+    (spend,) = only(url).spends
+    assert not spend.settled
+    first = run(tmp_path / "run", task, asked(url))
+    again = run(tmp_path / "run", task, asked(url))
+    np.testing.assert_array_equal(first.answers.labels, again.answers.labels)
+    assert only(url).spends == (dataclasses.replace(spend, settled=True),)
+    receipt = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["ledger"]
+    assert (receipt["run"], receipt["sequence"]) == (spend.run, spend.sequence)
+
+
+@pytest.mark.parametrize("moment", ["reserve", "answer_queries", "settle"])
+def test_killed_around_the_draw_nothing_is_drawn_unpaid_or_paid_twice(task, tmp_path, url, monkeypatch, moment):
+    def killed(*_, **__):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if child == 0:
+        where = (
+            "ostrakon.run.conductor.answer_queries"
+            if moment == "answer_queries"
+            else f"ostrakon.run.budget.Budget.{moment}"
+        )
+        monkeypatch.setattr(where, killed)
+        run(tmp_path / "run", task, asked(url))
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    drawn = (tmp_path / "run" / "private" / "noise" / "round-1.npy").exists()
+    assert drawn == (moment == "settle")
+    assert len(only(url).spends) == (moment != "reserve")
+    run(tmp_path / "run", task, asked(url))
+    assert [each.settled for each in only(url).spends] == [True]
+
+
+def test_a_folder_copied_before_it_drew_pays_for_itself(task, tmp_path, url, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("ostrakon.run.budget.Budget.reserve", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", task, asked(url, epsilon=0.5))
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    for folder in ("run", "copy"):
+        run(tmp_path / folder, task, asked(url, epsilon=0.5))
+    assert len({each.run for each in only(url).spends}) == 2
+
+
+def test_a_ledger_that_is_older_than_its_run_is_refused(task, tmp_path, url):
+    Ledger(url).open("data", epsilon=1.5, delta=1e-4, kind="renyi", relation="add-remove")
+    beside = [tmp_path / "budget.db", tmp_path / "budget.db.head"]
+    held = {path: path.read_bytes() for path in beside}
+    how = {"budget": None, "account": "data"}
+    run(tmp_path / "run", task, asked(url, **how))
+    for path, content in held.items():
+        path.write_bytes(content)
+    with pytest.raises(Tampered, match="restored from an older copy"):
+        run(tmp_path / "run", task, asked(url, **how))
+
+
+def test_the_account_is_found_by_its_data(task, tmp_path, url):
+    run(tmp_path / "one", task, asked(url, epsilon=0.5, account="blobs"))
+    with pytest.raises(InvalidInput, match=r"budget must be 1\.5, with which account 'blobs'"):
+        run(tmp_path / "two", task, asked(url, budget=9.0))
+    with pytest.raises(InvalidInput, match="account must be 'blobs', to which these data are bound"):
+        run(tmp_path / "three", task, asked(url, account="fresh"))
+    other = dataclasses.replace(task, private=dataclasses.replace(task.private, X=task.private.X + 1.0))
+    with pytest.raises(InvalidInput, match="account 'blobs' is bound to other data"):
+        run(tmp_path / "four", other, asked(url, account="blobs"))
+    with pytest.raises(InvalidInput, match="budget must be given: these data have no account"):
+        run(tmp_path / "five", other, asked(url, budget=None))
+    # The order of the rows is no other data.
+    turned = dataclasses.replace(task.private, X=task.private.X[::-1].copy(), y=task.private.y[::-1].copy())
+    run(tmp_path / "six", dataclasses.replace(task, private=turned), asked(url, epsilon=0.5, budget=None))
+    assert len(only(url).spends) == 2
+
+
+def test_options_of_a_budget_need_a_ledger(task, tmp_path):
+    for option in ({"budget": 1.0}, {"account": "data"}):
+        with pytest.raises(InvalidInput, match=r"needs a ledger: give ledger, too\."):
+            run(tmp_path / "run", task, dataclasses.replace(RECIPE, **option))
+
+
+EVERY = {
+    "bounded-gnmax": ({"teachers": None, "teacher": "auto", "epsilon": 4.0}, "gaussian"),
+    "confident-gnmax": ({"parameters": {"threshold": 6.0}}, "renyi"),
+    "interactive-gnmax": ({"parameters": {"threshold": 6.0}}, "renyi"),
+    "lnmax": ({}, "renyi"),
+    "exponential": ({}, "renyi"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", EVERY)
+def test_every_kind_of_teacher_and_mechanism_is_charged(task, tmp_path, url, mechanism):
+    more, kind = EVERY[mechanism]
+    done = run(tmp_path / "run", task, asked(url, mechanism=mechanism, budget=100.0, **{"epsilon": 50.0, **more}))
+    account = only(url)
+    (spend,) = account.spends
+    assert account.cap.kind in (kind, "gaussian", "pure")
+    assert spend.epsilon == done.statement.guarantee.epsilon
+    assert account.relation == done.statement.adjacent[0].relation
+    assert spend.epsilon * 0.99 <= account.spent < np.inf
+
+
+def test_fits_of_the_estimator_add_up(task, url):
+    rows = {"X": task.private.X, "y": task.private.y, "X_public": task.X_public}
+    model = PATEClassifier(n_teachers=8, n_queries=20, delta=1e-4, mechanism=GNMax(sigma2=9.0), ledger=url, budget=4.0)
+    model.fit(**rows)
+    model.fit(**rows)
+    assert [each.settled for each in only(url).spends] == [True, True]
+    assert only(url).spent > model.statement_.guarantee.epsilon
+    with pytest.raises(InvalidInput, match="would pass the cap"):
+        for _ in range(20):
+            model.fit(**rows)
+    assert only(url).cap.admits(only(url).costs)
