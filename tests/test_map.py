@@ -49,6 +49,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "students/supervised": ("students/test_network_students.py", "one contract for all network students"),
     "students/torch_student": ("students/test_network_students.py", "one contract for all network students"),
     "students/virtual_adversarial": ("students/test_network_students.py", "one contract for all network students"),
+    "ledger": ("ledger/test_ledger.py", "what a ledger is made of; its filter and its costs have files of their own"),
     "teachers/head_solvers": ("teachers/test_heads.py", "what heads solve"),
     "teachers/network_chunk": ("teachers/test_torch_ensemble.py", "a chunk of that ensemble"),
     "teachers/one_teacher": ("teachers/test_ensemble.py", "what the ensemble does with each"),

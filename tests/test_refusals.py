@@ -191,6 +191,8 @@ ENTRIES = [
           optional="max_answers teachers classes", at_least={"queries": 0, "max_answers": 0}),
     entry(worst_case.worst_case_at, mechanism=QUIET, queries=3, max_answers=2, teachers=10, classes=3,
           at_least={"queries": 0, "max_answers": 0}, optional="max_answers teachers classes"),
+    entry(worst_case.worst_case_curve, mechanism=QUIET, orders=[2.0], queries=3, max_answers=2, teachers=10, classes=3,
+          optional="max_answers teachers classes", at_least={"max_answers": 0}),
     entry(worst_case.worst_case_of, votes=VOTES, mechanism=QUIET, delta=1e-5, max_answers=2, optional="max_answers",
           at_least={"max_answers": 0}),
     entry(curve.require_orders, orders=[2.0]),

@@ -15,8 +15,8 @@ def account_table(account: Account) -> Table:
     order = "" if cap.order is None else f" at order {cap.order:g}"
     table = Table(
         title=Text(
-            f"{account.name}: epsilon {cap.epsilon:g} at delta {cap.delta:g}, {account.relation} of one {account.unit}; "
-            f"{cap.kind}{order}{', closed' if account.closed else ''}"
+            f"{account.name}: epsilon {cap.epsilon:g} at delta {cap.delta:g}, {account.relation} of one {account.unit}"
+            f"; {cap.kind}{order}{', closed' if account.closed else ''}"
         ),
         title_justify="left",
         caption=f"{account.remaining():g} remains, of one more run at delta {cap.delta:g}.",

@@ -1,0 +1,84 @@
+"""`ostrakon ledger` and `train --ledger`, over real processes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.ledger import Ledger
+
+
+def ostrakon(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "ostrakon", *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def tables(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 700), "town": rng.choice(["Ulm", "Bonn"], 700)})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame[:600].to_csv(tmp_path / "private.csv", index=False)
+    frame[600:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def test_an_account_from_open_to_close(tables):
+    url = "sqlite:///budget.db"
+    asked = ["--epsilon", 3, "--delta", 1e-6]
+    done = ostrakon("ledger", "open", url, "patients", *asked, "--private", "private.csv", "--json", folder=tables)
+    (account,) = json.loads(done.stdout)["accounts"]
+    assert (account["name"], account["epsilon"], account["kind"], account["remaining"]) == (
+        "patients",
+        3,
+        "gaussian",
+        3,
+    )
+    ledger = Ledger(f"sqlite:///{tables / 'budget.db'}")
+    ledger.reserve("patients", "a run", Cost.of(mu=0.2), what="[bold]gnmax", unit="record", relation="replace")
+    shown = ostrakon("ledger", "show", url, "--out", "pictures", folder=tables)
+    assert "[bold]gnmax" in shown.stdout
+    assert "reserved" in shown.stdout
+    assert (tables / "pictures" / "burn-down.png").read_bytes()[:4] == b"\x89PNG"
+    out = ostrakon("ledger", "export", url, folder=tables)
+    assert [entry["event"] for entry in json.loads(out.stdout)["entries"]] == ["open", "bind", "reserve"]
+    assert "patients" in ostrakon("ledger", "close", url, "patients", folder=tables).stdout
+    assert ledger.account("patients").closed
+
+
+def test_what_is_refused_is_one_sentence(tables):
+    for arguments, sentence in (
+        (["show", "sqlite:///none.db"], "There is no ledger at sqlite:///"),
+        (["show", "mysql://host/x"], "must be sqlite:///FILE or postgresql://HOST/DATABASE, without a password"),
+        (["open", "sqlite:///a.db", "x", "--epsilon", "nan", "--delta", "1e-5"], "--epsilon must be a finite number"),
+        (["open", "sqlite:///a.db", "x"], "epsilon and delta must be given to open an account."),
+    ):
+        done = ostrakon("ledger", *arguments, folder=tables)
+        assert done.returncode == 2
+        assert sentence in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_train_on_a_budget(tables):
+    train = ["train", "--private", "private.csv", "--public", "public.csv", "--target", "ill", "--classes", "no,yes"]
+    train += ["--student", "logistic", "--ledger", "sqlite:///budget.db", "--epsilon", "2"]
+    first = ostrakon(*train, "--budget", "3", "--out", "one", folder=tables)
+    assert first.returncode == 0, first.stderr
+    second = ostrakon(*train, "--out", "two", folder=tables)
+    assert second.returncode == 2
+    assert "would pass the cap of account 'data-1' (epsilon 3 at" in second.stderr
+    assert "remains for a run at delta" in second.stderr
+    again = ostrakon(*train, "--budget", "3", "--out", "one", folder=tables)
+    assert again.returncode == 0, again.stderr
+    (spend,) = Ledger(f"sqlite:///{tables / 'budget.db'}").account("data-1").spends
+    assert spend.settled
