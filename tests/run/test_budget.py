@@ -7,13 +7,16 @@ import signal
 import tomllib
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.estimator import PATEClassifier
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.run import conductor
+from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
@@ -139,6 +142,28 @@ def test_the_account_is_found_by_its_data(task, tmp_path, url):
     turned = dataclasses.replace(task.private, X=task.private.X[::-1].copy(), y=task.private.y[::-1].copy())
     run(tmp_path / "six", dataclasses.replace(task, private=turned), asked(url, epsilon=0.5, budget=None))
     assert len(only(url).spends) == 2
+
+
+def test_files_and_their_runs_have_one_fingerprint(tmp_path):
+    rng, keys = np.random.default_rng(0), (bytes(32), b"k" * 32)
+    frame = pd.DataFrame({"who": rng.integers(0, 40, 200), "age": rng.integers(18, 90, 200)})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    private, public = tmp_path / "private.csv", tmp_path / "public.csv"
+    frame.to_csv(private, index=False)
+    pd.DataFrame({"age": range(18, 90)}).to_csv(public, index=False)
+    found = {}
+    for by in (None, "who"):
+        task = task_from_files(private, public, target="ill", by=by, classes=["no", "yes"])
+        for key in keys:
+            found[by, key] = fingerprint_of_file(private, by=by, key=key)
+            assert task.private.fingerprint(key) == found[by, key]
+    assert len(set(found.values())) == 4
+    # Users count once, records each time; their order has no say.
+    pd.concat([frame[::-1], frame[:1]]).to_csv(private, index=False)
+    assert fingerprint_of_file(private, by="who", key=keys[0]) == found["who", keys[0]]
+    assert fingerprint_of_file(private, by=None, key=keys[0]) != found[None, keys[0]]
+    users = [*frame["who"].to_list(), 3]
+    assert fingerprint_of_identities(users, key=keys[0], once=True) == found["who", keys[0]]
 
 
 def test_options_of_a_budget_need_a_ledger(task, tmp_path):

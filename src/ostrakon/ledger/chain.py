@@ -57,7 +57,7 @@ def require_whole(key: bytes, identity: str, links: Sequence[Link], *, where: st
 
 def require_seen(links: Sequence[Link], *, sequence: int, seen: str, start: str, where: str, by: str) -> None:
     """`Tampered` unless the chain still holds the entry that `by` has seen before."""
-    held = start if sequence == 0 else links[sequence - 1].hash if sequence <= len(links) else None
+    held = start if sequence == 0 else links[sequence - 1].hash if 0 < sequence <= len(links) else None
     if held is None or not hmac.compare_digest(held, seen):
         raise Tampered(
             f"{where} no longer holds entry {sequence}, which {by} has seen: it was restored from an older copy, and "

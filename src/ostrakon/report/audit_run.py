@@ -64,9 +64,12 @@ def audit_run(
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
     private = WithCanaries(base=task.private, X=X, y=canaries.labels)
-    # The audited plan's numbers, given: nothing is settled again.
+    # The audited plan's numbers, given: nothing is settled again. A copy that is never published spends no budget.
     again = dataclasses.replace(
         options,
+        ledger=None,
+        budget=None,
+        account=None,
         epsilon=None,
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),

@@ -98,6 +98,10 @@ class WithCanaries:
         """See `PrivateData`."""
         return self.base.other_adjacency(counted=counted)
 
+    def fingerprint(self, key: bytes) -> str:
+        """The data's own: canaries are nobody's."""
+        return self.base.fingerprint(key)
+
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
         """Canaries are per-record teachers: there are no shards."""
         raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")

@@ -9,9 +9,7 @@ import pytest
 
 from ostrakon.accounting.account import account
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at
-from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, RunCost
+from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at, worst_case_curve
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
@@ -145,3 +143,17 @@ def test_account_prices_an_interactive_run_and_refuses_other_votes() -> None:
     assert 0 < cost.worst_case.epsilon < math.inf
     with pytest.raises(InvalidInput, match="one row per query"):
         account(Votes([[8, 1, 1]]), mechanism, delta=1e-5)
+
+
+def test_the_curve_of_a_run_is_the_least_bound_at_every_order() -> None:
+    orders, sizes = np.array([2.0, 8.0, 14.0]), {"queries": 640, "max_answers": 283}
+    gaussian = orders * (640 / 150**2 + 283 * 2 / 40**2) / 2
+    capped = worst_case_curve(MNIST, orders, **sizes).values
+    shaped = worst_case_curve(MNIST, orders, **sizes, teachers=250, classes=10).values
+    assert (shaped <= capped).all()
+    assert (capped < gaussian).all()
+    epsilons = [Curve(orders[i : i + 1], shaped[i : i + 1]).epsilon(delta=1e-5)[0] for i in range(3)]
+    best = worst_case(MNIST, delta=1e-5, **sizes, teachers=250, classes=10).epsilon
+    assert best <= min(epsilons) < best * 1.02
+    with pytest.raises(InvalidInput, match="its queries are tied"):
+        worst_case_curve(SparseVector(threshold=9, refusals=1, epsilon1=1, epsilon2=1), orders, queries=3)
