@@ -126,11 +126,13 @@ class Ledger:
                 asked = (cap.as_dict(), unit, relation)
                 if (held.cap.as_dict(), held.unit, held.relation) != asked:
                     raise InvalidInput(
-                        f"account {name!r} must keep the cap that it was opened with, {_described(held)}; "
+                        f"The account {name!r} must keep the cap that it was opened with, {_described(held)}; "
                         "choose another name, or those settings."
                     )
                 if fingerprint is not None and fingerprint not in held.fingerprints:
-                    raise InvalidInput(f"account {name!r} is bound to other data; bind these to it, or open another.")
+                    raise InvalidInput(
+                        f"The account {name!r} is bound to other data; bind these to it, or open another."
+                    )
             return accounts_of(turn.links)[name]
 
     def bind(self, name: str, fingerprint: str) -> Account:
@@ -174,7 +176,7 @@ class Ledger:
             if held is not None:
                 mine = account.spend_of(run)
                 if mine is None or not mine.cost.near(cost):
-                    raise InvalidInput(f"run {run} has reserved something else in this ledger; start a new run.")
+                    raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
                 return self._receipt(name, held)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
             content = {"event": "reserve", "account": name, "run": run, "cost": cost.as_dict(), "what": what[:LONGEST]}
@@ -234,10 +236,10 @@ def require_fits(
     """Refuse a run that an account has no room for. Arguments as of `Ledger.reserve`."""
     name = account.name
     if account.closed:
-        raise InvalidInput(f"account {name!r} is closed: nothing more may be spent on its data.")
+        raise InvalidInput(f"The account {name!r} is closed: nothing more may be spent on its data.")
     if (unit, relation) != (account.unit, account.relation):
         raise InvalidInput(
-            f"account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
+            f"The account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
             f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
         )
     if account.cap.admits([*account.costs, cost]):

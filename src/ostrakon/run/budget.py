@@ -131,7 +131,7 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Acc
         bound = ledger.bind(named.name, fingerprint)
     if bound is None and named is not None:
         raise InvalidInput(
-            f"account {named.name!r} is bound to other data; if these are the same people's, say so by "
+            f"The account {named.name!r} is bound to other data; if these are the same people's, say so by "
             f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
         )
     if bound is None:
