@@ -130,9 +130,7 @@ class Ledger:
                         "choose another name, or those settings."
                     )
                 if fingerprint is not None and fingerprint not in held.fingerprints:
-                    raise InvalidInput(
-                        f"The account {name!r} is bound to other data; bind these to it, or open another."
-                    )
+                    raise InvalidInput(f"The account {name!r} is bound to other data; bind these, or open another.")
             return accounts_of(turn.links)[name]
 
     def bind(self, name: str, fingerprint: str) -> Account:
