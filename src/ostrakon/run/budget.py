@@ -90,7 +90,7 @@ def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> B
     An account is opened where the data have none and a budget is given: at the plan's delta, and of the kind in which
     most runs like this one fit (`Filter.for_runs_like`).
     Errors: `InvalidInput` for a budget or an account without a ledger, data without an account where no budget is
-    given, data that are bound to another account, another budget than the account has.
+    given, data that are bound to another account, another budget than the account has; a run that does not fit.
     """
     if options.ledger is None:
         if options.budget is not None or options.account is not None:
@@ -100,7 +100,9 @@ def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> B
     from ostrakon.ledger.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    return Budget(ledger, _account_of(ledger, plan, task, options), plan, task, receipts)
+    budget = Budget(ledger, _account_of(ledger, plan, task, options), plan, task, receipts)
+    budget.require_room()
+    return budget
 
 
 def cost_of_plan(plan: Plan) -> Cost:

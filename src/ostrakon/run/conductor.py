@@ -14,7 +14,7 @@ from ostrakon.accounting.statement import Statement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
-from ostrakon.run.budget import budget_of
+from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
 from ostrakon.run.settings.learners import is_images, require_choices
@@ -79,10 +79,17 @@ def conduct(
     """
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     with place.opened():
-        plan = place.plan(lambda: plan_of(task, options))
-        budget = budget_of(plan, task, options, place)
-        if budget is not None:
-            budget.require_room()
+        budget: Budget | None = None
+
+        def settled() -> Plan:
+            nonlocal budget
+            made = plan_of(task, options)
+            # Before the plan is kept: a run that does not fit may ask for less in the same folder.
+            budget = budget_of(made, task, options, place)
+            return made
+
+        plan = place.plan(settled)
+        budget = budget_of(plan, task, options, place) if budget is None else budget
         say("Learning features from the public data")
         view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
