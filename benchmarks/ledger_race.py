@@ -45,7 +45,7 @@ def race(url: str, processes: int, places: int) -> str:
     ledger.open("race", cap=cap)
     start, out = FORK.Barrier(processes), FORK.Queue()
     cost = part(cap, places)
-    runs = [FORK.Process(target=contender, args=(url, f"run {n}", cost, start, out)) for n in range(processes)]
+    runs = [FORK.Process(target=contender, args=(url, f"racer {n}", cost, start, out)) for n in range(processes)]
     for each in runs:
         each.start()
     told = [out.get() for _ in runs]
@@ -81,8 +81,10 @@ def kills(url: str, folder: Path, number: int, runs: int) -> str:
         run, noise = f"run {kill % runs}", folder / f"noise {kill % runs}"
         child = os.fork()
         if child == 0:
-            small_run(url, run, cost, noise)
-            os._exit(0)
+            try:
+                small_run(url, run, cost, noise)
+            finally:
+                os._exit(0)
         time.sleep(moments.uniform(0, 1.2 * took))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
