@@ -85,7 +85,7 @@ def kills(url: str, folder: Path, number: int, runs: int) -> str:
                 small_run(url, run, cost, noise)
             finally:
                 os._exit(0)
-        time.sleep(moments.uniform(0, 1.2 * took))
+        time.sleep(moments.uniform(0, 4 * took))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         spend = Ledger(url).account("kills").spend_of(run)

@@ -72,13 +72,13 @@ def test_what_is_refused_is_one_sentence(tables):
 def test_train_on_a_budget(tables):
     train = ["train", "--private", "private.csv", "--public", "public.csv", "--target", "ill", "--classes", "no,yes"]
     train += ["--student", "logistic", "--ledger", "sqlite:///budget.db", "--epsilon", "2"]
-    first = ostrakon(*train, "--budget", "3", "--out", "one", folder=tables)
+    first = ostrakon(*train, "--budget", "2.5", "--out", "one", folder=tables)
     assert first.returncode == 0, first.stderr
     second = ostrakon(*train, "--out", "two", folder=tables)
     assert second.returncode == 2
-    assert "would pass the cap of account 'data-1' (epsilon 3 at" in second.stderr
+    assert "would pass the cap of account 'data-1' (epsilon 2.5 at" in second.stderr
     assert "remains for a run at delta" in second.stderr
-    again = ostrakon(*train, "--budget", "3", "--out", "one", folder=tables)
+    again = ostrakon(*train, "--budget", "2.5", "--out", "one", folder=tables)
     assert again.returncode == 0, again.stderr
     (spend,) = Ledger(f"sqlite:///{tables / 'budget.db'}").account("data-1").spends
     assert spend.settled
