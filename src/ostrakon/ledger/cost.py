@@ -159,7 +159,7 @@ def gaussian_of_pure(epsilon: float) -> float:
     Source: Dong, Roth and Su 2022, sections 2.2 and 2.3.
 
     >>> round(gaussian_of_pure(1.0), 4)
-    1.2319
+    1.232
     """
     e = non_negative("epsilon", epsilon)
     # The tangent at 0 is above the function, which is concave, and stays exact where the quantile is lost to rounding.
