@@ -38,8 +38,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     where a noisy test finds that the teachers agree, planned on votes of which a share `agreement` goes to the winner;
     where it refuses, what remains are the answers to a short prefix of the queries, and without one `fit` fails.
     n_queries: public rows to ask about; max_answers: stop after so many. ledger: where what a fit costs
-    is reserved before its noise is drawn; budget: the epsilon of all fits and runs on these data, of the account that is
-    opened for them; account: its name. representation:
+    is reserved before its noise is drawn; budget: the epsilon of all fits and runs on these data, of the account
+    that is opened for them; account: its name. representation:
     what the learners see of a row, learned from public rows. trained_on: what a frozen encoder, or whatever made the
     features, was trained on, for the statement. queries: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
