@@ -5,6 +5,7 @@ import pytest
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, audit
+from ostrakon.audit.events import outcome_shares, stopped_statistic, until_last_answer
 from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,
@@ -183,3 +184,14 @@ def test_bad_input_is_refused_by_name():
 def test_json_has_the_four_named_fields():
     found = audit(LNMax(gamma=0.1), delta=1e-5, samples=500, rng=rng())
     assert set(found.as_json()) >= {"mechanism", "claimed", "lower_bound", "confidence"}
+
+
+def test_behind_a_run_s_last_answer_nothing_is_told():
+    answers = np.array([[0, -1, 1, -1], [-1, -1, -1, -1], [1, 1, 1, 0]])
+    assert until_last_answer(answers).tolist() == [[True, True, True, False], [False] * 4, [True] * 4]
+    table = np.arange(12.0).reshape(4, 3)
+    # One column a label, the last for no answer.
+    assert stopped_statistic(table)(answers).tolist() == [0 + 5 + 7, 0, 1 + 4 + 7 + 9]
+    shares = outcome_shares(answers, np.zeros(4, np.int64), 3, until_last_answer(answers))
+    # Of the 7 queries that were asked: two times 0, four times 1, once nothing; half a count more for each.
+    assert shares[0] == pytest.approx(np.array([2.5, 4.5, 1.5]) / 8.5)

@@ -19,7 +19,9 @@ from ostrakon.audit.events import (
     kinds_of,
     outcome_shares,
     seen,
+    stopped_statistic,
     table_statistic,
+    until_last_answer,
 )
 from ostrakon.audit.law import samples_follow
 from ostrakon.audit.law_profile import law_epsilons
@@ -173,6 +175,12 @@ def _on_answers(runs: SubjectRuns, pair: Pair, law: Mechanism | None) -> Experim
     def statistics(first: Observed, second: Observed) -> list[Statistic]:
         shares = [np.log(outcome_shares(answers, kinds, columns)) for answers in (first, second)]
         found = [table_statistic(shares[0] - shares[1])]
+        if queries > 1 and any((answers < 0).any() for answers in (first, second)):
+            asked = [
+                np.log(outcome_shares(answers, kinds, columns, until_last_answer(answers)))
+                for answers in (first, second)
+            ]
+            found.append(stopped_statistic(asked[0] - asked[1]))
         if law is not None and not isinstance(law, StatefulMechanism):
             logs = [for_rows(law, queries).log_probabilities(votes) for votes in pair]
             possible = np.maximum(logs[0], logs[1]) > -np.inf

@@ -160,17 +160,34 @@ def table_statistic(table: FloatArray) -> Statistic:
     return lambda answers: table[rows, answers].sum(axis=1)
 
 
+def stopped_statistic(table: FloatArray) -> Statistic:
+    """`table_statistic` up to each run's last answer: behind a cap on answers nothing is asked, and nothing told."""
+    rows = np.arange(len(table))
+    return lambda answers: np.where(until_last_answer(answers), table[rows, answers], 0.0).sum(axis=1)
+
+
+def until_last_answer(answers: IntArray) -> NDArray[np.bool_]:
+    """Which queries come no later than their run's last answer, (runs, queries)."""
+    return np.logical_or.accumulate(answers[:, ::-1] >= 0, axis=1)[:, ::-1]
+
+
 def agreement(answers: IntArray) -> FloatArray:
     """How many neighbouring queries (first and second, third and fourth ...) got the same answer."""
     even = answers.shape[1] - answers.shape[1] % 2
     return (answers[:, 0:even:2] == answers[:, 1:even:2]).sum(axis=1).astype(np.float64)
 
 
-def outcome_shares(answers: IntArray, kinds: IntArray, columns: int) -> FloatArray:
-    """Smoothed share of every outcome of every query, (queries, columns), queries of one kind pooled."""
+def outcome_shares(
+    answers: IntArray, kinds: IntArray, columns: int, asked: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Smoothed share of every outcome of every query, (queries, columns), queries of one kind pooled.
+
+    asked: which of them count, (runs, queries); None: all.
+    """
     queries = answers.shape[1]
     flat = np.where(answers < 0, columns - 1, answers) + np.arange(queries) * columns
-    counts = np.bincount(flat.ravel(), minlength=queries * columns).reshape(queries, columns)
+    counted = flat.ravel() if asked is None else flat[asked]
+    counts = np.bincount(counted, minlength=queries * columns).reshape(queries, columns)
     pooled = np.zeros((int(kinds.max()) + 1, columns))
     np.add.at(pooled, kinds, counts)
     smooth = pooled + 0.5
