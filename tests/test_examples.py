@@ -20,10 +20,6 @@ SAYS = {
 }
 
 
-LEARN = ("images.py", "table_by_patient.py")
-"""Those that train teachers and students take their seconds."""
-
-
 def test_every_example_has_a_row_and_a_place_in_the_documents() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
     assert names == SAYS.keys()
@@ -31,9 +27,8 @@ def test_every_example_has_a_row_and_a_place_in_the_documents() -> None:
     assert [name for name in sorted(names) if f"`examples/{name}`" not in page] == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LEARN else []) for name in SAYS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SAYS)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     source = str(EXAMPLES.parent / "src")
     path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])

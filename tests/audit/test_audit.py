@@ -76,6 +76,7 @@ def test_the_claim_of_the_immutable_mechanism_is_refuted(mechanism: Immutable):
     assert "refuted" in found.verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [40.0, 2.8])
 def test_a_gaussian_a_fifth_too_small_is_caught(sigma: float):
     honest, small = GNMax(sigma2=sigma), GNMax(sigma2=0.8 * sigma)

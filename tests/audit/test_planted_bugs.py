@@ -75,6 +75,7 @@ def test_noisy_counts_with_too_little_noise_break_the_claim():
     assert not audit(BoundedGNMax(sigma2=2.0), delta=1e-5, queries=4, samples=20_000, rng=rng()).refuted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.8, 0.5])
 @pytest.mark.parametrize(("honest", "queries"), [(GNMax(sigma2=40.0), 40), (LNMax(gamma=0.05), 1)])
 def test_a_claim_of_a_number_is_held_against_the_exact_law(honest: Mechanism, queries: int, share: float):

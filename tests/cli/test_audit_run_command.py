@@ -98,6 +98,7 @@ def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
     assert "--out cannot be given" in str(refused.exception)
 
 
+@pytest.mark.slow
 def test_of_other_data_the_run_claims_nothing(folder):
     private = folder / "private.csv"
     held = private.read_bytes()

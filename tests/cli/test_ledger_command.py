@@ -32,6 +32,7 @@ def tables(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_account_from_open_to_close(tables):
     url = "sqlite:///budget.db"
     asked = ["--epsilon", 3, "--delta", 1e-6]
@@ -55,6 +56,7 @@ def test_an_account_from_open_to_close(tables):
     assert ledger.account("patients").closed
 
 
+@pytest.mark.slow
 def test_what_is_refused_is_one_sentence(tables):
     for arguments, sentence in (
         (["show", "sqlite:///none.db"], "There is no ledger at sqlite:///"),

@@ -278,6 +278,7 @@ def test_a_value_of_another_type_in_a_config_is_refused(command, tmp_path, line,
     assert re.search(sentence, " ".join(err.split()))
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_and_the_same_command_goes_on(command, tmp_path, monkeypatch):
     real, written = os.fsync, []
 

@@ -186,6 +186,7 @@ def test_equal_rows_are_seen_in_another_order_and_format(tmp_path) -> None:
     assert not same_content(one, open_table(tmp_path / "less.parquet"), ["a", "b"])
 
 
+@pytest.mark.slow
 def test_hundreds_of_columns_are_read_in_seconds(tmp_path) -> None:
     # As joins, the signs of missing values would take minutes to plan.
     names = [f"c{place}" for place in range(400)]
@@ -231,14 +232,14 @@ def test_types_that_files_and_frames_hold_each_their_own_way_become_text(tmp_pat
     file = tmp_path / "odd.parquet"
     duckdb.execute(
         "COPY (SELECT i AS n, (i / 4)::DECIMAL(9, 2) AS price, TIME '10:00:00' + INTERVAL (i) MINUTE AS clock, "
-        "uuid() AS id, [i, i + 1] AS pair, DATE '2020-01-01' + i::INT AS day, i % 2 = 0 AS even, "
+        "uuid() AS id, ['a', i::VARCHAR] AS pair, DATE '2020-01-01' + i::INT AS day, i % 2 = 0 AS even, "
         f"TIMESTAMPTZ '2020-01-01 00:00:00+02' + INTERVAL (i) HOUR AS moment FROM range(40) r(i)) TO '{file}'"
     )
     table = open_table(file)
     frame = table.read()
     assert frame["price"].dtype == np.float64
     assert frame["clock"][1] == "10:01:00"
-    assert frame["pair"][1] == "[1, 2]"
+    assert frame["pair"][1] == "[a, 1]"
     shards = partition_table(table, tmp_path / "shards", 3, key=bytes(32))
     np.testing.assert_array_equal(shards.sizes, np.bincount(assign_teachers(frame, 3, key=bytes(32)), minlength=3))
     read = pd.concat([read_shard(shards.files(teacher)) for teacher in range(3)]).sort_values("n", ignore_index=True)

@@ -86,6 +86,7 @@ def greedy(cap: Filter):
         yield "fails last", lambda loss, n: [(loss < 1, [*small, *failing])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "renyi", "mixed"])
 def test_no_greedy_analyst_passes_the_cap(kind):
     cap = Filter.opened(epsilon=EPSILON, delta=DELTA, kind=kind)

@@ -77,6 +77,7 @@ def test_labels_are_never_looked_at_and_the_seed_decides(digits):
     assert not np.allclose(one, other)
 
 
+@pytest.mark.slow
 def test_a_row_s_features_are_its_own(digits, learned):
     X, _ = digits
     np.testing.assert_allclose(learned.transform(X[:1]), learned.transform(X[:50])[:1], atol=1e-5)

@@ -71,6 +71,7 @@ def test_what_it_certifies_is_a_good_part_of_the_claim(task):
     assert found(task, GAUSSIAN, samples=10_000)[0].lower_bound > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [GAUSSIAN, CAPPED], ids=lambda options: options.mechanism)
 def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, options, monkeypatch):
     for mechanism in (GNMax, ConfidentGNMax):

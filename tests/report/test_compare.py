@@ -118,6 +118,7 @@ def test_hopeless_votes_get_no_recommendation():
     assert "no sound mechanism" in found.advice
 
 
+@pytest.mark.slow
 def test_json_is_plain(votes):
     import json
 

@@ -192,6 +192,7 @@ def test_the_first_page_says_what_the_statement_does(finished):
     assert "number_of_privacy_units" not in entry["deployment"]["privacy_loss"]  # of trained teachers it stays inside
 
 
+@pytest.mark.slow
 def test_only_the_day_differs_between_days_and_a_resumed_run_keeps_its_own(tmp_path, finished, monkeypatch):
     """The one thing beside the released answers that a release tells: on which day the run was planned."""
     before = {path.name: path.read_bytes() for path in finished[1].iterdir()}
@@ -275,6 +276,7 @@ def test_a_statement_of_another_kind_is_refused(tmp_path, content):
         read_statement(tmp_path)
 
 
+@pytest.mark.slow
 def test_without_guarantee_the_card_and_the_table_say_so(tmp_path):
     request = Options(jobs=1, teachers=30, mechanism="immutable", queries=40)
     outcome = run(tmp_path / "run", make_task(), request)

@@ -195,6 +195,7 @@ def test_every_kind_of_teacher_and_mechanism_is_charged(task, tmp_path, url, mec
     assert spend.epsilon * 0.99 <= account.spent < np.inf
 
 
+@pytest.mark.slow
 def test_fits_of_the_estimator_add_up(task, url):
     rows = {"X": task.private.X, "y": task.private.y, "X_public": task.X_public}
     model = PATEClassifier(

@@ -156,6 +156,7 @@ def test_the_estimator_releases_where_its_teachers_agree(task, planned, estimato
     assert secure.statement_.guarantee.epsilon < planned.bound.epsilon
 
 
+@pytest.mark.slow
 def test_the_estimator_keeps_back_what_a_gate_refuses(task, planned, estimator, monkeypatch):
     estimator.fit(*blobs(task, agreed=False), X_public=task.X_public)
     prefix = planned.gate.prefix

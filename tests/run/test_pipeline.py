@@ -2,7 +2,6 @@ import io
 import json
 import shutil
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from ostrakon.run.pipeline import run
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
-slow = partial(pytest.param, marks=pytest.mark.slow)
 RECIPE = Options(teachers=30, epsilon=3.0, student="logistic", jobs=1)
 
 
@@ -94,7 +92,8 @@ def test_the_local_cost_stays_in_the_private_folder(task, tmp_path):
     assert str(local["epsilon"])[:6] not in json.dumps(outcome.statement.as_dict())
 
 
-@pytest.mark.parametrize("also", ["private", slow("release")])
+@pytest.mark.slow
+@pytest.mark.parametrize("also", ["release", "private"])
 def test_a_copy_without_its_noise_and_its_release_is_refused(task, tmp_path, also):
     outcome = run(tmp_path / "run", task, RECIPE)
     publish(outcome)
@@ -162,7 +161,8 @@ def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task
     assert f"costs epsilon {round_up(other.epsilon):.10g}" in (release / "model_card.md").read_text()
 
 
-@pytest.mark.parametrize("how", ["reversed", *(slow(how) for how in ("nonsense", "empty", "absent"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["nonsense", "empty", "reversed", "absent"])
 def test_damaged_votes_are_collected_again_and_no_noise_is_spent_on_them(task, tmp_path, how):
     path = tmp_path / "run" / "private" / "votes.npy"
     before, first = run(tmp_path / "run", task, RECIPE), None

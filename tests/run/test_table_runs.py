@@ -92,6 +92,7 @@ def test_records_go_to_the_teachers_they_have_in_memory(tables, tmp_path):
     assert task.private.units == 900
 
 
+@pytest.mark.slow
 def test_the_private_table_is_never_read_whole(tables, tmp_path, monkeypatch):
     read = []
     whole = Table.frame

@@ -291,6 +291,7 @@ def test_bad_settings_are_refused_by_name(digits, settings, message):
         train(digits, TorchEnsemble(**{"network": "mlp", **settings}))
 
 
+@pytest.mark.slow
 def test_without_torch_the_message_says_what_to_install():
     code = """
 import sys

@@ -18,6 +18,7 @@ from ostrakon.forecast.interval import Forecast
 from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.worlds import simulated_labels
+from ostrakon.public.representation import Representation
 from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
@@ -93,7 +94,8 @@ class _Scene:
     def play(self, plan: Plan, *, rng: np.random.Generator, student: Candidate | None = None) -> Selection:
         """Votes, noise and student of one run. student: who learns, where that is not to be chosen."""
         queries = self.queries(plan.queries)
-        as_they_are: Any = FunctionTransformer()
+        # The rows are features already.
+        as_they_are = Representation(FunctionTransformer(), features=self.rows.shape[1], rows=len(self.rows))
         view = dataclasses.replace(self.learning.view, representation=as_they_are)
         # Split by place: by content, all draws of a row would be one teacher's.
         votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)

@@ -37,6 +37,7 @@ def test_a_cap_on_answers_needs_less_noise() -> None:
     assert capped.sigma2 < 0.7 * free.sigma2
 
 
+@pytest.mark.slow
 def test_absurd_noise_is_refused_with_reachable_settings() -> None:
     shape = GNMax(sigma2=40)
     with pytest.raises(InvalidInput, match=r"nearest reachable settings are an epsilon of ([\d.]+) for 640") as caught:
