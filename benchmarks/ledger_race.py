@@ -66,7 +66,7 @@ def small_run(url: str, run: str, cost: Cost, noise: Path) -> None:
             file.write(run)
             file.flush()
             os.fsync(file.fileno())
-    ledger.settle(receipt)
+    ledger.settle(receipt, "drawn")
 
 
 def kills(url: str, folder: Path, number: int, runs: int) -> str:

@@ -80,6 +80,22 @@ def test_every_mechanism_has_a_cost_that_gives_no_smaller_epsilon(mechanism, mor
     assert Filter.opened(epsilon=min(found) * 3, delta=3e-5, kind="mixed").admits([cost])
 
 
+@pytest.mark.parametrize(
+    ("mechanism", "queries", "teachers"),
+    [(ConfidentGNMax(threshold=30.0, sigma1=20.0, sigma2=8.0), 1, 7), (LNMax(gamma=0.05), 20, 1)],
+)
+def test_teachers_that_may_abstain_cost_what_they_do(mechanism, queries, teachers):
+    sizes = {"queries": queries, "teachers": teachers, "classes": 2, "abstentions": True}
+    cost = cost_of(mechanism, **sizes)
+    curve = Curve(np.array(ORDERS), np.array([np.inf if each is None else each for each in cost.rdp]))
+    least = min(
+        curve.epsilon(delta=1e-9)[0],
+        np.inf if cost.mu is None else gaussian_dp_epsilon(cost.mu, 1e-9),
+        np.inf if cost.pure is None else cost.pure,
+    )
+    assert least >= worst_case(mechanism, delta=1e-9, **sizes).epsilon * (1 - 1e-9)
+
+
 def test_a_gate_costs_its_certificate():
     gated = Gated(epsilon=0.7, delta=1e-6, order=8.0, B=1.0, kappa=0.1, s=5.0)
     cost = cost_of(GNMax(sigma2=40.0), queries=10, gated=gated)

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,14 +58,70 @@ def test_what_a_refusal_offers_fits(opened):
     assert opened.account("patients").remaining() < 0.05
 
 
+def test_a_filter_made_by_hand_opens_nothing(opened):
+    roomy = Filter(epsilon=1.0, delta=1e-6, kind="pure", order=None, mu=50.0, rho=None, failure=0.9)
+    with pytest.raises(InvalidInput, match="mu of the cap must be at most None"):
+        opened.open("roomy", cap=roomy)
+    with pytest.raises(InvalidInput, match="failure of the cap must be at most 1e-06"):
+        opened.open(
+            "roomy", cap=Filter(epsilon=1.0, delta=1e-6, kind="pure", order=None, mu=None, rho=None, failure=0.9)
+        )
+
+
+@pytest.mark.parametrize("held", ["\u00e9", "", "x"])
+def test_a_hash_that_is_none_is_told_as_tampering(opened, sqlite, held):
+    with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE ostrakon_entries SET hash = ?", (held,))
+    with pytest.raises(Tampered, match="is not as it was written, from entry 1 on"):
+        opened.accounts()
+
+
+def test_a_database_that_does_not_keep_what_is_written_reserves_nothing(opened, sqlite):
+    with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as connection:
+        connection.execute(
+            "CREATE TRIGGER t AFTER INSERT ON ostrakon_entries BEGIN "
+            "DELETE FROM ostrakon_entries WHERE sequence = NEW.sequence; END"
+        )
+    with pytest.raises(Tampered, match="does not keep what is written"):
+        opened.reserve("patients", "run", SMALL, **HOW)
+
+
+def test_only_its_own_receipt_settles_a_run(opened):
+    first = opened.reserve("patients", "one", SMALL, **HOW)
+    second = opened.reserve("patients", "two", SMALL, **HOW)
+    mixed = Receipt(ledger=first.ledger, account="patients", run="two", sequence=first.sequence, hash=first.hash)
+    unknown = Receipt(ledger=first.ledger, account="patients", run="three", sequence=first.sequence, hash=first.hash)
+    for wrong in (mixed, unknown):
+        with pytest.raises(InvalidInput, match="receipt must be of the entry in which run"):
+            opened.settle(wrong, "drawn")
+    for bad in (None, "receipt", Receipt(**{**second.as_dict(), "sequence": True})):
+        with pytest.raises(InvalidInput, match="receipt must be one that reserve gave"):
+            opened.settle(bad, "drawn")
+    assert not any(each.settled for each in opened.account("patients").spends)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), b"x", -1, True, [1], {}, None, ""])
+def test_bad_words_are_refused_by_name(opened, bad):
+    for told, use in {
+        "account": lambda: opened.account(bad),
+        "fingerprint": lambda: opened.bind("patients", bad),
+        "run": lambda: opened.reserve("patients", bad, SMALL, **HOW),
+        "drawn": lambda: opened.settle(opened.reserve("patients", "run", SMALL, **HOW), bad),
+    }.items():
+        with pytest.raises(InvalidInput, match=f"^{told} must be"):
+            use()
+
+
 def test_a_run_reserves_once_and_settles_once(opened):
     first = opened.reserve("patients", "run", SMALL, what="a run", **HOW)
     again = opened.reserve("patients", "run", SMALL, **HOW)
     assert first == again
     assert Receipt.of_dict(json.loads(json.dumps(first.as_dict()))) == first
     assert not opened.account("patients").spends[0].settled
-    opened.settle(first)
-    opened.settle(first)
+    opened.settle(first, "drawn")
+    opened.settle(first, "drawn")
+    with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy"):
+        opened.settle(first, "drawn again")
     assert [link.fields["event"] for link in opened.entries()] == ["open", "reserve", "settle"]
     with pytest.raises(InvalidInput, match="run run has reserved something else"):
         opened.reserve("patients", "run", Cost.of(mu=0.2), **HOW)
@@ -105,7 +162,7 @@ def test_a_closed_account_stays_closed(opened):
     with pytest.raises(InvalidInput, match="'patients' is closed"):
         opened.reserve("patients", "other", SMALL, **HOW)
     assert opened.reserve("patients", "run", SMALL, **HOW) == receipt
-    opened.settle(receipt)
+    opened.settle(receipt, "drawn")
 
 
 def test_failures_have_a_budget_of_their_own(opened):
@@ -189,7 +246,7 @@ def test_a_copy_restored_with_its_head_is_noticed_by_a_run(opened):
     for path, content in held.items():
         path.write_bytes(content)
     assert not opened.account("patients").spends  # nothing else can tell
-    for use in (opened.require_kept, opened.settle):
+    for use in (opened.require_kept, lambda receipt: opened.settle(receipt, "drawn")):
         with pytest.raises(Tampered, match="which run run has seen"):
             use(receipt)
     # Another run in its place is not it.

@@ -31,7 +31,7 @@ def racer(url: str, run: str, start, out) -> None:
     try:
         receipt = Ledger(url).reserve("data", run, tenth(), **HOW)
         out.put((run, "reserved"))
-        Ledger(url).settle(receipt)
+        Ledger(url).settle(receipt, "drawn")
     except Refused:
         out.put((run, "refused"))
     except BaseException as error:
@@ -86,7 +86,7 @@ def run_and_draw(url: str, run: str, noise: str, reached=lambda stage: None) -> 
             file.flush()
             os.fsync(file.fileno())
     reached("drawn")
-    ledger.settle(receipt)
+    ledger.settle(receipt, "drawn")
     reached("settled")
 
 

@@ -77,7 +77,8 @@ def test_a_finished_or_stopped_run_is_charged_once(task, tmp_path, url, monkeypa
     first = run(tmp_path / "run", task, asked(url))
     again = run(tmp_path / "run", task, asked(url))
     np.testing.assert_array_equal(first.answers.labels, again.answers.labels)
-    assert only(url).spends == (dataclasses.replace(spend, settled=True),)
+    (settled,) = only(url).spends
+    assert settled == dataclasses.replace(spend, settled=True, drawn=settled.drawn)
     receipt = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["ledger"]
     assert (receipt["run"], receipt["sequence"]) == (spend.run, spend.sequence)
 
@@ -126,6 +127,48 @@ def test_a_ledger_that_is_older_than_its_run_is_refused(task, tmp_path, url):
         path.write_bytes(content)
     with pytest.raises(Tampered, match="restored from an older copy"):
         run(tmp_path / "run", task, asked(url, **how))
+
+
+@pytest.mark.parametrize("moment", ["Ledger.reserve", "conductor.answer_queries"])
+def test_of_copies_that_share_a_reservation_one_alone_goes_on(task, tmp_path, url, monkeypatch, moment):
+    """Stopped with its id on the disk, or with its reservation: whoever draws first owns it."""
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        if moment == "Ledger.reserve":
+            patched.setattr(Ledger, "reserve", stopped)
+        else:
+            patched.setattr(conductor, "answer_queries", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", task, asked(url))
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    run(tmp_path / "run", task, asked(url))
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy of its folder"):
+            run(tmp_path / "copy", task, asked(url))
+    assert not (tmp_path / "copy" / "release").exists()
+    assert [each.settled for each in only(url).spends] == [True]
+    run(tmp_path / "run", task, asked(url))
+
+
+def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, url):
+    run(tmp_path / "one", task, asked(url))
+    less = dataclasses.replace(task.private, X=task.private.X[1:], y=task.private.y[1:])
+    with pytest.raises(InvalidInput, match="account must be given: these data, with these neighbours, are new to"):
+        run(tmp_path / "two", dataclasses.replace(task, private=less), asked(url))
+    assert len(Ledger(url).accounts()) == 1
+    # Guarantees for other neighbours cannot be added: the same data may have an account of each kind, by name.
+    other = dataclasses.replace(RECIPE, ledger=url, budget=1.5, account="per record", mechanism="bounded-gnmax")
+    run(tmp_path / "three", task, dataclasses.replace(other, teachers=None, teacher="auto", queries=None))
+    assert {each.relation for each in Ledger(url).accounts().values()} == {"add-remove", "replace"}
+
+
+def test_a_run_that_fits_into_no_account_opens_none(task, tmp_path, url):
+    with pytest.raises(InvalidInput, match=r"budget must leave room for this run.* got 0\.5: no account was opened"):
+        run(tmp_path / "one", task, asked(url, budget=0.5))
+    assert not Ledger(url).accounts()
 
 
 def test_the_account_is_found_by_its_data(task, tmp_path, url):

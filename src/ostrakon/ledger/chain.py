@@ -46,7 +46,7 @@ def require_whole(key: bytes, identity: str, links: Sequence[Link], *, where: st
     last = beginning(key, identity)
     for expected, link in enumerate(links, start=1):
         right = _hash(key, last, expected, link.content)
-        if link.sequence != expected or not hmac.compare_digest(right, link.hash):
+        if link.sequence != expected or not _equal(right, link.hash):
             raise Tampered(
                 f"{where} is not as it was written, from entry {expected} on: an entry was changed, removed or put in; "
                 "restore it, and charge nothing to it until then."
@@ -58,11 +58,15 @@ def require_whole(key: bytes, identity: str, links: Sequence[Link], *, where: st
 def require_seen(links: Sequence[Link], *, sequence: int, seen: str, start: str, where: str, by: str) -> None:
     """`Tampered` unless the chain still holds the entry that `by` has seen before."""
     held = start if sequence == 0 else links[sequence - 1].hash if 0 < sequence <= len(links) else None
-    if held is None or not hmac.compare_digest(held, seen):
+    if held is None or not _equal(held, seen):
         raise Tampered(
             f"{where} no longer holds entry {sequence}, which {by} has seen: it was restored from an older copy, and "
             "what was spent since then is missing; restore the newest copy, and charge nothing to it until then."
         )
+
+
+def _equal(right: str, held: Any) -> bool:
+    return isinstance(held, str) and hmac.compare_digest(right.encode(), held.encode())
 
 
 def _hash(key: bytes, previous: str, sequence: int, text: str) -> str:

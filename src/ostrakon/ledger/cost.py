@@ -15,7 +15,7 @@ from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.numerics.rounding import product_above
-from ostrakon.validation import InvalidInput, non_negative, settle, whole
+from ostrakon.validation import InvalidInput, non_negative, settle, shown, whole
 
 ORDERS: tuple[float, ...] = (
     *(1.25, 1.5, 1.75),
@@ -116,11 +116,13 @@ def cost_of(
     max_answers: int | None = None,
     teachers: int | None = None,
     classes: int | None = None,
+    abstentions: bool = False,
     gated: Gated | None = None,
 ) -> Cost:
     """What a run costs, from the public numbers that its worst case rests on (see `accounting.worst_case`).
 
-    gated: the certificate of the gate that the run goes through, which then is the cost.
+    abstentions: whether a teacher may abstain. gated: the certificate of the gate that the run goes through, which then
+    is the cost.
 
     Guarantee: data-independent: nothing here looks at a vote. Rounded upward.
     Errors: `InvalidInput` for a mechanism without any bound.
@@ -128,6 +130,11 @@ def cost_of(
     and Viswanath 2015), which is how a gate is charged.
     """
     queries = whole("queries", queries, at_least=1)
+    max_answers = None if max_answers is None else whole("max_answers", max_answers)
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {shown(mechanism)}.")
+    if gated is not None and not isinstance(gated, Gated):
+        raise InvalidInput(f"gated must be the certificate of a gate, got {shown(gated)}.")
     if gated is not None:
         return Cost.of(pure=gated.epsilon, failure=gated.delta)
     tied = mechanism.run_cost(queries=queries)
@@ -146,6 +153,7 @@ def cost_of(
         max_answers=max_answers,
         teachers=teachers,
         classes=classes,
+        abstentions=abstentions,
     )
     return Cost.of(mu=mu, pure=mechanism.pure_dp(), checks=queries, rdp=curve.values)
 

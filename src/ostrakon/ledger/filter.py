@@ -19,6 +19,9 @@ from ostrakon.validation import InvalidInput, fraction, non_negative, positive, 
 
 GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
 
+LARGEST = 1000.0
+"""The largest epsilon of an account; far below, it protects nobody."""
+
 KINDS: dict[str, tuple[Fraction, Fraction, Fraction]] = {
     GAUSSIAN: (Fraction(1), Fraction(0), Fraction(0)),
     RENYI: (Fraction(0), Fraction(1), Fraction(0)),
@@ -73,7 +76,7 @@ class Filter:
     failure: float
 
     def __post_init__(self) -> None:
-        settle(self, epsilon=positive, delta=fraction, kind=_kind, failure=non_negative)
+        settle(self, epsilon=_epsilon, delta=fraction, kind=_kind, failure=non_negative)
         for name in ("mu", "rho", "order"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -88,7 +91,7 @@ class Filter:
 
         order: None: the one at which most Gaussian runs fit.
         """
-        epsilon, delta, kind = positive("epsilon", epsilon), fraction("delta", delta), _kind("kind", kind)
+        epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), _kind("kind", kind)
         of_gaussian, of_renyi, of_failures = (_below(share * Fraction(delta)) for share in KINDS[kind])
         if order is not None and not of_renyi:
             raise InvalidInput(f"order must be left out of an account of kind {kind}, which has no Rényi lane.")
@@ -116,6 +119,14 @@ class Filter:
                     continue
                 found.append((cap.fraction_used([cost]), cap))
         return min(found, key=lambda each: each[0])[1]
+
+    def require_sound(self) -> None:
+        """Refuse a filter with more room than `opened` gives: one that was put together by hand."""
+        right = type(self).opened(epsilon=self.epsilon, delta=self.delta, kind=self.kind, order=self.order)
+        for name in ("mu", "rho", "failure"):
+            held, most = getattr(self, name), getattr(right, name)
+            if held is not None and (most is None or held > most):
+                raise InvalidInput(f"{name} of the cap must be at most {most!r}, as Filter.opened gives, got {held!r}.")
 
     def admits(self, costs: Iterable[Cost]) -> bool:
         """Whether all these runs together stay within the cap."""
@@ -250,6 +261,13 @@ def _kind(name: str, value: Any) -> str:
     if not isinstance(value, str) or value not in KINDS:
         raise InvalidInput(f"{name} must be one of {', '.join(KINDS)}, got {shown(value)}.")
     return value
+
+
+def _epsilon(name: str, value: Any) -> float:
+    epsilon = positive(name, value)
+    if epsilon > LARGEST:
+        raise InvalidInput(f"{name} must be at most {LARGEST:g}, got {shown(value)}.")
+    return epsilon
 
 
 def _order(name: str, value: Any) -> float:

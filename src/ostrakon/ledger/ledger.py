@@ -107,6 +107,10 @@ class Ledger:
             if epsilon is None or delta is None:
                 raise InvalidInput("epsilon and delta must be given to open an account.")
             cap = Filter.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
+        elif not isinstance(cap, Filter):
+            raise InvalidInput(f"cap must be a Filter, got {shown(cap)}.")
+        cap.require_sound()
+        fingerprint = None if fingerprint is None else _name(fingerprint, "fingerprint")
         content = {
             "event": "open",
             "account": _name(name),
@@ -118,7 +122,7 @@ class Ledger:
         }
         with self._store.turn(create=True) as turn:
             known = accounts_of(turn.links)
-            _require_unbound(known, fingerprint, besides=name)
+            _require_unbound(known, fingerprint, besides=name, unit=unit, relation=relation)
             held = known.get(name)
             if held is None:
                 turn.append(content)
@@ -135,10 +139,11 @@ class Ledger:
 
     def bind(self, name: str, fingerprint: str) -> Account:
         """Let data that changed (rows were added) go on with an account; whoever was in it before has spent as much."""
+        fingerprint = _name(fingerprint, "fingerprint")
         with self._store.turn() as turn:
             known = accounts_of(turn.links)
             account = _find(known, name)
-            _require_unbound(known, fingerprint, besides=name)
+            _require_unbound(known, fingerprint, besides=name, unit=account.unit, relation=account.relation)
             if fingerprint not in account.fingerprints:
                 turn.append({"event": "bind", "account": name, "fingerprint": fingerprint, "when": _now()})
             return accounts_of(turn.links)[name]
@@ -168,12 +173,15 @@ class Ledger:
         delta = None if delta is None else fraction("delta", delta)
         if not isinstance(cost, Cost):
             raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
+        if not isinstance(what, str):
+            raise InvalidInput(f"what must be text, got {shown(what)}.")
         with self._store.turn() as turn:
             account = _find(accounts_of(turn.links), name)
             held = next((each for one in accounts_of(turn.links).values() if (each := one.spend_of(run))), None)
             if held is not None:
                 mine = account.spend_of(run)
-                if mine is None or not mine.cost.near(cost):
+                same = (unit, relation) == (account.unit, account.relation)
+                if mine is None or not same or not mine.cost.near(cost):
                     raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
                 return self._receipt(name, held)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
@@ -181,16 +189,34 @@ class Ledger:
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 
-    def settle(self, receipt: Receipt) -> None:
-        """Note that a run is done: nothing is given back, since what it cost does not depend on its data. Once."""
+    def settle(self, receipt: Receipt, drawn: str) -> None:
+        """Note what a run drew, once, before any of it may leave: one reservation pays for one draw.
+
+        drawn: a checksum of it, kept under the ledger's key. Nothing is given back, since what a run costs does not
+        depend on its data.
+        Errors: `InvalidInput` where the same run has drawn something else (in a copy of its folder, say): what was
+        drawn now is not paid for and must not leave.
+        """
+        _receipt_of(receipt)
+        drawn = _name(drawn, "drawn")
         with self._store.turn() as turn:
             self._require_kept(turn, receipt)
             spend = _find(accounts_of(turn.links), receipt.account).spend_of(receipt.run)
-            if spend is not None and not spend.settled:
-                turn.append({"event": "settle", "account": receipt.account, "run": receipt.run, "when": _now()})
+            if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
+                raise InvalidInput(f"receipt must be of the entry in which run {shown(receipt.run)} has reserved.")
+            keyed = hmac.new(turn.key, f"drawn {drawn}".encode(), hashlib.sha256).hexdigest()
+            if not spend.settled:
+                content = {"event": "settle", "account": receipt.account, "run": receipt.run, "drawn": keyed}
+                turn.append({**content, "when": _now()})
+            elif spend.drawn != keyed:
+                raise InvalidInput(
+                    f"The run {receipt.run} has drawn its noise already, in another copy of its folder: what this one "
+                    "drew is not paid for and does not leave; start a new run in a new folder."
+                )
 
     def require_kept(self, receipt: Receipt) -> None:
         """`Tampered` unless the ledger still holds what a run has reserved: it may be an older copy."""
+        _receipt_of(receipt)
         with self._store.turn() as turn:
             self._require_kept(turn, receipt)
 
@@ -271,20 +297,30 @@ def _described(account: Account) -> str:
     )
 
 
-def _require_unbound(known: dict[str, Account], fingerprint: str | None, *, besides: str) -> None:
+def _require_unbound(
+    known: dict[str, Account], fingerprint: str | None, *, besides: str, unit: Unit, relation: Relation
+) -> None:
     for account in known.values():
-        if fingerprint is not None and account.name != besides and fingerprint in account.fingerprints:
+        same = (unit, relation) == (account.unit, account.relation)
+        if fingerprint is not None and same and account.name != besides and fingerprint in account.fingerprints:
             raise InvalidInput(
                 f"These data have an account already, {account.name!r}: a second one would not know what was spent."
             )
 
 
 def _find(known: dict[str, Account], name: str) -> Account:
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidInput(
             f"account must be one of this ledger ({', '.join(known) or 'it has none'}), got {shown(name)}."
         )
     return known[name]
+
+
+def _receipt_of(value: Any) -> Receipt:
+    whole = isinstance(value, Receipt) and type(value.sequence) is int and isinstance(value.hash, str)
+    if not whole:
+        raise InvalidInput(f"receipt must be one that reserve gave, got {shown(value)}.")
+    return value
 
 
 def _name(value: Any, what: str = "account") -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from filelock import FileLock
 
@@ -27,10 +27,10 @@ def require_url(name: str, value: Any) -> str:
     """
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
-        password = parts is not None and (parts.password or "password=" in parts.query)
+        password = parts is not None and (parts.password or _names_password(parts.query))
     except ValueError:
         parts, password = None, False
-    if parts is None or parts.scheme not in ("sqlite", "postgresql") or password:
+    if parts is None or "\0" in value or parts.scheme not in ("sqlite", "postgresql") or password:
         # A password must not come back in a message.
         told = "one with a password" if password else shown(value)
         raise InvalidInput(f"{name} must be {_ALLOWED}, got {told}.")
@@ -40,6 +40,10 @@ def require_url(name: str, value: Any) -> str:
     if found is None or found[1] == ":memory:":
         raise InvalidInput(f"{name} must be {_ALLOWED}, got {shown(value)}.")
     return f"sqlite:///{Path(found[1]).resolve()}"
+
+
+def _names_password(query: str) -> bool:
+    return any(name.strip().lower() == "password" for name, _ in parse_qsl(query, keep_blank_values=True))
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -63,7 +67,7 @@ class Head:
         try:
             held = json.loads(self.path.read_text())
             return int(held["sequence"]), str(held["hash"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             raise Tampered(
                 f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
                 "restored from an older copy would pass for the newest; restore it."

@@ -15,7 +15,9 @@ from ostrakon.ledger.filter import Filter
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """What one run has taken. settled: it said that it was done; before that, it may have been stopped anywhere.
+    """What one run has taken. settled: it said what it drew; before that, it may have been stopped anywhere.
+
+    drawn: a keyed checksum of that.
 
     sequence: of its entry. epsilon, delta: its own guarantee, as its statement has it; None where it has none. when: by
     the clock of whoever wrote it, and for reading alone: the order is that of `sequence`.
@@ -30,6 +32,7 @@ class Spend:
     delta: float | None
     when: str
     settled: bool = False
+    drawn: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +130,10 @@ def accounts_of(links: Iterable[Link]) -> dict[str, Account]:
             )
             account = replace(account, spends=(*account.spends, spend))
         elif kind == "settle":
-            spends = (replace(each, settled=each.settled or each.run == content["run"]) for each in account.spends)
+            spends = (
+                replace(each, settled=True, drawn=content["drawn"]) if each.run == content["run"] else each
+                for each in account.spends
+            )
             account = replace(account, spends=tuple(spends))
         found[name] = account
     return found

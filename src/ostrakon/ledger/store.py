@@ -62,6 +62,10 @@ class Turn:
         link = following(self.key, self._last, len(self.links) + 1, content)
         row = {"sequence": link.sequence, "content": link.content, "hash": link.hash}
         self._connection.execute(sql.insert(_ENTRIES).values(row))
+        stored = sql.select(_ENTRIES).where(_ENTRIES.c.sequence == link.sequence)
+        held = self._connection.execute(stored).one_or_none()
+        if held is None or (held.content, held.hash) != (link.content, link.hash):
+            raise Tampered("The ledger's database does not keep what is written to it: something in it was changed.")
         self.links.append(link)
         self._last = link.hash
         return link
@@ -134,6 +138,8 @@ class Store:
         if beside is not None and head is not None:
             if head.path.exists() and head.read()[0] > 0:
                 raise Tampered(f"{head.path} has seen entries that {self.url} does not hold; restore the ledger.")
+            if beside.exists() and not head.path.exists():
+                raise Tampered(f"{beside} is of a ledger that is gone from {self.url}; restore it, or choose another.")
             # Before the database is there: killed in between, the next one starts again.
             write_atomically(beside, key.hex() + "\n", mode=0o600)
             head.path.unlink(missing_ok=True)

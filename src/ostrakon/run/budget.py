@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan, shape
+from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ class Budget:
     """What one run takes out of an account.
 
     The run's id in the ledger is drawn and kept (`Receipts`) just before it reserves. So a run that was stopped finds
-    its own reservation, and a folder that was copied before that reserves, and pays, for itself.
+    its own reservation, and a folder that was copied before that reserves, and pays, for itself. One that was copied
+    after that may draw, but only the first of all copies settles: the others are refused before anything is learned.
     """
 
     def __init__(self, ledger: Ledger, account: Account, plan: Plan, task: Task, receipts: Receipts) -> None:
@@ -77,11 +80,13 @@ class Budget:
         if receipt.as_dict() != kept:
             self._receipts.keep_receipt(receipt.as_dict())
 
-    def settle(self) -> None:
-        """Note in the ledger that the run is done."""
+    def settle(self, answers: Answers) -> None:
+        """Note in the ledger what was drawn, before it is learned from. Errors: see `ostrakon.ledger.Ledger.settle`."""
         kept = self._receipts.receipt()
         assert kept is not None
-        self._ledger.settle(_receipt(kept))
+        counts = b"" if answers.counts is None else answers.counts.tobytes()
+        drawn = hashlib.sha256(answers.labels.tobytes() + counts).hexdigest()
+        self._ledger.settle(_receipt(kept), drawn)
 
 
 def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> Budget | None:
@@ -124,13 +129,17 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Acc
     """The account of the data, opened where there is none yet."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
-    bound = next((each for each in accounts.values() if fingerprint in each.fingerprints), None)
+    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
+    mine = [each for each in accounts.values() if (each.unit, each.relation) == (task.private.unit, relation)]
+    bound = next((each for each in mine if fingerprint in each.fingerprints), None)
     named = accounts.get(options.account) if options.account is not None else None
     if bound is not None and options.account not in (None, bound.name):
         raise InvalidInput(f"account must be {bound.name!r}, to which these data are bound, got {options.account!r}.")
     if bound is None and named is not None and not named.fingerprints:
         # Opened for data that were not at hand.
         bound = ledger.bind(named.name, fingerprint)
+    if bound is None and named is not None and fingerprint in named.fingerprints:
+        return named  # of other neighbours: refused where the run asks for room
     if bound is None and named is not None:
         raise InvalidInput(
             f"The account {named.name!r} is bound to other data; if these are the same people's, say so by "
@@ -148,11 +157,24 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Acc
 
 def _opened(ledger: Ledger, plan: Plan, task: Task, options: Options, fingerprint: str, *, known: int) -> Account:
     from ostrakon.ledger.filter import Filter
+    from ostrakon.ledger.ledger import Refused
 
     if options.budget is None:
         raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.")
+    if known and options.account is None:
+        # Nearly the same data would get a full budget every time.
+        raise InvalidInput(
+            f"account must be given: these data, with these neighbours, are new to {options.ledger}. If their people "
+            "have an account there, bind them to it by `ostrakon ledger open`; else name a new one."
+        )
     relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
-    cap = Filter.for_runs_like(cost_of_plan(plan), epsilon=options.budget, delta=plan.delta)
+    cost = cost_of_plan(plan)
+    cap = Filter.for_runs_like(cost, epsilon=options.budget, delta=plan.delta)
+    if not cap.admits([cost]):
+        raise Refused(
+            f"budget must leave room for this run, which would take {cap.fraction_used([cost]):.4g} of it; "
+            f"got {options.budget:g}: no account was opened."
+        )
     name = options.account or f"data-{known + 1}"
     return ledger.open(name, cap=cap, unit=task.private.unit, relation=relation, fingerprint=fingerprint)
 

@@ -110,7 +110,7 @@ def conduct(
             budget.reserve()
         answers = answer_queries(plan, votes, queries=queries, learning=learning, log=place.log(), rng=noise)
         if budget is not None:
-            budget.settle()
+            budget.settle(answers)
         place.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
         say("Training the student")
         selection = fit_student(learning, plan, answers, queries)

@@ -104,6 +104,7 @@ def worst_case_curve(
     max_answers: int | None = None,
     teachers: int | None = None,
     classes: int | None = None,
+    abstentions: bool = False,
 ) -> Curve:
     """The smallest data-independent RDP curve that any theorem here gives the whole run, at each of `orders`.
 
@@ -123,7 +124,9 @@ def worst_case_curve(
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
     best = np.full(len(orders), np.inf)
-    found = _curves(mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=False)
+    found = _curves(
+        mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions
+    )
     for curve, _ in found:
         # A NaN compares false and so can never become the bound.
         values = curve(orders)
