@@ -116,12 +116,13 @@ def cost_of_plan(plan: Plan) -> Cost:
     from ostrakon.ledger.cost import cost_of
 
     guarantee = plan.guarantee
+    sizes: dict[str, Any] = shape(plan.interactive, teachers=plan.teachers, classes=plan.classes)
     return cost_of(
         plan.mechanism,
         queries=plan.queries,
         max_answers=plan.max_answers,
         gated=guarantee if isinstance(guarantee, Gated) else None,
-        **shape(plan.interactive, teachers=plan.teachers, classes=plan.classes),
+        **sizes,
     )
 
 
