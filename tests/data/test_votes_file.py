@@ -82,6 +82,21 @@ def test_counts_of_teachers_who_vote_on_few_queries_need_not_sum_alike(tmp_path)
         load_votes(file, teachers=40)
 
 
+def test_predictions_with_a_wrong_number_of_teachers_do_not_become_counts(tmp_path) -> None:
+    file = tmp_path / "predictions.csv"
+    predictions = np.random.default_rng(0).integers(0, 3, (20, 12))
+    np.savetxt(file, predictions, fmt="%d", delimiter=",")
+    for more in ({"max_contributions": 2}, {"abstentions": True}):
+        with pytest.raises(InvalidInput, match="can be both counts and predictions"):
+            load_votes(file, teachers=40, **more)
+        with pytest.raises(InvalidInput, match="teachers"):
+            load_votes(file, teachers=40, kind="predictions", **more)
+    assert load_votes(file, teachers=12, kind="predictions", abstentions=True).queries == 20
+    # Counts that no prediction could be need no word.
+    np.savetxt(file, [[30, 2, 8], [5, 0, 1]], fmt="%d", delimiter=",")
+    assert load_votes(file, teachers=40, max_contributions=2).counts.tolist() == [[30, 2, 8], [5, 0, 1]]
+
+
 def test_what_can_be_both_is_asked_about(tmp_path) -> None:
     file = save(tmp_path / "v.npy", np.ones((5, 4), int))
     with pytest.raises(InvalidInput, match="can be both counts and predictions; their kind must be given"):

@@ -318,6 +318,8 @@ def test_a_file_that_is_no_ledger_is_refused(sqlite, tmp_path):
     [
         *("budget.db", "sqlite://", "sqlite:///:memory:", "mysql://host/db", "", "sqlite:///a.db?mode=ro", 3, None),
         *("postgresql://user:secret@host/db", "postgresql://host/db?password=secret", "postgresql+psycopg2://host/db"),
+        *("postgresql://host/db?PASSWORD=secret", "postgresql://host/db?pass%77ord=secret", "postgresql://host:x/db"),
+        "sqlite:///a\0.db",
     ],
 )
 def test_a_url_that_cannot_be_is_refused_without_its_password(wrong):

@@ -119,10 +119,11 @@ def _tell(
         and full >= 1
         and bool(np.all(sums <= full) if abstentions else np.all(sums == full))
     )
-    # More classes than teachers is no ensemble that could agree: such numbers are counts.
+    # More classes than teachers is no ensemble that could agree: such numbers are counts. Where rows need not add up,
+    # another number of teachers than of columns may be a slip, and does not make counts of predictions.
     predictions = (
         least >= (-1 if abstentions else 0)
-        and teachers in (None, columns)
+        and (abstentions or teachers in (None, columns))
         and most < (classes if classes is not None else max(columns, 2))
     )
     if counts == predictions:

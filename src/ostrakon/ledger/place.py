@@ -27,6 +27,7 @@ def require_url(name: str, value: Any) -> str:
     """
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
+        _ = parts is not None and parts.port  # a port that is no number raises
         password = parts is not None and (parts.password or _names_password(parts.query))
     except ValueError:
         parts, password = None, False
