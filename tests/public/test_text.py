@@ -47,6 +47,9 @@ def test_without_it_the_refusal_names_what_reads_it():
     with pytest.raises(InvalidInput, match=r"text that differs from row to row .*--representation text \(or tfidf\)"):
         Columns.of(pd.DataFrame({"text": texts}))
     assert Columns.of(pd.DataFrame({"text": texts}), text=True).kept == ("text",)
+    # Beside a column that can be used, too: nobody shall miss it.
+    beside = Columns.of(pd.DataFrame({"text": texts, "age": range(len(texts))}))
+    assert beside.notes["text"].endswith("; --representation text (or tfidf) learns from free text")
 
 
 def test_names_that_read_text():

@@ -63,7 +63,7 @@ class Columns:
         kinds: dict[str, Kind] = {name: kind for name, (kind, _) in found.items()}
         notes = {name: note for name, (_, note) in found.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            told = "; ".join(f"{name} is {note}" for name, note in list(notes.items())[:5])
+            told = "; ".join(f"{name} is {note.removesuffix(READ_BY)}" for name, note in list(notes.items())[:5])
             hint = READ_BY if any(note.startswith(FREE_TEXT) for note in notes.values()) else ""
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {told}{hint}.")
         return cls(kinds, notes)
@@ -123,10 +123,11 @@ def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False
     read = cells.str.fullmatch(DATE) & days(cells).notna()
     if _mostly(cells, read):
         return "date", _words(cells, read)
-    if text and different > len(known) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS:
+    free = different > len(known) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
+    if text and free:
         return "text", ""
     if different > max(_MOST_CATEGORIES, len(known) / 2):
-        return "left out", FREE_TEXT + note
+        return "left out", FREE_TEXT + (note or (READ_BY if free else ""))
     return "category", f"text{note}" if note else ""
 
 
