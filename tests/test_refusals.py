@@ -189,6 +189,8 @@ ENTRIES = [
     entry(smooth.smooth_sensitivity, votes=VOTES, mechanism=GNMax(sigma2=1.0), order=2.0, smoothness=0.1),
     entry(worst_case.worst_case, mechanism=QUIET, queries=3, delta=1e-5, max_answers=2, teachers=10, classes=3,
           optional="max_answers teachers classes", at_least={"queries": 0, "max_answers": 0}),
+    entry(worst_case.run_mu, mechanism=QUIET, queries=3, max_answers=2, at_least={"queries": 0, "max_answers": 0},
+          optional="max_answers"),
     entry(worst_case.worst_case_at, mechanism=QUIET, queries=3, max_answers=2, teachers=10, classes=3,
           at_least={"queries": 0, "max_answers": 0}, optional="max_answers teachers classes"),
     entry(worst_case.worst_case_curve, mechanism=QUIET, orders=[2.0], queries=3, max_answers=2, teachers=10, classes=3,

@@ -117,9 +117,11 @@ def make_offers(
     for name in names:
         per_record = find(name).per_record
         for epsilon in epsilons:
-            asked = dataclasses.replace(options, mechanism=name, epsilon=epsilon)
-            if len(names) > 1:
-                asked = asked_for(options, mechanism=name, epsilon=epsilon)
+            asked = (
+                asked_for(options, mechanism=name, epsilon=epsilon)
+                if len(names) > 1
+                else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
+            )
             try:
                 plan = make_plan(asked, units=records, pool=pool, classes=classes)
             except InvalidInput as refused:

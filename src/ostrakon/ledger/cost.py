@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_expit, ndtri_exp
 
-from ostrakon.accounting.data_independent.worst_case import worst_case_curve
+from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_curve
 from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
@@ -140,12 +140,6 @@ def cost_of(
     tied = mechanism.run_cost(queries=queries)
     if tied is not None:
         return Cost.of(mu=tied.mu, pure=tied.epsilon, checks=max(1, tied.checks), failure=tied.failure)
-    mu = None
-    gaussian = mechanism.gaussian_dp()
-    if gaussian is not None:
-        check, answer = gaussian
-        answers = queries if max_answers is None else min(queries, max_answers)
-        mu = math.sqrt(queries * check**2 + answers * answer**2)
     curve = worst_case_curve(
         mechanism,
         np.array(ORDERS),
@@ -155,6 +149,7 @@ def cost_of(
         classes=classes,
         abstentions=abstentions,
     )
+    mu = run_mu(mechanism, queries=queries, max_answers=max_answers)
     return Cost.of(mu=mu, pure=mechanism.pure_dp(), checks=queries, rdp=curve.values)
 
 

@@ -176,8 +176,9 @@ class Ledger:
         if not isinstance(what, str):
             raise InvalidInput(f"what must be text, got {shown(what)}.")
         with self._store.turn() as turn:
-            account = _find(accounts_of(turn.links), name)
-            held = next((each for one in accounts_of(turn.links).values() if (each := one.spend_of(run))), None)
+            known = accounts_of(turn.links)
+            account = _find(known, name)
+            held = next((each for one in known.values() if (each := one.spend_of(run))), None)
             if held is not None:
                 mine = account.spend_of(run)
                 same = (unit, relation) == (account.unit, account.relation)

@@ -44,7 +44,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
         if is_finished(home.release):
             return home.release
         particulars = Particulars() if particulars is None else particulars
-        home.write({**(home.read() or {}), "report": particulars.as_toml()})
+        home.add("report", particulars.as_toml())
         aside = home.path / "release.partial"
         shutil.rmtree(aside, ignore_errors=True)
         with writing(aside):

@@ -38,17 +38,17 @@ class Budget:
     after that may draw, but only the first of all copies settles: the others are refused before anything is learned.
     """
 
-    def __init__(self, ledger: Ledger, account: Account, plan: Plan, task: Task, receipts: Receipts) -> None:
+    def __init__(
+        self, ledger: Ledger, account: Account, plan: Plan, *, cost: Cost, of: dict[str, Any], receipts: Receipts
+    ) -> None:
         self._ledger = ledger
         self._account = account
         self._plan = plan
-        self._cost = cost_of_plan(plan)
+        self._cost = cost
         self._receipts = receipts
-        relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
         guarantee = plan.guarantee if plan.claimable else None
         self._told: dict[str, Any] = {
-            "unit": task.private.unit,
-            "relation": relation,
+            **of,
             "epsilon": None if guarantee is None else guarantee.epsilon,
             "delta": plan.delta,
         }
@@ -105,7 +105,10 @@ def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> B
     from ostrakon.ledger.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    budget = Budget(ledger, _account_of(ledger, plan, task, options), plan, task, receipts)
+    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
+    of, cost = {"unit": task.private.unit, "relation": relation}, cost_of_plan(plan)
+    account = _account_of(ledger, plan, task, options, cost=cost, of=of)
+    budget = Budget(ledger, account, plan, cost=cost, of=of, receipts=receipts)
     budget.require_room()
     return budget
 
@@ -126,12 +129,11 @@ def cost_of_plan(plan: Plan) -> Cost:
     )
 
 
-def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Account:
-    """The account of the data, opened where there is none yet."""
+def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options, *, cost: Cost, of: dict[str, Any]) -> Account:
+    """The account of the data, opened where there is none yet. of: the unit and the relation that it is for."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
-    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
-    mine = [each for each in accounts.values() if (each.unit, each.relation) == (task.private.unit, relation)]
+    mine = [each for each in accounts.values() if {"unit": each.unit, "relation": each.relation} == of]
     bound = next((each for each in mine if fingerprint in each.fingerprints), None)
     named = accounts.get(options.account) if options.account is not None else None
     if bound is not None and options.account not in (None, bound.name):
@@ -147,7 +149,7 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Acc
             f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
         )
     if bound is None:
-        return _opened(ledger, plan, task, options, fingerprint, known=len(accounts))
+        return _opened(ledger, plan, options, cost=cost, of=of, fingerprint=fingerprint, known=len(accounts))
     if options.budget is not None and options.budget != bound.cap.epsilon:
         raise InvalidInput(
             f"budget must be {bound.cap.epsilon:g}, with which account {bound.name!r} of these data was opened, got "
@@ -156,7 +158,9 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options) -> Acc
     return bound
 
 
-def _opened(ledger: Ledger, plan: Plan, task: Task, options: Options, fingerprint: str, *, known: int) -> Account:
+def _opened(
+    ledger: Ledger, plan: Plan, options: Options, *, cost: Cost, of: dict[str, Any], fingerprint: str, known: int
+) -> Account:
     from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.ledger import Refused
 
@@ -168,8 +172,6 @@ def _opened(ledger: Ledger, plan: Plan, task: Task, options: Options, fingerprin
             f"account must be given: these data, with these neighbours, are new to {options.ledger}. If their people "
             "have an account there, bind them to it by `ostrakon ledger open`; else name a new one."
         )
-    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
-    cost = cost_of_plan(plan)
     cap = Filter.for_runs_like(cost, epsilon=options.budget, delta=plan.delta)
     if not cap.admits([cost]):
         raise Refused(
@@ -177,7 +179,7 @@ def _opened(ledger: Ledger, plan: Plan, task: Task, options: Options, fingerprin
             f"got {options.budget:g}: no account was opened."
         )
     name = options.account or f"data-{known + 1}"
-    return ledger.open(name, cap=cap, unit=task.private.unit, relation=relation, fingerprint=fingerprint)
+    return ledger.open(name, cap=cap, fingerprint=fingerprint, **of)
 
 
 def _receipt(kept: dict[str, Any]) -> Receipt:

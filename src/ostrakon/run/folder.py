@@ -87,6 +87,10 @@ class RunFolder:
         own = {"format": FORMAT, "checksum": digest_of_json(content)}
         write_atomically(self.description, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o600)
 
+    def add(self, name: str, table: dict[str, Any]) -> None:
+        """Put a table into run.toml, in place of the one of that name."""
+        self.write({**(self.read() or {}), name: table})
+
     @property
     def identity(self) -> str:
         """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""
@@ -145,8 +149,8 @@ class _Drawn:
         return (self._home.read() or {}).get("drawn", {}).get(name)
 
     def __setitem__(self, name: str, checksum: str) -> None:
-        held = self._home.read() or {}
-        self._home.write({**held, "drawn": {**held.get("drawn", {}), name: checksum}})
+        drawn = (self._home.read() or {}).get("drawn", {})
+        self._home.add("drawn", {**drawn, name: checksum})
 
 
 def _shown(value: Any) -> str:

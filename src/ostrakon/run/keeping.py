@@ -186,7 +186,7 @@ class InFolder:
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
         """See `Place`."""
-        self._home.write({**(self._home.read() or {}), "ledger": receipt})
+        self._home.add("ledger", receipt)
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """A file in private/; one that already says so stays, and one that was damaged does not."""

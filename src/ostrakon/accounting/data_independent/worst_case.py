@@ -72,18 +72,14 @@ def worst_case_at(
 
     Arguments, guarantee and errors are those of `worst_case`; the delta is checked when it is given.
     """
-    queries = whole("queries", queries)
-    answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
-    teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
-    classes = None if classes is None else whole("classes", classes, at_least=2)
+    sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
-    shape: dict[str, Any] = {"teachers": teachers, "classes": classes}
-    bounds = list(_bounds(mechanism, queries=queries, answers=answers, abstentions=abstentions, **shape))
+    bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
     def at(delta: float) -> WorstCase:
         delta = fraction("delta", delta)
-        if queries == 0:
+        if sizes["queries"] == 0:
             return WorstCase(epsilon=0.0, delta=delta, basis="no query")
         best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
         for bound in bounds:
@@ -117,17 +113,11 @@ def worst_case_curve(
     Source: docs/mathematics.md B.
     """
     orders = require_orders(orders)
-    queries = whole("queries", queries, at_least=1)
-    answers = queries if max_answers is None else min(queries, whole("max_answers", max_answers))
-    teachers = None if teachers is None else whole("teachers", teachers, at_least=1)
-    classes = None if classes is None else whole("classes", classes, at_least=2)
+    sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes, fewest=1)
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
     best = np.full(len(orders), np.inf)
-    found = _curves(
-        mechanism, queries=queries, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions
-    )
-    for curve, _ in found:
+    for curve, _ in _curves(mechanism, abstentions=abstentions, **sizes):
         # A NaN compares false and so can never become the bound.
         values = curve(orders)
         best = np.where((values >= 0) & (values < best), values, best)
@@ -150,6 +140,39 @@ def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answe
     )
 
 
+def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None) -> float | None:
+    """The mu at which the histograms behind a whole run are Gaussian-DP; None for a mechanism without such a query.
+
+    queries, max_answers: as of `worst_case`. An answer follows its own check, so the sum of squares along every path is
+    at most this one. Errors: `InvalidInput` for counts that are not whole.
+    Source: Dong, Roth and Su 2019 (composition); docs/mathematics.md B.
+    """
+    sizes = _sizes(queries=queries, max_answers=max_answers)
+    gaussian = mechanism.gaussian_dp()
+    if gaussian is None:
+        return None
+    check, answer = gaussian
+    return math.sqrt(sizes["queries"] * check**2 + sizes["answers"] * answer**2)
+
+
+def _sizes(
+    *,
+    queries: int,
+    max_answers: int | None,
+    teachers: int | None = None,
+    classes: int | None = None,
+    fewest: int = 0,
+) -> dict[str, Any]:
+    """The sizes of a run, checked; `answers`: the most that it gives."""
+    queries = whole("queries", queries, at_least=fewest)
+    return {
+        "queries": queries,
+        "answers": queries if max_answers is None else min(queries, whole("max_answers", max_answers)),
+        "teachers": None if teachers is None else whole("teachers", teachers, at_least=1),
+        "classes": None if classes is None else whole("classes", classes, at_least=2),
+    }
+
+
 _Bound = Callable[[float], tuple[float, str]]
 """From delta to epsilon, and the theorem that gives it."""
 
@@ -170,11 +193,8 @@ def _bounds(
         yield lambda delta: (run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}")
     if isinstance(mechanism, StatefulMechanism):
         return
-    gaussian = mechanism.gaussian_dp()
-    if gaussian is not None:
-        check, answer = gaussian
-        mu = math.sqrt(queries * check**2 + answers * answer**2)
-        # An answer follows its own check, so the sum of squares along every path is at most this one.
+    mu = run_mu(mechanism, queries=queries, max_answers=answers)
+    if mu is not None:
         yield lambda delta: (gaussian_dp_epsilon(mu, delta), "Gaussian DP, exact composition")
     pure = mechanism.pure_dp()
     if pure is not None:

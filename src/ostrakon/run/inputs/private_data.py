@@ -158,10 +158,12 @@ class Rows:
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
         """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""
+        if self.users is not None:
+            yield self._owners, transform(self.X), self.y
+            return
         rows = len(self.y)
-        most = AT_ONCE if self.users is None else rows
-        for at in range(0, rows, most):
-            here = np.arange(at, min(at + most, rows))
+        for at in range(0, rows, AT_ONCE):
+            here = np.arange(at, min(at + AT_ONCE, rows))
             yield self._owners[here], transform(take_rows(self.X, here)), self.y[here]
 
 
