@@ -15,12 +15,15 @@ from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate
 from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.soft_vote import SOFT_VOTE, fewest_in_leaf, soft_vote
 
 FEW_TREES, MOST_TREES = 40, 120
 """Trees that show how well they do, and trees that are kept."""
 MOST_BOOSTED = 10
 """Classes up to which boosting is tried: it grows trees for every one of them."""
 MANY_QUERIES, ROUNDS = 300, 3
+MOST_BINS = 32
+"""Steps into which boosting cuts a feature: finer ones of weighed rows take scikit-learn seconds and teach nothing."""
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
 HIST = "hist-gradient-boosting"
@@ -35,11 +38,13 @@ def table_candidates(*, counts: bool, classes: int, queries: int, features: int,
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
-    leaf = 5 if counts else 2
-    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10)
+    leaf = fewest_in_leaf(counts)
+    boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (ExtraTreesClassifier(trees, min_samples_leaf=leaf) for trees in (FEW_TREES, MOST_TREES))
+    vote, quick = (soft_vote(counts=counts, trees=trees) for trees in (MOST_TREES, FEW_TREES))
     found = [
+        _candidate(SOFT_VOTE, vote, counts=counts, seed=seed, tried=quick),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
         _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),

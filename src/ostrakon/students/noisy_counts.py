@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.public.representation import learn_representation
 from ostrakon.public.rowwise import row_count
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
+from ostrakon.students.soft_vote import takes_weights
 from ostrakon.validation import InvalidInput, positive, whole
 
 EXAMPLES = ("rows", "means")
@@ -95,7 +96,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     ) -> Any:
         """The estimator, fitted on every row as an example of each class that it may have, by its share and weight."""
         fresh = LogisticRegression(C=0.3, max_iter=1000) if self.estimator is None else clone(self.estimator)
-        if not has_fit_parameter(fresh, "sample_weight"):
+        if not takes_weights(fresh):
             raise InvalidInput(f"estimator must take sample_weight in fit, got {fresh!r}.")
         weights = given * heavy[:, None]
         # A thousandth of a row would only make the examples many; but every class keeps the rows likeliest to have it.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.ensemble import VotingClassifier
 
 from ostrakon.students.onnx_features import ImageRows, TableRows, represented, transformed
 from ostrakon.students.onnx_formulas import dense_network, gaussian_bayes, linear, majority
@@ -40,6 +41,10 @@ def names() -> tuple[str, ...]:
 def has_writer(model: Any) -> bool:
     """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too."""
     inner = [getattr(model, name) for name in ("estimator", "model") if getattr(model, name, None) is not None]
+    if isinstance(model, VotingClassifier):
+        if model.voting != "soft":
+            return False
+        inner = [member for _, member in model.estimators]
     steps = getattr(model, "steps", None)
     if steps is not None:
         inner = [steps[-1][1]]
@@ -65,6 +70,19 @@ def _inner(graph: Graph, model: Any, rows: Any) -> Answer:
         return _only(graph, rows)
     place, likely = classified(graph, model.estimator_, rows)
     return place, likely
+
+
+def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
+    """`VotingClassifier`: the mean of its members' probabilities. Errors: `InvalidInput` unless they vote softly."""
+    if model.voting != "soft":
+        raise InvalidInput(f"A released VotingClassifier must have voting='soft', got {model.voting!r}.")
+    weights = np.ones(len(model.estimators_)) if model.weights is None else as_doubles(model._weights_not_none)
+    total = None
+    for member, weight in zip(model.estimators_, weights, strict=True):
+        said = graph.add("Mul", classified(graph, member, rows)[1], float(weight))
+        total = said if total is None else graph.add("Add", total, said)
+    likely = graph.add("Div", total, float(weights.sum()))
+    return best(graph, likely), likely
 
 
 def _only(graph: Graph, rows: Any) -> Answer:
@@ -141,6 +159,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SelfTrainingClassifier": _inner,
     "SklearnStudent": _inner,
     "SelfTrainingStudent": _inner,
+    "VotingClassifier": _voting,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,
     "GraphStudent": _graph_student,

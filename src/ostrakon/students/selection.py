@@ -90,8 +90,8 @@ def select(
 
     X, features: all public rows and their features. folds: the queries are cut into so many parts at random; tried:
     parts that are held out in turn (None: all). Kept is the first candidate that agrees as well as the best one but for
-    one standard error: within that the order of candidates says more than the agreement. With labels it is that of the
-    difference of two candidates, who may err alike (McNemar 1947).
+    the noise (two standard errors of counts, one of labels): within that the order of candidates says more than the
+    agreement. With labels it is the error of the difference of two candidates, who may err alike (McNemar 1947).
     Where nobody agrees better than a guess among all classes, a fallback is kept if there is one.
 
     Histograms: a held-out query leaves with its cell, all public rows nearest to it; a candidate scores the noisy count
@@ -164,11 +164,14 @@ def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own
 
 
 def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], other: list[FloatArray]) -> float:
-    """A standard error: of counts that of the noise on one of every query, of labels that of two equals' difference."""
+    """What noise alone may tell two candidates apart.
+
+    Counts: two standard errors of the noise on one count of every query; labels: one of two equals' difference.
+    """
     counts = released.counts[np.concatenate(parts)]
     if released.sigma2 is not None:
         total = float(counts.sum())
-        return released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
+        return 2 * released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
     # Of equal ones, each query on which one alone is right is a toss of a coin; one more keeps few queries from
     # looking certain.
     tossed = np.count_nonzero((counts * (np.concatenate(best) - np.concatenate(other))).sum(axis=1))

@@ -6,7 +6,6 @@ import ast
 from typing import Any, cast
 
 import numpy as np
-from sklearn.utils.validation import has_fit_parameter
 
 from ostrakon.public.representation import require_known
 from ostrakon.run.settings.options import AUTO, is_auto
@@ -15,6 +14,7 @@ from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.self_training import SelfTrainingStudent
 from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.registry import check_estimator_like, make_estimator
 from ostrakon.validation import InvalidInput
@@ -54,10 +54,10 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
-    (logistic regression that learns from noisy counts), `label-spreading`, `graph` (spreads the answers
-    over the public graph, then trains on the surest; for images a network where PyTorch is installed), a network
-    (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME, or an estimator; one of
-    ostrakon.students is taken as it is.
+    (logistic regression that learns from noisy counts), `soft-vote` (it and extra trees, averaged), `label-spreading`,
+    `graph` (spreads the answers over the public graph, then trains on the surest; for images a network where PyTorch
+    is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME, or an
+    estimator; one of ostrakon.students is taken as it is.
     counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
     learns from the largest alone. representation: on which `graph` builds its graph.
     """
@@ -72,6 +72,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return GraphStudent(representation=representation, random_state=seed)
         if kind == NOISY_COUNTS:
             return NoisyCountStudent(representation="raw", random_state=seed)
+        if choice == SOFT_VOTE:
+            return _plain(soft_vote(counts=counts), seed=seed, counts=counts)
         if kind == "label-spreading":
             return LabelSpreadingStudent("raw", random_state=seed)
         made = _named(choice)
@@ -83,7 +85,7 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
 
 
 def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
-    if counts and has_fit_parameter(estimator, "sample_weight"):
+    if counts and takes_weights(estimator):
         return NoisyCountStudent(estimator, representation="raw", random_state=seed)
     return SklearnStudent(estimator, random_state=seed)
 

@@ -1,0 +1,75 @@
+"""Soft voting: the mean of its members' beliefs, weighed like them, and it leaves like any other student."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+from ostrakon.run.settings.learners import make_student
+from ostrakon.students.export import export_student, load_student, require_exportable
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.soft_vote import fewest_in_leaf, soft_vote, takes_weights
+from ostrakon.validation import InvalidInput
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(300, 3)).astype(np.float32).astype(float)
+QUERIES = np.arange(0, 300, 10)
+COUNTS = np.eye(3)[np.digitize(X[QUERIES, 0], [-0.4, 0.5])] * 20 + RNG.normal(size=(30, 3))
+
+
+def test_it_believes_the_mean_of_what_its_members_believe():
+    student = make_student("soft-vote", seed=3, counts=True).fit_counts(X, QUERIES, COUNTS, sigma2=1.0)
+    members = [
+        NoisyCountStudent(estimator, representation="raw", random_state=3)
+        .fit_counts(X, QUERIES, COUNTS, sigma2=1.0)
+        .predict_proba(X)
+        for estimator in (
+            LogisticRegression(C=0.3, max_iter=1000),
+            ExtraTreesClassifier(120, min_samples_leaf=fewest_in_leaf(True)),
+        )
+    ]
+    assert np.allclose(student.predict_proba(X), np.mean(members, axis=0), rtol=0, atol=1e-12)
+    assert np.abs(members[0] - members[1]).max() > 0.1
+
+
+def test_it_learns_from_labels_where_there_are_no_counts():
+    student = make_student("soft-vote", seed=3)
+    assert isinstance(student, SklearnStudent)
+    labels = np.full(300, -1)
+    labels[QUERIES] = COUNTS.argmax(axis=1)
+    assert (student.fit(X, labels).predict(X[QUERIES]) == labels[QUERIES]).mean() > 0.8
+
+
+def test_a_vote_takes_weights_where_all_its_members_do():
+    assert takes_weights(soft_vote(counts=True))
+    assert not takes_weights(KNeighborsClassifier())
+    near = ("near", KNeighborsClassifier())
+    assert not takes_weights(VotingClassifier([("bayes", GaussianNB()), near], voting="soft"))
+    assert takes_weights(VotingClassifier([("bayes", GaussianNB()), ("near", "drop")], voting="soft"))
+    assert isinstance(make_student(VotingClassifier([near], voting="soft"), counts=True), SklearnStudent)
+
+
+@pytest.mark.parametrize("weights", [None, [3.0, 0.5, 9.0, 1.0]])
+def test_a_vote_of_ones_own_leaves_with_its_weights(weights, tmp_path):
+    members = [("a", GaussianNB()), ("b", LogisticRegression()), ("gone", "drop"), ("c", GaussianNB(var_smoothing=1.0))]
+    vote = VotingClassifier(
+        members, voting="soft", weights=None if weights is None else [*weights[:2], 9.0, weights[2]]
+    )
+    require_exportable(vote)
+    vote.fit(X[QUERIES], COUNTS.argmax(axis=1))
+    export_student(vote, tmp_path)
+    assert np.allclose(load_student(tmp_path).predict_proba(X), vote.predict_proba(X), rtol=0, atol=1e-12)
+
+
+def test_a_vote_that_cannot_leave_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="must be one that can be released"):
+        require_exportable(VotingClassifier([("near", KNeighborsClassifier())], voting="soft"))
+    hard = VotingClassifier([("bayes", GaussianNB())], voting="hard")
+    with pytest.raises(InvalidInput, match="must be one that can be released"):
+        require_exportable(hard)
+    hard.fit(X[QUERIES], COUNTS.argmax(axis=1))
+    with pytest.raises(InvalidInput, match="voting='soft', got 'hard'"):
+        export_student(hard, tmp_path)
