@@ -207,7 +207,7 @@ def test_files_and_their_runs_have_one_fingerprint(tmp_path):
     assert fingerprint_of_file(private, by="who", key=keys[0]) == found["who", keys[0]]
     assert fingerprint_of_file(private, by=None, key=keys[0]) != found[None, keys[0]]
     users = [*frame["who"].to_list(), 3]
-    assert fingerprint_of_identities(users, key=keys[0], once=True) == found["who", keys[0]]
+    assert fingerprint_of_identities(range(len(users)), users, key=keys[0]) == found["who", keys[0]]
 
 
 def test_options_of_a_budget_need_a_ledger(task, tmp_path):

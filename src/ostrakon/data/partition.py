@@ -195,12 +195,13 @@ def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> 
     return f"SELECT {sums}, count(*)::VARCHAR FROM ({digests})"
 
 
-def fingerprint_of_identities(identities: Any, *, key: bytes, once: bool = False) -> str:
+def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
     """A keyed fingerprint of rows in memory, whatever their order: the same for the same identities and key.
 
-    identities: as for `assign_teachers`. once: each counts once, as users do.
+    X: rows, which are their own identities. users: whose each row is: then each of them counts, once.
     """
-    table = _as_arrow(identities)
+    once = users is not None
+    table = _as_arrow(users if once else X)
     connection = duckdb.connect()
     try:
         connection.register("records", table)

@@ -127,9 +127,10 @@ class Table:
         counts = (f"SELECT count(DISTINCT mark) FROM {marks} WHERE mark % {parts} = {part}" for part in range(parts))
         return sum(int(self.fetch(count)[0][0]) for count in counts)
 
-    def fingerprint(self, columns: Sequence[str], *, key: bytes, once: bool = False) -> str:
-        """A keyed fingerprint of the rows of these columns, or of their different ones, in bounded memory."""
-        query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=once)
+    def fingerprint(self, *, by: str | None, key: bytes) -> str:
+        """A keyed fingerprint of the rows, or of the different users in the column `by`, in bounded memory."""
+        columns = self.columns if by is None else [by]
+        query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=by is not None)
         return fingerprint_from(self.fetch(query))
 
     def about_different_labels(self, column: str) -> int:

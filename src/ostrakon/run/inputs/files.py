@@ -51,11 +51,9 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
     """
     if holds_images(private):
         held = read_images(private, by=by)
-        users = held.users is not None
-        return fingerprint_of_identities(held.users if users else held.X, key=key, once=users)
+        return fingerprint_of_identities(held.X, held.users, key=key)
     table = open_table(private)
-    columns = table.columns if by is None else [table.column(by, what="column of users")]
-    return table.fingerprint(columns, key=key, once=by is not None)
+    return table.fingerprint(by=None if by is None else table.column(by, what="column of users"), key=key)
 
 
 def require_target(target: str | None) -> str:

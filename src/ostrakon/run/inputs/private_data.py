@@ -139,8 +139,7 @@ class Rows:
 
     def fingerprint(self, key: bytes) -> str:
         """See `PrivateData`."""
-        users = self.users is not None
-        return fingerprint_of_identities(self.users if users else self.X, key=key, once=users)
+        return fingerprint_of_identities(self.X, self.users, key=key)
 
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
         """The teacher of every row."""
@@ -206,8 +205,7 @@ class PrivateTable:
 
     def fingerprint(self, key: bytes) -> str:
         """See `PrivateData`."""
-        table, by = self.tables.private, self.tables.by
-        return table.fingerprint(table.columns if by is None else [by], key=key, once=by is not None)
+        return self.tables.private.fingerprint(by=self.tables.by, key=key)
 
     def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
