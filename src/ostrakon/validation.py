@@ -14,6 +14,9 @@ M = TypeVar("M")
 LARGEST_WHOLE = 2**53
 """No whole number may be above it: up to here every one is a float, and no formula rounds a count down."""
 
+LONGEST_LINE = 200
+"""Characters of a name."""
+
 
 class InvalidInput(ValueError):
     """Input that ostrakon refuses; the message names the value and what is allowed."""
@@ -103,6 +106,13 @@ def whole(name: str, value: Any, *, at_least: int = 0, at_most: int | None = Non
     if not at_least <= number <= (LARGEST_WHOLE if at_most is None else at_most):
         _refuse(name, value, allowed)
     return number
+
+
+def line(name: str, value: Any) -> str:
+    """`value`, refused unless it is one line of printable text, short enough to be a name."""
+    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_LINE or not value.isprintable():
+        _refuse(name, value, f"printable text of 1 to {LONGEST_LINE} characters")
+    return value
 
 
 def settle(instance: Any, **checks: Callable[[str, Any], Any]) -> None:

@@ -16,10 +16,7 @@ from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
 from ostrakon.ledger.state import Account, Spend, accounts_of
 from ostrakon.ledger.store import Store, Turn
-from ostrakon.validation import InvalidInput, fraction, non_negative, shown
-
-LONGEST = 200
-"""Characters of a name."""
+from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 
 UNITS: tuple[Unit, ...] = ("record", "user")
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out")
@@ -110,10 +107,10 @@ class Ledger:
         elif not isinstance(cap, Filter):
             raise InvalidInput(f"cap must be a Filter, got {shown(cap)}.")
         cap.require_sound()
-        fingerprint = None if fingerprint is None else _name(fingerprint, "fingerprint")
+        fingerprint = None if fingerprint is None else line("fingerprint", fingerprint)
         content = {
             "event": "open",
-            "account": _name(name),
+            "account": line("account", name),
             "cap": cap.as_dict(),
             "unit": _one_of("unit", unit, UNITS),
             "relation": _one_of("relation", relation, RELATIONS),
@@ -139,7 +136,7 @@ class Ledger:
 
     def bind(self, name: str, fingerprint: str) -> Account:
         """Let data that changed (rows were added) go on with an account; whoever was in it before has spent as much."""
-        fingerprint = _name(fingerprint, "fingerprint")
+        fingerprint = line("fingerprint", fingerprint)
         with self._store.turn() as turn:
             known = accounts_of(turn.links)
             account = _find(known, name)
@@ -168,7 +165,7 @@ class Ledger:
         Errors: `Refused` where it does not fit, with the epsilon that does; `InvalidInput` for an account that is not
         there or is closed, another unit or relation, and an id that has reserved something else.
         """
-        run = _name(run, "run")
+        run = line("run", run)
         epsilon = None if epsilon is None else non_negative("epsilon", epsilon)
         delta = None if delta is None else fraction("delta", delta)
         if not isinstance(cost, Cost):
@@ -186,7 +183,7 @@ class Ledger:
                     raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
                 return self._receipt(name, held)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
-            content = {"event": "reserve", "account": name, "run": run, "cost": cost.as_dict(), "what": what[:LONGEST]}
+            content = {"event": "reserve", "account": name, "run": run, "cost": cost.as_dict(), "what": what[:LONGEST_LINE]}
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 
@@ -199,7 +196,7 @@ class Ledger:
         drawn now is not paid for and must not leave.
         """
         _receipt_of(receipt)
-        drawn = _name(drawn, "drawn")
+        drawn = line("drawn", drawn)
         with self._store.turn() as turn:
             self._require_kept(turn, receipt)
             spend = _find(accounts_of(turn.links), receipt.account).spend_of(receipt.run)
@@ -321,12 +318,6 @@ def _receipt_of(value: Any) -> Receipt:
     whole = isinstance(value, Receipt) and type(value.sequence) is int and isinstance(value.hash, str)
     if not whole:
         raise InvalidInput(f"receipt must be one that reserve gave, got {shown(value)}.")
-    return value
-
-
-def _name(value: Any, what: str = "account") -> str:
-    if not isinstance(value, str) or not value.strip() or len(value) > LONGEST or not value.isprintable():
-        raise InvalidInput(f"{what} must be printable text of 1 to {LONGEST} characters, got {shown(value)}.")
     return value
 
 

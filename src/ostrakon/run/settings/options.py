@@ -12,7 +12,7 @@ import numpy as np
 from ostrakon.ledger.place import require_url
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.run.settings.option import Option, Settings, of_plain_type, plain, sentence
-from ostrakon.validation import InvalidInput, fraction, positive, shown, whole
+from ostrakon.validation import InvalidInput, fraction, line, positive, shown, whole
 
 AUTO = "auto"
 """The choice that is left to ostrakon."""
@@ -48,12 +48,6 @@ def _flag(name: str, value: Any) -> bool:
 def _strategy(name: str, value: Any) -> Any:
     if not callable(value) and not (isinstance(value, str) and value in QUERIES_STRATEGIES):
         raise InvalidInput(f"{name} must be one of {', '.join(QUERIES_STRATEGIES)}, got {shown(value)}.")
-    return value
-
-
-def _line(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidInput(f"{name} must be printable text, got {shown(value)}.")
     return value
 
 
@@ -157,7 +151,7 @@ class Options(Settings):
     ] = None
     account: Annotated[
         str | None,
-        Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=_line),
+        Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=line),
     ] = None
     teacher: Annotated[
         Any,
