@@ -128,6 +128,11 @@ class Filter:
             if held is not None and (most is None or held > most):
                 raise InvalidInput(f"{name} of the cap must be at most {most!r}, as Filter.opened gives, got {held!r}.")
 
+    @property
+    def lanes(self) -> str:
+        """The kind and, where there is one, the order: how runs are added up, in words."""
+        return self.kind if self.order is None else f"{self.kind} at order {self.order:g}"
+
     def admits(self, costs: Iterable[Cost]) -> bool:
         """Whether all these runs together stay within the cap."""
         failures, lanes = self._used(list(costs))

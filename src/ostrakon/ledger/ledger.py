@@ -289,10 +289,7 @@ def require_fits(
 
 def _described(account: Account) -> str:
     cap = account.cap
-    order = "" if cap.order is None else f" at order {cap.order:g}"
-    return (
-        f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.kind}{order}, {account.relation} of one {account.unit}"
-    )
+    return f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.lanes}, {account.relation} of one {account.unit}"
 
 
 def _require_unbound(

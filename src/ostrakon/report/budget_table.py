@@ -12,11 +12,10 @@ from ostrakon.ledger.state import Account
 def account_table(account: Account) -> Table:
     """One account: a line a run, its own epsilon beside what all runs up to it cost together, and what remains."""
     cap = account.cap
-    order = "" if cap.order is None else f" at order {cap.order:g}"
     table = Table(
         title=Text(
             f"{account.name}: epsilon {cap.epsilon:g} at delta {cap.delta:g}, {account.relation} of one {account.unit}"
-            f"; {cap.kind}{order}{', closed' if account.closed else ''}"
+            f"; {cap.lanes}{', closed' if account.closed else ''}"
         ),
         title_justify="left",
         caption=f"{account.remaining():g} remains, of one more run at delta {cap.delta:g}.",
