@@ -206,6 +206,19 @@ def test_without_public_rows_it_says_so():
         ostrakon.PATEClassifier().fit(X, Y)
 
 
+def test_public_images_of_another_shape_or_scale_are_refused():
+    images = np.random.default_rng(0).random((60, 8, 8))
+    model = ostrakon.PATEClassifier(student="logistic")
+    for sentence, public in {
+        r"X_public must have values on the private images' scale .* mostly 25\d and 0.99": 255 * images[:20],
+        r"X_public must have rows of the shape of those of X, \(8, 8\), got \(7, 7\)": images[:20, 1:, 1:],
+        r"X_public must have rows of the shape of those of X, \(8, 8\), got \(64,\)": images[:20].reshape(20, 64),
+        "The public data must have at least one row": images[:0],
+    }.items():
+        with pytest.raises(InvalidInput, match=sentence):
+            model.fit(images, Y[:60], X_public=public)
+
+
 def test_the_released_student_finds_columns_by_name():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(900, 3)) * [1, 50, 2000], columns=["dose", "weight", "income"])

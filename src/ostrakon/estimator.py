@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.frames import as_frame
+from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.conductor import conduct
@@ -102,6 +103,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
                 "label; private rows cannot stand in for them."
             )
         public = self._same_form(X_public)
+        _require_same_images(given, public)
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         found, numbers = np.unique(labels, return_inverse=True)
@@ -208,6 +210,18 @@ def in_python_words(refusal: str) -> str:
     name, space, rest = refusal.partition(" ")
     option = Options.options().get(name)
     return f"{name if option is None else option.python or name}{space}{rest}"
+
+
+def _require_same_images(private: Any, public: Any) -> None:
+    """Refuse public images of another shape or scale; anything else passes."""
+    if max(np.ndim(private), np.ndim(public)) < 3:
+        return
+    if np.shape(public)[1:] != np.shape(private)[1:]:
+        raise InvalidInput(
+            f"X_public must have rows of the shape of those of X, {np.shape(private)[1:]}, got {np.shape(public)[1:]}."
+        )
+    if len(public) and len(private):
+        require_same_scale(private, public, "X_public")
 
 
 def _is_free_form(X: Any) -> bool:

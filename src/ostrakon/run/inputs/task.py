@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import require_same_types
-from ostrakon.data.images import require_same_scale
 from ostrakon.data.understood import Understood
 from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -31,8 +30,7 @@ class Task:
     are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
     files, to be told before anything is spent.
 
-    Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one,
-    images on another scale.
+    Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
 
     private: PrivateData
@@ -52,8 +50,6 @@ class Task:
             raise InvalidInput("The public data must have at least one row, got none.")
         if isinstance(self.private, Rows):
             require_same_types(self.private.X, self.X_public)
-            if np.ndim(self.X_public) > 2:
-                require_same_scale(self.private.X, self.X_public, "The public images")
         if len(self.classes) < 2:
             raise InvalidInput(f"The target must have at least two different labels, got {list(self.classes)!r}.")
 
