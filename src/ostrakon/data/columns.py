@@ -26,7 +26,7 @@ _MOSTLY, _SEVERAL = 0.9, 10
 EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
 FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
-READ_BY = "; --representation text (or tfidf) learns from free text"
+READABLE = f"{FREE_TEXT}; --representation text (or tfidf) learns from free text"
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 
 
@@ -63,9 +63,10 @@ class Columns:
         kinds: dict[str, Kind] = {name: kind for name, (kind, _) in found.items()}
         notes = {name: note for name, (_, note) in found.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            told = "; ".join(f"{name} is {note.removesuffix(READ_BY)}" for name, note in list(notes.items())[:5])
-            hint = READ_BY if any(note.startswith(FREE_TEXT) for note in notes.values()) else ""
-            raise InvalidInput(f"No column of the public table varies in a way to learn from: {told}{hint}.")
+            # Free text first: what reads it would help.
+            told = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
+            said = "; ".join(f"{name} is {note}" for name, note in told)
+            raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
         return cls(kinds, notes)
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -127,7 +128,7 @@ def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False
     if text and free:
         return "text", ""
     if different > max(_MOST_CATEGORIES, len(known) / 2):
-        return "left out", FREE_TEXT + (note or (READ_BY if free else ""))
+        return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"text{note}" if note else ""
 
 
