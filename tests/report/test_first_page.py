@@ -121,6 +121,18 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "not an accuracy" not in text
 
 
+def test_what_a_cell_is_stands_where_one_is_named():
+    explained = "a cell is the records that are nearest to the same public row"
+    hidden = Agreement(of="student", share=0.83, low=0.82, high=0.84, at_most=0.9, **AGREED)
+    assert explained not in written(estimates=[STUDENT, MAJORITY])
+    assert explained in written(estimates=[hidden, MAJORITY])
+    per_user = content(unit="user")
+    assert explained in written(per_user, estimates=[STUDENT, MAJORITY])
+    answers = AGREED | {"against": "held-out released answers"}
+    told = [Agreement(of=of, share=0.83, low=0.82, high=0.84, **answers) for of in ("student", "majority")]
+    assert explained not in written(per_user, estimates=told)
+
+
 def test_a_warning_comes_first():
     text = written(content(remarks=("Warning: it knows one class.", "By the way.")))
     assert text.index("**Warning: it knows one class.**") < text.index("What was protected")

@@ -70,6 +70,11 @@ class Agreement:
         who = "" if self.of == "student" else ", of always the most frequent class"
         return f"Agreement with {self.against} ({what}){who}"
 
+    @property
+    def cells_hide(self) -> bool:
+        """Whether what cells may hide shows in the numbers."""
+        return self.at_most is not None and self.at_most > self.high + 5e-4
+
     def in_words(self) -> str:
         """The numbers in one line.
 
@@ -77,6 +82,6 @@ class Agreement:
         ...           low=0.824, high=0.836, at_most=0.9).in_words()
         '82.4% to 90.0% (83.0% were it blind to differences within a cell)'
         """
-        if self.at_most is not None and self.at_most > self.high + 5e-4:
+        if self.cells_hide:
             return f"{self.low:.1%} to {self.at_most:.1%} ({self.share:.1%} were it blind to differences within a cell)"
         return f"{self.share:.1%} ({self.low:.1%} to {self.high:.1%})"

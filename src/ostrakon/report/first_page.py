@@ -38,7 +38,7 @@ def first_page(
         "Operator.": _told(particulars.operator),
         "Contact.": _told(particulars.contact),
         "Purpose.": _told(particulars.purpose),
-        "How good the student is.": _quality(estimates, accuracy, test_rows),
+        "How good the student is.": _quality(content, estimates, accuracy, test_rows),
         "What to install to use it.": (
             f"Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`), nothing of ostrakon; the lines that "
             'load it stand below, under "How to load it".'
@@ -93,7 +93,9 @@ def _told(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(estimates: Sequence[Agreement], accuracy: float | None, test_rows: int) -> str:
+def _quality(
+    content: dict[str, Any], estimates: Sequence[Agreement], accuracy: float | None, test_rows: int
+) -> str:
     by = {each.of: each for each in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
@@ -103,7 +105,9 @@ def _quality(estimates: Sequence[Agreement], accuracy: float | None, test_rows: 
         else:
             of, does = f"{student.counted} that were held out from it", "says the released answer of"
             known = "agreement with noisy answers, not an accuracy"
-        if "cell" in student.in_words() or "cell" in of:
+        # Users are counted by the cell where most of their rows are.
+        of_users = student.against == "private labels" and content["unit_of_privacy"] == "user"
+        if student.cells_hide or majority.cells_hide or of_users:
             known += ", and a cell is the records that are nearest to the same public row"
         said.append(
             f"Of {of}, the student {does} {student.in_words()}; one that always says the most frequent label, "
