@@ -253,6 +253,20 @@ def test_nobody_is_refused_in_one_sentence(command):
     assert "--data-name must be text of 1 to 1000 characters, got ' '." in " ".join(err.split())
 
 
+@pytest.mark.parametrize(
+    ("lines", "both"),
+    [
+        ("max-answers = 3\nmax_answers = 4", "'max-answers' and 'max_answers'"),
+        ("[asked]\ndata_name = 'a'\n[report]\ndata-name = 'b'", "'data_name' and 'data-name'"),
+    ],
+)
+def test_an_option_that_is_given_twice_in_a_config_is_refused(command, tmp_path, lines, both):
+    (tmp_path / "c.toml").write_text(lines)
+    code, _, err = command("--config", tmp_path / "c.toml")
+    assert code == 2
+    assert f"must give each option once, got both {both}." in " ".join(err.split())
+
+
 def test_an_unknown_option_in_a_config_is_refused(command, tmp_path):
     (tmp_path / "c.toml").write_text("epsilom = 2\n")
     code, _, err = command("--config", tmp_path / "c.toml")

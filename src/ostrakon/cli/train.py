@@ -72,10 +72,15 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     foreign = [table for table in tables if not isinstance(table, dict)]
     if foreign:
         raise InvalidInput(f"{path} must have options under [asked] and [report], got {foreign[0]!r}.")
-    options = {key: value for table in tables for key, value in table.items()}
-    named = {key.replace("-", "_"): value for key, value in options.items()}
+    named: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for key, value in (pair for table in tables for pair in table.items()):
+        name = key.replace("-", "_")
+        if name in spelled:
+            raise InvalidInput(f"{path} must give each option once, got both {spelled[name]!r} and {key!r}.")
+        named[name], spelled[name] = value, key
     known = {name: value for kind in _KINDS for name, value in kind.from_toml(named, path).items()}
-    unknown = [key for key in options if key.replace("-", "_") not in known]
+    unknown = [key for name, key in spelled.items() if name not in known]
     if unknown:
         raise InvalidInput(f"{path} has the option {unknown[0]!r}, which ostrakon train does not know.")
     return known
