@@ -51,6 +51,15 @@ def test_the_curve_of_pure_runs_is_not_below_the_truth():
         assert cost.pure >= 7 * epsilon
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [3, "x", [1.0, 2.0], [[1.0], [1.0, 2.0]], np.ones((len(ORDERS), 2)), [None] * len(ORDERS), [True] * len(ORDERS)],
+)
+def test_what_is_no_curve_is_refused_in_words(wrong):
+    with pytest.raises(InvalidInput, match="rdp must be one number for each of 59 orders, got "):
+        Cost.of(rdp=wrong)
+
+
 RUNS = [
     (BoundedGNMax(sigma2=100.0, max_contributions=2), {}),
     (GNMax(sigma2=40.0), {}),

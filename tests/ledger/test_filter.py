@@ -205,6 +205,30 @@ def test_the_kind_that_fits_most_runs_is_found():
     assert kinds == ["pure", "gaussian", "renyi"]
 
 
+@pytest.mark.parametrize("wrong", [Cost.of(mu=0.1), [1], [Cost.of(mu=0.1), None], None, "ab", 3])
+def test_what_is_no_cost_is_refused_in_words(wrong):
+    cap = Filter.opened(epsilon=1.0, delta=1e-5)
+    for asked in (cap.admits, cap.fraction_used, cap.spent, cap.remaining):
+        with pytest.raises(InvalidInput, match=r"costs must be a list of Cost, got "):
+            asked(wrong)
+
+
+@pytest.mark.parametrize(
+    ("cost", "cap", "sentence"),
+    [
+        (1, {}, r"cost must be a Cost, got 1\."),
+        (None, {}, r"cost must be a Cost, got None\."),
+        ([Cost.of(mu=0.1)], {}, r"cost must be a Cost, got \[Cost"),
+        (Cost.of(mu=0.1), {"epsilon": "1"}, r"epsilon must be a finite number above 0, got '1'\."),
+        (Cost.of(mu=0.1), {"epsilon": 2000}, r"epsilon must be at most 1000, got 2000\."),
+        (Cost.of(mu=0.1), {"delta": None}, r"delta must be a number strictly between 0 and 1, got None\."),
+    ],
+)
+def test_a_filter_for_what_cannot_be_is_refused_in_words(cost, cap, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        Filter.for_runs_like(cost, **{"epsilon": 1.0, "delta": 1e-5, **cap})
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import log_expit, ndtri_exp
 
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_curve
@@ -67,7 +68,7 @@ class Cost:
         """
         checks = whole("checks", checks, at_least=1)
         mus = [] if mu is None else [non_negative("mu", mu) * _UP]
-        curves = [] if rdp is None else [np.asarray(rdp, np.float64) * _UP]
+        curves = [] if rdp is None else [_numbers(rdp) * _UP]
         orders = np.array(ORDERS)
         if pure is not None:
             pure = non_negative("pure", pure)
@@ -153,6 +154,13 @@ def cost_of(
     return Cost.of(mu=mu, pure=mechanism.pure_dp(), checks=queries, rdp=curve.values)
 
 
+def require_cost(cost: Any) -> Cost:
+    """`cost`, refused unless it is one."""
+    if not isinstance(cost, Cost):
+        raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
+    return cost
+
+
 def gaussian_of_pure(epsilon: float) -> float:
     """The mu at which every epsilon-DP mechanism is mu-Gaussian-DP, rounded upward: 2 Phi^-1(e^eps / (1 + e^eps)).
 
@@ -168,6 +176,17 @@ def gaussian_of_pure(epsilon: float) -> float:
     # The tangent at 0 is above the function, which is concave, and stays exact where the quantile is lost to rounding.
     tangent = e * math.sqrt(math.pi / 2) * _UP
     return min(tangent, -2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12) + 1e-15) if e > 1e-4 else tangent
+
+
+def _numbers(rdp: Any) -> NDArray[np.float64]:
+    """A curve at `ORDERS`; infinite where it has no bound."""
+    try:
+        curve = np.asarray(rdp)
+        if curve.shape == (len(ORDERS),) and curve.dtype.kind in "iuf":
+            return curve.astype(np.float64)
+    except ValueError:  # rows of different lengths
+        pass
+    raise InvalidInput(f"rdp must be one number for each of {len(ORDERS)} orders, got {shown(rdp)}.")
 
 
 def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.rdp import Curve
-from ostrakon.ledger.cost import ORDERS, Cost
+from ostrakon.ledger.cost import ORDERS, Cost, require_cost
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import above
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, shown
@@ -106,7 +106,13 @@ class Filter:
 
     @classmethod
     def for_runs_like(cls, cost: Cost, *, epsilon: float, delta: float) -> Self:
-        """The filter within which most runs of this cost fit; a public choice, since the cost is public."""
+        """The filter within which most runs of this cost fit; a public choice, since the cost is public.
+
+        Errors: `InvalidInput` for a cap that no kind of filter can have.
+        """
+        costs = [require_cost(cost)]
+        # Of this kind there is a filter for every cap that can be: what cannot is refused here, in words.
+        cls.opened(epsilon=epsilon, delta=delta)
         found: list[tuple[float, Self]] = []
         for kind in KINDS:
             orders: Sequence[float | None] = ORDERS if KINDS[kind][1] else [None]
@@ -117,7 +123,7 @@ class Filter:
                     cap = cls.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
                 except InvalidInput:
                     continue
-                found.append((cap.fraction_used([cost]), cap))
+                found.append((cap.fraction_used(costs), cap))
         return min(found, key=lambda each: each[0])[1]
 
     def require_sound(self) -> None:
@@ -135,12 +141,12 @@ class Filter:
 
     def admits(self, costs: Iterable[Cost]) -> bool:
         """Whether all these runs together stay within the cap."""
-        failures, lanes = self._used(list(costs))
+        failures, lanes = self._used(_costs(costs))
         return failures <= 1 and any(used is not None and used <= 1 for used in lanes)
 
     def fraction_used(self, costs: Iterable[Cost]) -> float:
         """How much of the cap these runs take: of the lane that is least full, or of the failures; inf if unbounded."""
-        failures, lanes = self._used(list(costs))
+        failures, lanes = self._used(_costs(costs))
         known = [used for used in lanes if used is not None]
         return above(max(failures, min(known))) if known else math.inf
 
@@ -166,7 +172,7 @@ class Filter:
         For eyes that plan. The guarantee of runs chosen one after the other is the cap, not this number: it may have
         been looked at after the fact.
         """
-        known = list(costs)
+        known = _costs(costs)
         failures, (gaussian, renyi, pure) = self._used(known)
         if failures > 1:
             return math.inf
@@ -188,7 +194,7 @@ class Filter:
         delta: of that run; None: the account's. 0 where nothing fits.
         """
         delta = self.delta if delta is None else fraction("delta", delta)
-        failures, (gaussian, renyi, pure) = self._used(list(costs))
+        failures, (gaussian, renyi, pure) = self._used(_costs(costs))
         if failures > 1:
             return 0.0
         found = [0.0]
@@ -208,6 +214,13 @@ class Filter:
     def of_dict(cls, content: Mapping[str, Any]) -> Self:
         """What `as_dict` wrote."""
         return cls(**content)
+
+
+def _costs(costs: Iterable[Cost]) -> list[Cost]:
+    held: list[Any] = list(costs) if isinstance(costs, Iterable) else [None]
+    if not all(isinstance(each, Cost) for each in held):
+        raise InvalidInput(f"costs must be a list of Cost, got {shown(costs)}.")
+    return held
 
 
 def mu_within(epsilon: float, delta: float) -> float:

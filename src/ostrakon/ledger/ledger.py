@@ -12,7 +12,7 @@ from typing import Any, Self
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Unit, round_up
 from ostrakon.ledger.chain import Link
-from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
 from ostrakon.ledger.state import Account, Spend, accounts_of
 from ostrakon.ledger.store import Store, Turn
@@ -168,8 +168,7 @@ class Ledger:
         run = line("run", run)
         epsilon = None if epsilon is None else non_negative("epsilon", epsilon)
         delta = None if delta is None else fraction("delta", delta)
-        if not isinstance(cost, Cost):
-            raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
+        require_cost(cost)
         if not isinstance(what, str):
             raise InvalidInput(f"what must be text, got {shown(what)}.")
         with self._store.turn() as turn:
@@ -183,7 +182,13 @@ class Ledger:
                     raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
                 return self._receipt(name, held)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
-            content = {"event": "reserve", "account": name, "run": run, "cost": cost.as_dict(), "what": what[:LONGEST_LINE]}
+            content = {
+                "event": "reserve",
+                "account": name,
+                "run": run,
+                "cost": cost.as_dict(),
+                "what": what[:LONGEST_LINE],
+            }
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 

@@ -93,9 +93,7 @@ def _told(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(
-    content: dict[str, Any], estimates: Sequence[Agreement], accuracy: float | None, test_rows: int
-) -> str:
+def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: float | None, test_rows: int) -> str:
     by = {each.of: each for each in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
