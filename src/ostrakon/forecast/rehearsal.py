@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.preprocessing import FunctionTransformer
 
 from ostrakon.forecast.interval import Forecast
 from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.worlds import simulated_labels
-from ostrakon.public.representation import Representation
+from ostrakon.public.representation import Representation, learn_representation
 from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
@@ -62,10 +61,11 @@ class Rehearsal:
 class _Scene:
     """One repetition: features are learned once, and so are the queries, for all epsilons.
 
-    private: positions (of all public rows) that play the records, drawn with replacement.
+    rows, labels: those that play the records, as features already; as_it_is: the representation that leaves them so.
     """
 
     learning: Learning
+    as_it_is: Representation
     rows: Any
     labels: IntArray
     options: Options
@@ -78,7 +78,8 @@ class _Scene:
         _, first, again = np.unique(private, return_index=True, return_inverse=True)
         seen = view.transform(take_rows(shown.X, private[first]))[again]
         learning = Learning(X_public=take_rows(shown.X, pool), view=view, student=options.student, seed=options.seed)
-        return cls(learning=learning, rows=seen, labels=y[private], options=options, asked={})
+        as_it_is = learn_representation("raw", seen)
+        return cls(learning=learning, as_it_is=as_it_is, rows=seen, labels=y[private], options=options, asked={})
 
     def queries(self, count: int) -> IntArray:
         """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
@@ -94,9 +95,7 @@ class _Scene:
     def play(self, plan: Plan, *, rng: np.random.Generator, student: Candidate | None = None) -> Selection:
         """Votes, noise and student of one run. student: who learns, where that is not to be chosen."""
         queries = self.queries(plan.queries)
-        # The rows are features already.
-        as_they_are = Representation(FunctionTransformer(), features=self.rows.shape[1], rows=len(self.rows))
-        view = dataclasses.replace(self.learning.view, representation=as_they_are)
+        view = dataclasses.replace(self.learning.view, representation=self.as_it_is)
         # Split by place: by content, all draws of a row would be one teacher's.
         votes, _ = collect(plan, Rows(X=self.rows, y=self.labels, fixed=True), view, queries, self.options)
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)

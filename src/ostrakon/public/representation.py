@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -72,7 +73,7 @@ class Representation:
         """
         rows = X if self._encoder is None else self._encoder.transform(X)
         # How many threads share a product has a say in its rounding, and workers have fewer of them.
-        with threadpool_limits(1, user_api="blas"):
+        with _one_thread(self._transformer):
             blocks = in_blocks(self._block, rows, rows=self._rows)
         made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
         if made.shape[1] != self._features:
@@ -136,7 +137,7 @@ def learn_representation(
             "The representation must treat every row on its own, but the features of a public row change with the rows "
             "beside it: private rows would leak into each other's features."
         )
-    with threadpool_limits(1, user_api="blas"):
+    with _one_thread(learned):
         at_once = own_rows(learned.transform, X_public)
     return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
@@ -172,6 +173,11 @@ class _Flat(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
+    """Linear algebra on one thread; nothing where rows stay as they are, since looking for its libraries takes time."""
+    return nullcontext() if isinstance(transformer, _Flat) else threadpool_limits(1, user_api="blas")
 
 
 def require_known(name: str) -> None:
