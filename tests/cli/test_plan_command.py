@@ -75,6 +75,14 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):
+    code, out, _ = planned("--epsilons", 2, "--student", "logistic", "--repetitions", 2)
+    assert code == 0
+    order = [out.index(told) for told in ("attacker: 50% to", "Rehearsed 1 of 2", "Rehearsed 2 of 2", "one run in 95%")]
+    assert order == sorted(order)
+    assert "For comparison: always the most frequent class" in " ".join(out.split())
+
+
 def test_without_labels_classes_are_asked_for_and_worlds_are_simulated(planned):
     code, _, err = planned("--epsilons", 2, public="bare.csv")
     assert (code, "name all classes with --classes" in " ".join(err.split())) == (2, True)

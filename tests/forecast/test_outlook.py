@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import ostrakon
-from ostrakon.forecast.outlook import Outlook
+from ostrakon.forecast.outlook import Outlook, outlook
+from ostrakon.forecast.public_rows import PublicRows
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
 rng = np.random.default_rng(0)
@@ -31,6 +33,25 @@ def test_offers_forecasts_and_the_way_back_are_all_there():
     assert told["offers"][0]["refused"].startswith("queries must be few enough for their votes to exceed the noise")
     assert told["least_epsilon"]["epsilon"] == 1.0
     assert "rehearsed" in found.basis
+
+
+def test_what_needs_no_rehearsal_is_told_before_one():
+    told = []
+    options = Options(student="logistic")
+
+    def played(done, total):
+        told.append((done, total))
+
+    asked = {"records": 1000, "epsilons": [1.0, 4.0], "mechanisms": ["bounded-gnmax"], "repetitions": 2}
+    found = outlook(PublicRows.of(X, Y), options, **asked, progress=played, settled=told.append)
+    assert told[1:] == [(done, 4) for done in (0, 1, 2, 3, 4)]
+    assert told[0].basis == "No accuracy is forecast: the rehearsal follows."
+    assert told[0].offers == found.offers
+    assert found.rehearsal is not None
+    told.clear()
+    with pytest.raises(InvalidInput, match="accuracy cannot be looked for"):
+        outlook(PublicRows.of(X[:20], Y[:20]), options, **asked, accuracy=0.8, settled=told.append)
+    assert told == []
 
 
 def test_simulated_worlds_are_called_that():

@@ -49,15 +49,25 @@ def plan(
     options: dict[str, object],
 ) -> None:
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
-    from ostrakon.forecast.outlook import EPSILONS, outlook
+    from ostrakon.forecast.outlook import EPSILONS, Outlook, outlook
     from ostrakon.forecast.public_rows import read_public
     from ostrakon.public.text import reads_text
-    from ostrakon.report.forecast_table import outlook_sentences, outlook_table
+    from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table, outlook_sentences, outlook_table
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in options.items() if value is not None})
     shown = read_public(public, target=target, classes=labels_in(classes), text=reads_text(settled.representation))
+
+    def show(found: Outlook) -> None:
+        console.print(outlook_table(found))
+        _print(outlook_sentences(found))
+
+    def told(done: int, total: int) -> None:
+        # Where no bar can move: a line for each repetition.
+        if done * repetitions % total == 0:
+            say(f"Rehearsed {done} of {total}")
+
     found = outlook(
         shown,
         settled,
@@ -67,7 +77,8 @@ def plan(
         accuracy=accuracy,
         rehearsed=rehearse,
         repetitions=repetitions,
-        say=(lambda stage: None) if as_json else say,
+        progress=False if as_json else (True if console.is_terminal else told),
+        settled=(lambda found: None) if as_json else show,
     )
     drawn: list[Path] = []
     if out is not None:
@@ -77,8 +88,11 @@ def plan(
     if as_json:
         typer.echo(json.dumps(found.as_dict(), allow_nan=False))
         return
-    console.print(outlook_table(found))
-    for sentence in outlook_sentences(found):
+    if found.rehearsal is not None:
+        console.print(accuracy_table(found.rehearsal))
+    _print([*accuracy_sentences(found), *(f"Picture: {path}" for path in drawn)])
+
+
+def _print(sentences: list[str]) -> None:
+    for sentence in sentences:
         console.print(sentence, highlight=False, markup=False)
-    for path in drawn:
-        console.print(f"Picture: {path}", highlight=False, markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,11 @@ from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.settings.learners import require_choices
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
+from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
+NOT_YET = "the rehearsal follows"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
 """What is rehearsed: per-record teachers (quick), trained ones too (as slow as so many runs), or nothing."""
 NEIGHBOURS = {
@@ -109,6 +112,7 @@ def plan(
     rehearse: str = PER_RECORD,
     repetitions: int = REPETITIONS,
     random_state: int = 0,
+    progress: bool = False,
 ) -> Outlook:
     """What each of `epsilons` would buy, before anything private is touched: from public rows and numbers alone.
 
@@ -118,7 +122,7 @@ def plan(
     delta, n_teachers, n_queries, guarantee, teacher, student, representation: as of `PATEClassifier`; "gate" takes
     minutes. accuracy: look for the least epsilon that gives it. rehearse: "per-record", "all" (trained teachers too,
     which are trained `repetitions` times at each epsilon) or "none". repetitions: at least 2. random_state: of all
-    splitting, models and noise: nothing here is private.
+    splitting, models and noise: nothing here is private. progress: show how far the rehearsal is.
 
     Guarantee: no private row is read, so it costs no privacy. What is offered is what `ostrakon train` would settle
     (`ostrakon.run.settings.planning.make_plan`); a forecast is a statement about rows like the public ones.
@@ -144,6 +148,7 @@ def plan(
         accuracy=accuracy,
         rehearsed=rehearse,
         repetitions=repetitions,
+        progress=progress,
     )
 
 
@@ -157,9 +162,14 @@ def outlook(
     accuracy: float | None = None,
     rehearsed: str = PER_RECORD,
     repetitions: int = REPETITIONS,
-    say: Callable[[str], None] = lambda stage: None,
+    progress: bool | Report = False,
+    settled: Callable[[Outlook], None] = lambda found: None,
 ) -> Outlook:
-    """As `plan`, from public rows and the options of a run."""
+    """As `plan`, from public rows and the options of a run.
+
+    settled: told everything but what a rehearsal gives, as soon as it is known: seconds, where a rehearsal may take
+    minutes. progress: as of `ostrakon.teachers.progress.reporting`.
+    """
     records = whole("records", records, at_least=1)
     if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
         raise InvalidInput(f"epsilons must be a list of positive numbers, got {epsilons!r}.")
@@ -179,8 +189,7 @@ def outlook(
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    sizes = {"records": records, "pool": shown.rows, "classes": len(shown.classes)}
-    say("Settling the plans")
+    sizes: Any = {"records": records, "pool": shown.rows, "classes": len(shown.classes)}
     offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     rows = len(shown.labelled) or shown.rows
@@ -194,10 +203,14 @@ def outlook(
         why = "every plan is refused"
     elif rows < FEWEST_TO_REHEARSE:
         why = f"{rows} public rows are too few to rehearse on, at least {FEWEST_TO_REHEARSE} are needed"
-    rehearsal = None if why else rehearse(shown, possible, options, records=records, repetitions=repetitions, say=say)
-    least = None
-    if accuracy is not None:
-        if rehearsal is None or not rehearsal.forecasts:
-            raise InvalidInput(f"accuracy cannot be looked for: {why or 'no run could be rehearsed'}.")
-        least = least_epsilon(rehearsal.forecasts, accuracy)
-    return Outlook(**sizes, offers=offers, rehearsal=rehearsal, not_rehearsed=why, least=least)
+    if why and accuracy is not None:
+        raise InvalidInput(f"accuracy cannot be looked for: {why}.")
+    found = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)
+    settled(found)
+    if why:
+        return found
+    rehearsal = rehearse(shown, possible, options, records=records, repetitions=repetitions, progress=progress)
+    if accuracy is not None and not rehearsal.forecasts:
+        raise InvalidInput("accuracy cannot be looked for: no run could be rehearsed.")
+    least = None if accuracy is None else least_epsilon(rehearsal.forecasts, accuracy)
+    return dataclasses.replace(found, rehearsal=rehearsal, not_rehearsed="", least=least)

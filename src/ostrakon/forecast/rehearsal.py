@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import Candidate, Released, Selection
+from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
@@ -81,6 +83,11 @@ class _Scene:
         as_it_is = learn_representation("raw", seen)
         return cls(learning=learning, as_it_is=as_it_is, rows=seen, labels=y[private], options=options, asked={})
 
+    @property
+    def pool(self) -> int:
+        """Number of rows that play the public pool."""
+        return len(self.learning.view.public)
+
     def queries(self, count: int) -> IntArray:
         """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
         known = max(self.asked, default=0)
@@ -113,14 +120,14 @@ def rehearse(
     *,
     records: int,
     repetitions: int = REPETITIONS,
-    say: Callable[[str], None] = lambda stage: None,
+    progress: bool | Report = False,
 ) -> Rehearsal:
     """Play every offer that is not refused on public rows: features, queries, votes, noise, student, held-out rows.
 
     In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
     replacement up to `records`), the others are the pool. Without labels all rows get those of a simulated world, of
     another one in each repetition. Deterministic under the seed of `options`; noise is seeded, for nothing here is
-    private.
+    private. progress: as of `ostrakon.teachers.progress.reporting`, in plans played.
     Errors: `InvalidInput` for fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
@@ -137,39 +144,48 @@ def rehearse(
     failures: dict[tuple[float, str], str] = {}
     majority, boosted = [], []
     held_rows, distinct, pool_rows = 0, set[int](), 1
-    for repetition in range(repetitions):
-        say(f"Rehearsing the run, {repetition + 1} of {repetitions}")
-        rng = np.random.default_rng([options.seed, repetition])
-        y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
-        held, players, pool = _split(places, repetition, seed=options.seed)
-        held_rows, pool_rows = len(held), len(pool)
-        distinct |= set(held.tolist())
-        own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
-        private = players[rng.integers(len(players), size=records)]
-        scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
-        few = players[: len(players) // 2]
-        fewer = few[rng.integers(len(few), size=records)]
-        small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-        test, right = take_rows(shown.X, held), y[held]
-        majority.append(float(np.mean(right == np.bincount(y[players]).argmax())))
-        boosted.append(_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed))
-        # The longest list of queries first.
-        for number in sorted(range(len(offers)), key=lambda number: -_asked(offers[number])):
-            offer = offers[number]
-            if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
-                continue
-            noise = np.random.default_rng([options.seed, repetition, number])
-            try:
-                found = _played(scene, offer, options, rng=noise, records=records, classes=len(shown.classes))
-                kept = found.chosen if offer.plan.per_record else None
-                again = _played(
-                    small, offer, options, rng=noise, records=records, classes=len(shown.classes), student=kept
-                )
-            except InvalidInput as refused:
-                failures[offer.epsilon, offer.mechanism] = str(refused)
-                continue
-            whole_scores[number].append(_right(scene, found, test, right))
-            half_scores[number].append(_right(small, again, test, right))
+    # The longest list of queries first: it begins with every shorter one.
+    longest_first = sorted(range(len(offers)), key=lambda number: -_asked(offers[number]))
+    total = repetitions * len(offers)
+
+    @cache
+    def planned(number: int, pool: int) -> Plan:
+        # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
+        asked = asked_for(options, mechanism=offers[number].mechanism, epsilon=offers[number].epsilon)
+        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes))
+
+    with reporting(progress, label="Rehearsing", total=total) as report:
+        for repetition in range(repetitions):
+            rng = np.random.default_rng([options.seed, repetition])
+            y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
+            held, players, pool = _split(places, repetition, seed=options.seed)
+            held_rows, pool_rows = len(held), len(pool)
+            distinct |= set(held.tolist())
+            own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
+            private = players[rng.integers(len(players), size=records)]
+            scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
+            few = players[: len(players) // 2]
+            fewer = few[rng.integers(len(few), size=records)]
+            small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+            test, right = take_rows(shown.X, held), y[held]
+            majority.append(float(np.mean(right == np.bincount(y[players]).argmax())))
+            boosted.append(_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed))
+            for place, number in enumerate(longest_first):
+                report(repetition * len(offers) + place, total)
+                offer = offers[number]
+                if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
+                    continue
+                noise = np.random.default_rng([options.seed, repetition, number])
+                try:
+                    found = scene.play(planned(number, scene.pool), rng=noise)
+                    kept = found.chosen if offer.plan.per_record else None
+                    again = small.play(planned(number, small.pool), rng=noise, student=kept)
+                except InvalidInput as refused:
+                    failures[offer.epsilon, offer.mechanism] = str(refused)
+                    continue
+                whole_scores[number].append(_right(scene, found, test, right))
+                half_scores[number].append(_right(small, again, test, right))
+        report(total, total)
     forecasts = [
         Forecast(
             epsilon=offers[number].epsilon,
@@ -206,23 +222,6 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
     players = round(len(places) * PRIVATE)
     return held, rest[:players], rest[players:]
-
-
-def _played(
-    scene: _Scene,
-    offer: Offer,
-    options: Options,
-    *,
-    rng: np.random.Generator,
-    records: int,
-    classes: int,
-    student: Candidate | None = None,
-) -> Selection:
-    # As a run of this pool would be planned, at the same teachers and delta; the noise may be that of other queries.
-    asked = asked_for(options, mechanism=offer.mechanism, epsilon=offer.epsilon)
-    pool = len(scene.learning.view.public)
-    plan = make_plan(asked, units=records, pool=pool, classes=classes)
-    return scene.play(plan, rng=rng, student=student)
 
 
 def _right(scene: _Scene, selection: Selection, test: Any, right: IntArray) -> float:

@@ -12,40 +12,57 @@ from ostrakon.accounting.statement import round_up
 from ostrakon.forecast.interval import CONFIDENCE
 from ostrakon.forecast.offers import Offer
 from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+from ostrakon.forecast.rehearsal import Rehearsal
 
 
 def outlook_table(outlook: Outlook) -> Table:
-    """One row for each mechanism and epsilon: what would be asked, the noise, the cost, the forecast."""
+    """One row for each mechanism and epsilon: what would be asked, the noise, the cost; no rehearsal is needed."""
     title = f"{outlook.records:,} private records, {outlook.pool:,} public rows, {outlook.classes} classes"
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
-    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker: 50% to", "accuracy"):
+    for name in ("queries", "answers", "noise", "votes / noise", "worst case", "attacker: 50% to"):
         table.add_column(name, justify="right")
     for offer in outlook.offers:
-        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *_cells(offer), _accuracy(outlook, offer))
+        table.add_row(f"{offer.epsilon:g}", offer.mechanism, *_cells(offer))
     return table
 
 
 def outlook_sentences(outlook: Outlook) -> list[str]:
-    """What belongs below the table: refusals in full, what forecasts rest on, what the attacker's odds are about."""
-    told = [
+    """What belongs below that table: refusals in full, and what the attacker's odds are about."""
+    refused = [
         f"Refused, {one.mechanism} at epsilon {one.epsilon:g}: {one.refusal}" for one in outlook.offers if one.refusal
     ]
+    return [*refused, *odds_sentences(outlook.offers)]
+
+
+def accuracy_table(rehearsal: Rehearsal) -> Table:
+    """One row for each plan that was rehearsed: the accuracy forecast, and the interval of one run's."""
+    table = Table()
+    table.add_column("epsilon", justify="right", style="bold")
+    table.add_column("mechanism", no_wrap=True)
+    table.add_column("accuracy", justify="right")
+    table.add_column(f"one run in {CONFIDENCE:.0%} of cases", justify="right")
+    for one in rehearsal.forecasts:
+        low, high = one.interval()
+        table.add_row(f"{one.epsilon:g}", one.mechanism, f"{one.accuracy:.1%}", f"{low:.0%} to {high:.0%}")
+    return table
+
+
+def accuracy_sentences(outlook: Outlook) -> list[str]:
+    """What forecasts rest on, and what they compare with; or why there are none."""
     played = outlook.rehearsal
-    if played is not None:
-        told += [
-            f"Not forecast, {mechanism} at epsilon {epsilon:g}: {why}"
-            for (epsilon, mechanism), why in played.failures.items()
-        ]
-    told.append(outlook.basis)
-    if played is not None:
-        told.append(
-            f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
-            f"without any noise {played.not_private:.1%}. Accuracies stand with the interval in which one run should "
-            f"lie ({CONFIDENCE:.0%})."
-        )
-    return [*told, *odds_sentences(outlook.offers), *([] if outlook.least is None else [outlook.least.sentence])]
+    if played is None:
+        return [outlook.basis]
+    told = [
+        f"Not forecast, {mechanism} at epsilon {epsilon:g}: {why}"
+        for (epsilon, mechanism), why in played.failures.items()
+    ]
+    compared = (
+        f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
+        f"without any noise {played.not_private:.1%}."
+    )
+    return [*told, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
 
 
 def odds_sentences(offers: Iterable[Offer]) -> list[str]:
@@ -112,14 +129,6 @@ def odds_in_words(odds: float) -> str:
     '60.0%'
     """
     return f"{min(math.ceil(1000 * odds) / 10, 100.0):.1f}%"
-
-
-def _accuracy(outlook: Outlook, offer: Offer) -> str:
-    found = None if outlook.rehearsal is None else outlook.rehearsal.of(offer)
-    if found is None:
-        return "–"
-    low, high = found.interval()
-    return f"{found.accuracy:.1%} ({100 * low:.0f}–{100 * high:.0f})"
 
 
 def _shown(epsilon: float) -> str:
