@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from ostrakon.accounting.gate.certificate import gate_delta, gate_epsilon
+from ostrakon.accounting.gate import certificate
+from ostrakon.accounting.gate.certificate import LEAST, gate_delta, gate_epsilon
 from ostrakon.accounting.gate.envelope import highest_cost, query_envelopes
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.score import CostCurve
@@ -117,6 +118,26 @@ def test_epsilon_inverts_delta_from_above() -> None:
         epsilon = gate_epsilon(r, s=6.5, delta=delta)
         assert gate_delta(r, s=6.5, epsilon=epsilon) <= delta
         assert gate_delta(r, s=6.5, epsilon=epsilon * (1 - 1e-5)) > delta
+
+
+def test_a_large_delta_is_certified_at_the_least_epsilon_after_one_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    r = CostCurve(order=10.0, B=0.5, kappa=0.02, highest=1.5)
+    asked = []
+
+    def counted(*given: object, **options: float) -> float:
+        asked.append(options["epsilon"])
+        return gate_delta(*given, **options)
+
+    monkeypatch.setattr(certificate, "gate_delta", counted)
+    assert gate_epsilon(r, s=6.5, delta=0.999) == LEAST
+    assert asked == [LEAST]
+    assert gate_delta(r, s=6.5, epsilon=LEAST) <= 0.999
+    # Just too little: then it is searched for, in so many steps as digits need.
+    most = gate_delta(r, s=6.5, epsilon=LEAST)
+    epsilon = gate_epsilon(r, s=6.5, delta=most * (1 - 1e-6))
+    assert epsilon > LEAST
+    assert gate_delta(r, s=6.5, epsilon=epsilon) <= most * (1 - 1e-6)
+    assert len(asked) < 70
 
 
 def test_finer_cells_only_tighten() -> None:

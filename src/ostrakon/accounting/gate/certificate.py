@@ -15,6 +15,8 @@ from ostrakon.validation import fraction, non_negative, positive, whole
 # The score's range in units of s, and the cells into which it is cut: the supremum is bounded cell by cell.
 _REACH = 14.0
 CELLS = 1500
+LEAST = 1e-9
+"""The smallest epsilon of a certificate."""
 
 
 def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
@@ -68,12 +70,18 @@ def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: floa
 
 
 def gate_epsilon(curve: CostCurve, *, s: float, delta: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
-    """The smallest epsilon that `gate_delta` certifies at `delta`, rounded upward; inf where none up to 1000 does."""
+    """The smallest epsilon from `LEAST` on that `gate_delta` certifies at `delta`, rounded upward.
+
+    inf where none up to 1000 does.
+    """
     delta = fraction("delta", delta)
 
     def cost(epsilon: float) -> float:
         return gate_delta(curve, s=s, epsilon=epsilon, prefix_mu=prefix_mu, cells=cells)
 
+    # At a large delta every epsilon will do: halving would end where floats do, after a thousand costs.
+    if cost(LEAST) <= delta:
+        return LEAST
     return least(cost, delta, start=1.0, tolerance=1e-7, furthest=1000)
 
 
