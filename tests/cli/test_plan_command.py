@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.accounting.statement import round_up
 from ostrakon.cli.app import main
+from ostrakon.run.conductor import plan_of
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.planning import make_plan
 
@@ -73,6 +76,43 @@ def test_the_table_says_what_is_refused_in_full_and_what_it_rests_on(planned, tm
     assert "No accuracy is forecast: none was asked for." in words
     assert "whether this record or any other one was used in its place" in words
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--mechanism", "bounded-gnmax", "--max-contributions", 3),
+        ("--mechanism", "confident-gnmax", "--teachers", 30, "--max-answers", 2, "--queries", 4, "--delta", 1e-4),
+        ("--mechanism", "gnmax", "--teachers", 40, "--queries", 3),
+    ],
+)
+def test_users_are_priced_as_a_run_by_users_prices_them(command, tables, tmp_path, asked):
+    # Three rows of each of 200 users; the pool knows whose its rows are, too, and learns nothing from it.
+    for name, start in (("private", 0), ("public", 1000)):
+        table = pd.read_csv(tables / f"{name}.csv")
+        table["who"] = start + np.arange(len(table)) // 3
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    given = ("--public", tmp_path / "public.csv", "--target", "ill", "--by", "who", *asked)
+    code, out, _ = command("plan", *given, "--records", 200, "--epsilons", 30, "--json")
+    assert code == 0
+    told = json.loads(out)
+    (offer,) = told["offers"]
+    options = {asked[at][2:].replace("-", "_"): asked[at + 1] for at in range(0, len(asked), 2)}
+    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="who")
+    plan = plan_of(task, Options.of({**options, "epsilon": 30.0}))
+    assert task.private.unit == told["unit"] == "user"
+    assert (told["records"], offer["teachers"], offer["delta"]) == (200, plan.teachers, plan.delta)
+    numbers = {name: value for name, value in plan.mechanism.parameters().items() if isinstance(value, int | float)}
+    assert (offer["queries"], offer["noise"]) == (plan.queries, numbers)
+    assert offer["worst_case"] == round_up(plan.bound.epsilon)
+    assert told["basis"].startswith("No accuracy is forecast: runs that protect users are priced")
+    assert "this user's rows were used" in told["membership_guess_is_about"]["per-record"]
+
+
+def test_what_no_mechanism_takes_is_refused(planned):
+    code, out, err = planned("--sigma1", 30)
+    assert (code, out) == (2, "")
+    assert "--sigma1 is no parameter of bounded-gnmax." in " ".join(err.split())
 
 
 def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):

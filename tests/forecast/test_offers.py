@@ -72,6 +72,18 @@ def test_who_checks_first_promises_no_answers(mechanism: str) -> None:
     assert Offer(epsilon=2.0, mechanism=mechanism, plan=plan).answers is None
 
 
+def test_each_mechanism_is_asked_what_it_has():
+    asked = Options(queries=30, parameters={"max_contributions": 2, "threshold": 15.0})
+    names = ["bounded-gnmax", "confident-gnmax"]
+    per_record, trained = make_offers(asked, epsilons=[1.0], mechanisms=names, unit="user", **SIZES)
+    sizes = {"units": 3000, "pool": 400, "classes": 3, "unit": "user"}
+    for offer, own in ((per_record, {"max_contributions": 2}), (trained, {"threshold": 15.0})):
+        alone = replace(asked, parameters=own, mechanism=offer.mechanism, epsilon=1.0)
+        assert (offer.plan, offer.unit) == (make_plan(alone, **sizes), "user")
+    with pytest.raises(InvalidInput, match="threshold is no parameter of bounded-gnmax, gnmax"):
+        make_offers(asked, epsilons=[1.0], mechanisms=["bounded-gnmax", "gnmax"], **SIZES)
+
+
 def test_a_mechanism_that_nobody_knows_is_refused():
     with pytest.raises(InvalidInput, match="mechanism must be one of"):
         make_offers(Options(), epsilons=[1.0], mechanisms=["gnmux"], **SIZES)

@@ -17,6 +17,7 @@ from ostrakon.validation import InvalidInput, whole
 SCHEMA = "ostrakon-statement/1"
 
 Unit = Literal["record", "user"]
+UNITS: tuple[Unit, ...] = ("record", "user")
 
 WEAK_EPSILON = 10.0
 """Above this, a release says beside its epsilon how little that promises."""

@@ -9,13 +9,16 @@ from typing import Annotated
 import typer
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import Declared, options_of, with_options
+from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
 from ostrakon.run.settings.files import labels_in
 from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
 
-_ASKED = ("delta", "guarantee", "teachers", "queries", "teacher", "student", "representation", "seed")
+_ASKED = (
+    *("delta", "guarantee", "agreement", "teachers", "queries", "max_answers"),
+    *("teacher", "student", "representation", "seed"),
+)
 
 
 def _asked() -> dict[str, Declared]:
@@ -24,13 +27,14 @@ def _asked() -> dict[str, Declared]:
 
 
 @app.command()
-@with_options(options=_asked())
+@with_options(options=_asked(), parameters=mechanism_parameters())
 def plan(
     *,
     more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
     public: Annotated[Path, typer.Option(help="The public table or images; with labels, runs are rehearsed on it.")],
-    records: Annotated[int, typer.Option(help="How many private records there will be.")],
+    records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
     target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
+    by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,
     classes: Annotated[str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them.")] = None,
     epsilons: Annotated[
         list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
@@ -47,6 +51,7 @@ def plan(
     out: Annotated[Path | None, typer.Option(help="Write two pictures into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     options: dict[str, object],
+    parameters: dict[str, object],
 ) -> None:
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
     from ostrakon.forecast.outlook import EPSILONS, Outlook, outlook
@@ -56,8 +61,9 @@ def plan(
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
-    settled = Options.of({name: value for name, value in options.items() if value is not None})
-    shown = read_public(public, target=target, classes=labels_in(classes), text=reads_text(settled.representation))
+    settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
+    text = reads_text(settled.representation)
+    shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text)
 
     def show(found: Outlook) -> None:
         console.print(outlook_table(found))
@@ -74,6 +80,7 @@ def plan(
         records=records,
         epsilons=[*(epsilons or EPSILONS), *(more or [])],
         mechanisms=mechanism,
+        unit="record" if by is None else "user",
         accuracy=accuracy,
         rehearsed=rehearse,
         repetitions=repetitions,

@@ -129,7 +129,8 @@ def show_plan(given: Mapping[str, Any]) -> None:
     plan = plan_of(task, options)
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
-    console.print(offer_table(Offer(epsilon=plan.guarantee.epsilon, mechanism=name, plan=plan, odds=odds)))
+    epsilon, unit = plan.guarantee.epsilon, task.private.unit
+    console.print(offer_table(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit)))
     console.print("[dim]A dry run: nothing was trained, asked or written.[/]")
 
 

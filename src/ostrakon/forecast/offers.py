@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.statement import round_up
+from ostrakon.accounting.statement import Unit, round_up
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS
 from ostrakon.run.settings.options import GATE, WORST_CASE, Options
@@ -29,7 +29,7 @@ class Offer:
 
     epsilon, mechanism: as asked. plan: None where it is refused; refusal: then the sentence that says what would do.
     odds: the largest share of right guesses at membership for a prior of 50% (`Plan.membership_guess`); None where it
-    was not computed.
+    was not computed. unit: what is protected.
     """
 
     epsilon: float
@@ -37,6 +37,7 @@ class Offer:
     plan: Plan | None = None
     refusal: str | None = None
     odds: float | None = None
+    unit: Unit = "record"
 
     @property
     def answers(self) -> tuple[int, bool] | None:
@@ -96,26 +97,56 @@ class Offer:
         }
 
 
+def neighbours(*, per_record: bool, unit: Unit) -> str:
+    """What a membership guess is about, in words."""
+    if unit == "user":
+        told = "this user's rows were used"
+        return (
+            f"whether {told}, or those of any other user (how many there are is public)"
+            if per_record
+            else (f"whether {told} at all")
+        )
+    if per_record:
+        return "whether this record or any other one was used in its place (how many there are is public)"
+    return "whether this record was used at all"
+
+
 def asked_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
-    """`options` for one mechanism among others: teachers, caps and gates are asked of trained teachers alone."""
+    """`options` for one mechanism among others: of each is asked what it has.
+
+    Teachers, caps and gates are asked of trained teachers alone, parameters of the mechanisms that have them.
+    """
+    kind = find(mechanism)
     nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
+    own = {name: value for name, value in options.parameters.items() if name in kind.declared()}
     return dataclasses.replace(
-        options, mechanism=mechanism, epsilon=epsilon, **(nothing if find(mechanism).per_record else {})
+        options, mechanism=mechanism, epsilon=epsilon, parameters=own, **(nothing if kind.per_record else {})
     )
 
 
 def make_offers(
-    options: Options, *, epsilons: Iterable[float], mechanisms: Iterable[str], records: int, pool: int, classes: int
+    options: Options,
+    *,
+    epsilons: Iterable[float],
+    mechanisms: Iterable[str],
+    records: int,
+    pool: int,
+    classes: int,
+    unit: Unit = "record",
 ) -> tuple[Offer, ...]:
     """Every mechanism at every epsilon, as `make_plan` settles it for a run of these public sizes.
 
-    options: what holds for all of them. A number of teachers, a cap on answers and a gate are asked of trained teachers
-    alone. A plan that is refused is an offer too: it says what would do.
+    options: what holds for all of them; of several mechanisms each is asked what it has (`asked_for`). records: private
+    ones, or users where they are the unit. A plan that is refused is an offer too: it says what would do.
+    Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     found: list[Offer] = []
     names = [find(name).name for name in mechanisms]
+    known = {name for mechanism in names for name in find(mechanism).declared()}
+    foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
+    if foreign:
+        raise InvalidInput(f"{foreign[0]} is no parameter of {', '.join(names)}.")
     for name in names:
-        per_record = find(name).per_record
         for epsilon in epsilons:
             asked = (
                 asked_for(options, mechanism=name, epsilon=epsilon)
@@ -123,11 +154,10 @@ def make_offers(
                 else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
             )
             try:
-                plan = make_plan(asked, units=records, pool=pool, classes=classes)
+                plan = make_plan(asked, units=records, pool=pool, classes=classes, unit=unit)
             except InvalidInput as refused:
-                found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused)))
+                found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
                 continue
-            # With trained teachers every pair takes seconds.
-            odds = plan.membership_guess() if plan.claimable and (per_record or len(names) == 1) else None
-            found.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds))
+            odds = plan.membership_guess() if plan.claimable else None
+            found.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit))
     return tuple(found)

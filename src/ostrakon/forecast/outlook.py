@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ostrakon.accounting.statement import UNITS, Unit
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
-from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers
+from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
@@ -21,18 +22,14 @@ EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 NOT_YET = "the rehearsal follows"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
 """What is rehearsed: per-record teachers (quick), trained ones too (as slow as so many runs), or nothing."""
-NEIGHBOURS = {
-    True: "whether this record or any other one was used in its place (how many there are is public)",
-    False: "whether this record was used at all",
-}
-"""What a membership guess is about, by whether every record is a teacher."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
     """What each epsilon would buy, from public rows and numbers alone.
 
-    records, pool, classes: the sizes it holds for. offers: every mechanism at every epsilon. rehearsal: what the run,
+    records, pool, classes: the sizes it holds for. unit: what is protected; of users, `records` is how many there are.
+    offers: every mechanism at every epsilon. rehearsal: what the run,
     played on public rows, gave; None where it was not asked for, and then `not_rehearsed` says why.
     least: the least epsilon for the accuracy that was asked for.
     """
@@ -40,6 +37,7 @@ class Outlook:
     records: int
     pool: int
     classes: int
+    unit: Unit
     offers: tuple[Offer, ...]
     rehearsal: Rehearsal | None = None
     not_rehearsed: str = ""
@@ -67,10 +65,14 @@ class Outlook:
         played = self.rehearsal
         content: dict[str, Any] = {
             "records": self.records,
+            "unit": self.unit,
             "pool": self.pool,
             "classes": self.classes,
             "offers": [offer.as_dict() for offer in self.offers],
-            "membership_guess_is_about": {"per-record": NEIGHBOURS[True], "trained": NEIGHBOURS[False]},
+            "membership_guess_is_about": {
+                "per-record": neighbours(per_record=True, unit=self.unit),
+                "trained": neighbours(per_record=False, unit=self.unit),
+            },
             "basis": self.basis,
             "simulated": None if played is None else played.simulated,
             "majority": None if played is None else played.majority,
@@ -104,7 +106,11 @@ def plan(
     delta: float | None = None,
     n_teachers: int | None = None,
     n_queries: int | None = None,
+    max_answers: int | None = None,
     guarantee: str = WORST_CASE,
+    agreement: float = 0.85,
+    unit: Unit = "record",
+    parameters: Mapping[str, float | None] | None = None,
     teacher: Any = AUTO,
     student: Any = AUTO,
     representation: Any = AUTO,
@@ -117,12 +123,15 @@ def plan(
     """What each of `epsilons` would buy, before anything private is touched: from public rows and numbers alone.
 
     X_public: the public rows, as `PATEClassifier.fit` takes them. y_public: their labels, None among them where a row
-    has none; None: simulated worlds stand in for them. records: how many private ones there will be. classes: all
-    labels, where y_public does not tell them. mechanisms: names; None: per-record teachers, and two of trained ones.
-    delta, n_teachers, n_queries, guarantee, teacher, student, representation: as of `PATEClassifier`; "gate" takes
-    minutes. accuracy: look for the least epsilon that gives it. rehearse: "per-record", "all" (trained teachers too,
-    which are trained `repetitions` times at each epsilon) or "none". repetitions: at least 2. random_state: of all
-    splitting, models and noise: nothing here is private. progress: show how far the rehearsal is.
+    has none; None: simulated worlds stand in for them. records: how many private ones there will be, or how many users
+    where `unit` is "user", which protects all rows of a user together; such runs are priced, not rehearsed.
+    classes: all labels, where y_public does not tell them. mechanisms: names; None: per-record teachers, and two of
+    trained ones. parameters: of mechanisms, by name, as {"max_contributions": 2}; each goes to those that have it.
+    delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation: as of
+    `PATEClassifier`; "gate" takes minutes. accuracy: look for the least epsilon that gives it. rehearse: "per-record",
+    "all" (trained teachers too, which are trained `repetitions` times at each epsilon) or "none". repetitions: at least
+    2. random_state: of all splitting, models and noise: nothing here is private. progress: show how far the rehearsal
+    is.
 
     Guarantee: no private row is read, so it costs no privacy. What is offered is what `ostrakon train` would settle
     (`ostrakon.run.settings.planning.make_plan`); a forecast is a statement about rows like the public ones.
@@ -133,7 +142,10 @@ def plan(
         delta=delta,
         teachers=n_teachers,
         queries=n_queries,
+        max_answers=max_answers,
         guarantee=guarantee,
+        agreement=agreement,
+        parameters={} if parameters is None else parameters,
         teacher=teacher,
         student=student,
         representation=representation,
@@ -145,6 +157,7 @@ def plan(
         records=records,
         epsilons=epsilons,
         mechanisms=mechanisms,
+        unit=unit,
         accuracy=accuracy,
         rehearsed=rehearse,
         repetitions=repetitions,
@@ -159,6 +172,7 @@ def outlook(
     records: int,
     epsilons: Iterable[float] = EPSILONS,
     mechanisms: Iterable[str] | None = None,
+    unit: Unit = "record",
     accuracy: float | None = None,
     rehearsed: str = PER_RECORD,
     repetitions: int = REPETITIONS,
@@ -189,7 +203,9 @@ def outlook(
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    sizes: Any = {"records": records, "pool": shown.rows, "classes": len(shown.classes)}
+    if unit not in UNITS:
+        raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
+    sizes: Any = {"unit": unit, "records": records, "pool": shown.rows, "classes": len(shown.classes)}
     offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     rows = len(shown.labelled) or shown.rows
@@ -197,6 +213,8 @@ def outlook(
     why = ""
     if rehearsed == NONE:
         why = "none was asked for"
+    elif unit == "user":
+        why = "runs that protect users are priced, not rehearsed"
     elif not played:
         why = "trained teachers are rehearsed only where all is"
     elif not possible:

@@ -13,7 +13,7 @@ from ostrakon.data.classes import agree_on_classes, label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
-from ostrakon.data.sources import open_table
+from ostrakon.data.sources import Table, open_table
 from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
@@ -85,9 +85,16 @@ class PublicRows:
 
 
 def read_public(
-    path: Any, *, target: str | None = None, classes: Sequence[str] | None = None, text: bool = False
+    path: Any,
+    *,
+    target: str | None = None,
+    by: str | None = None,
+    classes: Sequence[str] | None = None,
+    text: bool = False,
 ) -> PublicRows:
     """The public table or images in a file; the target column may be there, or not. text: whether free text is read.
+
+    by: the column that says whose a row is; where it is there, nothing is learned from it.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
@@ -99,14 +106,20 @@ def read_public(
         return PublicRows.named(rows_of(images), labels, classes, told="label" if target is None else target)
     table = open_table(path)
     target = require_target(target)
-    known = target in table.columns or target.lstrip("-").isdigit()
-    name = table.column(target, what="target column") if known else target
-    features = [column for column in table.columns if column != name]
+    name = _column(table, target, what="target column")
+    owner = None if by is None else _column(table, by, what="column of users")
+    features = [column for column in table.columns if column not in (name, owner)]
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     labels = list(table.labels(name)) if name in table.columns else None
     frame = table.read(features)
     return PublicRows.named(Columns.of(frame, text=text).apply(frame), labels, classes, told=f"The target {name!r}")
+
+
+def _column(table: Table, given: str, *, what: str) -> str:
+    """The name of a column that is given by its name or its position; a name as it is, where there is none."""
+    known = given in table.columns or given.lstrip("-").isdigit()
+    return table.column(given, what=what) if known else given
 
 
 def _missing(label: Any) -> bool:

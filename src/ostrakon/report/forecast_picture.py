@@ -11,7 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from ostrakon.forecast.interval import CONFIDENCE
-from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+from ostrakon.forecast.offers import neighbours
+from ostrakon.forecast.outlook import Outlook
 from ostrakon.report.forecast_table import odds_in_words
 from ostrakon.validation import InvalidInput
 
@@ -94,7 +95,9 @@ def _attacker(axes: Axes, outlook: Outlook) -> None:
     plan = known[0].plan
     assert plan is not None
     axes.set_title(
-        f"What an attacker could gain, {name}: guesses at\n{NEIGHBOURS[plan.per_record]}", loc="left", fontsize=11
+        f"What an attacker could gain, {name}: guesses at\n{neighbours(per_record=plan.per_record, unit=outlook.unit)}",
+        loc="left",
+        fontsize=11,
     )
 
 

@@ -10,14 +10,15 @@ from rich.table import Table
 
 from ostrakon.accounting.statement import round_up
 from ostrakon.forecast.interval import CONFIDENCE
-from ostrakon.forecast.offers import Offer
-from ostrakon.forecast.outlook import NEIGHBOURS, Outlook
+from ostrakon.forecast.offers import Offer, neighbours
+from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import Rehearsal
+from ostrakon.mechanisms.registry import find
 
 
 def outlook_table(outlook: Outlook) -> Table:
     """One row for each mechanism and epsilon: what would be asked, the noise, the cost; no rehearsal is needed."""
-    title = f"{outlook.records:,} private records, {outlook.pool:,} public rows, {outlook.classes} classes"
+    title = f"{outlook.records:,} private {outlook.unit}s, {outlook.pool:,} public rows, {outlook.classes} classes"
     table = Table(title=title, title_justify="left")
     table.add_column("epsilon", justify="right", style="bold")
     table.add_column("mechanism", no_wrap=True)
@@ -69,11 +70,14 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """What an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
-        f"An attacker for whom it is even odds {NEIGHBOURS[per_record]} guesses right at most in the share of cases in "
-        "the table, whatever else is known."
-        for per_record in (True, False)
-        if any(one.plan is not None and one.plan.per_record == per_record for one in known)
+        f"An attacker for whom it is even odds {told} guesses right at most in the share of cases in the table, "
+        "whatever else is known."
+        for told in dict.fromkeys(_about(one) for one in known)
     ]
+
+
+def _about(offer: Offer) -> str:
+    return neighbours(per_record=find(offer.mechanism).per_record, unit=offer.unit)
 
 
 def offer_table(offer: Offer) -> Table:
@@ -98,7 +102,7 @@ def offer_table(offer: Offer) -> Table:
     if plan.gate is not None:
         table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:
-        table.add_row("Attacker", f"even odds {NEIGHBOURS[plan.per_record]} become {odds} at most")
+        table.add_row("Attacker", f"even odds {_about(offer)} become {odds} at most")
     for what, source in plan.tuned.items():
         table.add_row(f"[dim]{escape(what)}[/]", f"[dim]{escape(source)}[/]")
     return table
