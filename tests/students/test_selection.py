@@ -174,7 +174,7 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts()
     first = [
         table_candidates(counts=True, classes=2, queries=queries, features=20, seed=0)[0] for queries in (299, 300)
     ]
-    assert [candidate.name for candidate in first] == ["soft-vote", "hist-gradient-boosting"]
+    assert [candidate.name for candidate in first] == ["soft-vote", "soft-vote:hist-gradient-boosting"]
     assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
 
 

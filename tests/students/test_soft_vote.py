@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesClassifier, VotingClassifier
+from sklearn.ensemble import VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -11,7 +11,7 @@ from ostrakon.run.settings.learners import make_student
 from ostrakon.students.export import export_student, load_student, require_exportable
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
-from ostrakon.students.soft_vote import fewest_in_leaf, soft_vote, takes_weights
+from ostrakon.students.soft_vote import soft_vote, takes_weights, trees
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -28,11 +28,22 @@ def test_it_believes_the_mean_of_what_its_members_believe():
         .predict_proba(X)
         for estimator in (
             LogisticRegression(C=0.3, max_iter=1000),
-            ExtraTreesClassifier(120, min_samples_leaf=fewest_in_leaf(True)),
+            trees(counts=True),
         )
     ]
     assert np.allclose(student.predict_proba(X), np.mean(members, axis=0), rtol=0, atol=1e-12)
     assert np.abs(members[0] - members[1]).max() > 0.1
+
+
+def test_another_member_may_be_named_if_it_has_beliefs():
+    vote = make_student("soft-vote:hist-gradient-boosting(max_iter=7)", seed=3, counts=True).estimator
+    assert [type(member).__name__ for _, member in vote.estimators] == [
+        "LogisticRegression",
+        "HistGradientBoostingClassifier",
+    ]
+    assert vote.estimators[1][1].max_iter == 7
+    with pytest.raises(InvalidInput, match="needs a classifier with predict_proba, got 'soft-vote:ridge'"):
+        make_student("soft-vote:ridge")
 
 
 def test_it_learns_from_labels_where_there_are_no_counts():
@@ -44,7 +55,7 @@ def test_it_learns_from_labels_where_there_are_no_counts():
 
 
 def test_a_vote_takes_weights_where_all_its_members_do():
-    assert takes_weights(soft_vote(counts=True))
+    assert takes_weights(soft_vote(GaussianNB()))
     assert not takes_weights(KNeighborsClassifier())
     near = ("near", KNeighborsClassifier())
     assert not takes_weights(VotingClassifier([("bayes", GaussianNB()), near], voting="soft"))

@@ -6,7 +6,7 @@ import importlib.util
 from typing import Any
 
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
@@ -15,7 +15,7 @@ from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate
 from ostrakon.students.sklearn_student import SklearnStudent
-from ostrakon.students.soft_vote import SOFT_VOTE, fewest_in_leaf, soft_vote
+from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, trees
 
 FEW_TREES, MOST_TREES = 40, 120
 """Trees that show how well they do, and trees that are kept."""
@@ -38,13 +38,11 @@ def table_candidates(*, counts: bool, classes: int, queries: int, features: int,
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
-    leaf = fewest_in_leaf(counts)
     boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
-    few, most = (ExtraTreesClassifier(trees, min_samples_leaf=leaf) for trees in (FEW_TREES, MOST_TREES))
-    vote, quick = (soft_vote(counts=counts, trees=trees) for trees in (MOST_TREES, FEW_TREES))
+    few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
     found = [
-        _candidate(SOFT_VOTE, vote, counts=counts, seed=seed, tried=quick),
+        _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, tried=soft_vote(few)),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
         _candidate("logistic(C=3.0)", LogisticRegression(C=3.0, max_iter=1000), counts=counts, seed=seed),
         _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),
@@ -53,7 +51,10 @@ def table_candidates(*, counts: bool, classes: int, queries: int, features: int,
         Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
-    return [boosted, *found] if many and boosts else found
+    if not (many and boosts):
+        return found
+    both = _candidate(f"{SOFT_VOTE}:{HIST}", soft_vote(boosting), counts=counts, seed=seed, rounds=ROUNDS)
+    return [both, boosted, *found]
 
 
 def image_candidates(*, counts: bool, representation: Any, seed: int) -> list[Candidate]:

@@ -11,21 +11,14 @@ from sklearn.utils.validation import has_fit_parameter
 SOFT_VOTE = "soft-vote"
 
 
-def fewest_in_leaf(counts: bool) -> int:
-    """Least examples in a leaf of a tree: rows of cells are many and unsure, labels few and sure."""
-    return 5 if counts else 2
+def soft_vote(other: Any) -> VotingClassifier:
+    """Logistic regression (C=0.3) and another classifier with predict_proba, whose probabilities are averaged."""
+    return VotingClassifier([("logistic", LogisticRegression(C=0.3, max_iter=1000)), ("other", other)], voting="soft")
 
 
-def soft_vote(*, counts: bool, trees: int = 120) -> VotingClassifier:
-    """Logistic regression (C=0.3) and extremely randomized trees, whose probabilities are averaged.
-
-    counts: whether they learn from noisy counts, else labels. trees: how many.
-    """
-    members = [
-        ("logistic", LogisticRegression(C=0.3, max_iter=1000)),
-        ("extra-trees", ExtraTreesClassifier(trees, min_samples_leaf=fewest_in_leaf(counts))),
-    ]
-    return VotingClassifier(members, voting="soft")
+def trees(number: int = 120, *, counts: bool) -> ExtraTreesClassifier:
+    """Extremely randomized trees, with more examples in a leaf where they learn from noisy counts than from labels."""
+    return ExtraTreesClassifier(number, min_samples_leaf=5 if counts else 2)
 
 
 def takes_weights(estimator: Any) -> bool:

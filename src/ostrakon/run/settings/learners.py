@@ -14,7 +14,7 @@ from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.self_training import SelfTrainingStudent
 from ostrakon.students.sklearn_student import SklearnStudent
-from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights
+from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.teachers.registry import check_estimator_like, make_estimator
 from ostrakon.validation import InvalidInput
@@ -54,26 +54,24 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
     """A student that takes -1 as unlabelled.
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
-    (logistic regression that learns from noisy counts), `soft-vote` (it and extra trees, averaged), `label-spreading`,
-    `graph` (spreads the answers over the public graph, then trains on the surest; for images a network where PyTorch
-    is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`), any estimator's NAME, or an
-    estimator; one of ostrakon.students is taken as it is.
+    (logistic regression that learns from noisy counts), `soft-vote` or `soft-vote:NAME` (it and extra trees, or it and
+    NAME, averaged), `label-spreading`, `graph` (spreads the answers over the public graph, then trains on the surest;
+    for images a network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`),
+    any estimator's NAME, or an estimator; one of ostrakon.students is taken as it is.
     counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
     learns from the largest alone. representation: on which `graph` builds its graph.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
         if kind == _SELF_TRAINING:
-            base = _named(name or "logistic")
-            if not hasattr(base, "predict_proba"):
-                raise InvalidInput(f"A self-training student needs a classifier with predict_proba, got {choice!r}.")
-            return SelfTrainingStudent(base, random_state=seed)
+            return SelfTrainingStudent(_with_beliefs(name or "logistic", choice), random_state=seed)
         if kind == _GRAPH:
             return GraphStudent(representation=representation, random_state=seed)
         if kind == NOISY_COUNTS:
             return NoisyCountStudent(representation="raw", random_state=seed)
-        if choice == SOFT_VOTE:
-            return _plain(soft_vote(counts=counts), seed=seed, counts=counts)
+        if kind == SOFT_VOTE:
+            other = _with_beliefs(name, choice) if name else trees(counts=counts)
+            return _plain(soft_vote(other), seed=seed, counts=counts)
         if kind == "label-spreading":
             return LabelSpreadingStudent("raw", random_state=seed)
         made = _named(choice)
@@ -82,6 +80,13 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         return _plain(made, seed=seed, counts=counts)
     check_estimator_like(choice, name="The student")
     return choice if _is_student(choice) else _plain(choice, seed=seed, counts=counts)
+
+
+def _with_beliefs(name: str, choice: str) -> Any:
+    found = _named(name)
+    if not hasattr(found, "predict_proba"):
+        raise InvalidInput(f"The student needs a classifier with predict_proba, got {choice!r}.")
+    return found
 
 
 def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
