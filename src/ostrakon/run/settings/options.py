@@ -160,7 +160,7 @@ class Options(Settings):
     student: Annotated[
         Any,
         Option(
-            help="As --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. [default: the best of several]",
+            help="As --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. [default: best of several]",
             panel=_LEARNING,
         ),
     ] = AUTO
