@@ -20,7 +20,6 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "accounting/calibration/gated": ("accounting/calibration/test_calibrated_gate.py", "another name"),
     "accounting/calibration/noise": ("accounting/calibration/test_calibrated_noise.py", "another name"),
     "accounting/composition/run": ("accounting/composition/test_run_composition.py", "another name"),
-    "data/frames": ("run/test_what_is_said.py", "frames of others, through a whole fit"),
     "data/images": ("data/test_image_files.py", "another name"),
     "mechanisms/laws/exponential": ("mechanisms/test_exponential_law.py", "another name"),
     "mechanisms/laws/stability": ("mechanisms/test_stability.py", "a folder above"),

@@ -102,7 +102,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
                 "label; private rows cannot stand in for them."
             )
-        public = self._same_form(X_public)
+        public = self._same_form(X_public, "X_public")
         _require_same_images(given, public)
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
@@ -176,8 +176,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
         return rows, labels
 
-    def _same_form(self, X: Any) -> Any:
-        rows = as_frame(X)
+    def _same_form(self, X: Any, name: str = "X") -> Any:
+        rows = as_frame(X, name)
         if hasattr(rows, "iloc") and _is_free_form(rows):
             return validate_data(self, rows, reset=False, skip_check_array=True)
         if _is_free_form(rows):
@@ -226,4 +226,4 @@ def _require_same_images(private: Any, public: Any) -> None:
 
 def _is_free_form(X: Any) -> bool:
     """Frames, whose columns may hold words and gaps, and images: forms that scikit-learn would refuse or flatten."""
-    return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2 and not hasattr(X, "tocsr"))
+    return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2)

@@ -1,15 +1,26 @@
-"""Tables of other libraries as pandas frames, column by column."""
+"""Tables of other libraries as pandas frames, column by column; what is no table of rows is refused."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ostrakon.validation import InvalidInput
 
-def as_frame(X: Any) -> Any:
-    """A Polars frame or an Arrow table as a pandas frame; all else as it is.
+
+def as_frame(X: Any, name: str = "X") -> Any:
+    """A Polars frame or an Arrow table as a pandas frame; arrays, pandas frames and lists as they are.
+
+    Errors: `InvalidInput` for a sparse matrix, a lazy frame, a single column without a frame around it.
 
     >>> import pyarrow
     >>> as_frame(pyarrow.table({"age": [30, 50]})).columns.tolist()
     ['age']
     """
-    return X.to_pandas() if hasattr(X, "to_pandas") and not hasattr(X, "iloc") else X
+    if hasattr(X, "tocsr"):
+        raise InvalidInput(f"{name} must be dense, got a sparse matrix of shape {X.shape}: {name}.toarray() is dense.")
+    if hasattr(X, "collect") and not hasattr(X, "to_pandas"):
+        raise InvalidInput(f"{name} must hold its rows, got a lazy {type(X).__name__}: {name}.collect() reads them.")
+    frame = X.to_pandas() if hasattr(X, "to_pandas") and not hasattr(X, "iloc") else X
+    if hasattr(frame, "iloc") and not hasattr(frame, "columns"):
+        raise InvalidInput(f"{name} must be a table, got one column alone ({type(X).__name__}): to_frame() makes one.")
+    return frame

@@ -52,8 +52,10 @@ class PublicRows:
 
         Errors: `InvalidInput` for lengths that differ, fewer than two classes, labels that are not among `classes`.
         """
-        rows = as_frame(X)
+        rows = as_frame(X, "X_public")
         rows = rows if hasattr(rows, "iloc") else np.asarray(rows)
+        if rows.ndim < 2:
+            raise InvalidInput(f"X_public must be a table or images, got an array of shape {rows.shape}.")
         if y is None:
             return cls.named(rows, None, classes, told="y_public")
         labels = np.asarray(y, object)

@@ -1,0 +1,81 @@
+"""Tables of other libraries: they work as pandas frames do, or are refused in one sentence, wherever rows enter."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import ostrakon
+from ostrakon.data.frames import as_frame
+from ostrakon.validation import InvalidInput
+
+rng = np.random.default_rng(0)
+TABLE = pd.DataFrame({"age": rng.normal(size=260), "town": rng.choice(["Ulm", "Bonn", "Kiel"], 260)})
+TABLE.loc[3, "age"] = np.nan
+Y = np.where(TABLE["age"].fillna(0) > 0, "in", "out")
+PRIVATE, PUBLIC = slice(0, 200), slice(200, 260)
+PLANNED = {"records": 200, "epsilons": [4.0], "rehearse": "none"}
+
+
+def model() -> ostrakon.PATEClassifier:
+    return ostrakon.PATEClassifier(student="logistic", epsilon=8.0, random_state=0, noise=np.random.default_rng(1))
+
+
+def test_polars_works_as_pandas_does_wherever_rows_enter():
+    polars = pytest.importorskip("polars")
+    rows = polars.from_pandas(TABLE)
+    users = np.arange(200) // 2
+    for given in ({}, {"users": users}):
+        own = {name: polars.Series(value) for name, value in given.items()}
+        there = model().fit(TABLE[PRIVATE], Y[PRIVATE], X_public=TABLE[PUBLIC], **given)
+        here = model().fit(rows[PRIVATE], polars.Series(Y[PRIVATE]), X_public=rows[PUBLIC], **own)
+        assert here.statement_.unit == there.statement_.unit == ("user" if given else "record")
+        expected = there.predict(TABLE)
+        for said in (here.predict(rows), here.predict(TABLE), here.released_.predict(rows)):
+            assert (said == expected).all()
+        np.testing.assert_array_equal(here.predict_proba(rows), there.predict_proba(TABLE))
+    planned = ostrakon.plan(rows[PUBLIC], polars.Series(Y[PUBLIC]), **PLANNED)
+    assert planned.as_dict() == ostrakon.plan(TABLE[PUBLIC], Y[PUBLIC], **PLANNED).as_dict()
+
+
+def test_a_lazy_frame_and_a_column_alone_are_refused_wherever_rows_enter():
+    polars = pytest.importorskip("polars")
+    rows = polars.from_pandas(TABLE)
+    fitted = model().fit(rows[PRIVATE], Y[PRIVATE], X_public=rows[PUBLIC])
+    for wrong, told in (
+        (rows.lazy(), r"must hold its rows, got a lazy LazyFrame: .*\.collect\(\) reads them\."),
+        (rows["age"], r"must be a table, got one column alone \(Series\): to_frame\(\) makes one\."),
+        (TABLE["age"], r"must be a table, got one column alone \(Series\): to_frame\(\) makes one\."),
+    ):
+        require_refused(fitted, rows, wrong, told)
+        with pytest.raises(InvalidInput, match=f"^X {told}"):
+            fitted.released_.predict(wrong)
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.coo_array])
+def test_sparse_matrices_are_refused_wherever_rows_enter(kind):
+    rows = np.column_stack([TABLE["age"].fillna(0), rng.normal(size=260)])
+    fitted = model().fit(rows[PRIVATE], Y[PRIVATE], X_public=rows[PUBLIC])
+    require_refused(fitted, rows, kind(rows), r"must be dense, got a sparse matrix of shape \(260, 2\): ")
+
+
+def require_refused(fitted, rows, wrong, told):
+    with pytest.raises(InvalidInput, match=f"^X {told}"):
+        model().fit(wrong, Y, X_public=rows[PUBLIC])
+    with pytest.raises(InvalidInput, match=f"^X_public {told}"):
+        model().fit(rows[PRIVATE], Y[PRIVATE], X_public=wrong)
+    for predict in (fitted.predict, fitted.predict_proba):
+        with pytest.raises(InvalidInput, match=f"^X {told}"):
+            predict(wrong)
+    with pytest.raises(InvalidInput, match=f"^X_public {told}"):
+        ostrakon.plan(wrong, Y, **PLANNED)
+
+
+def test_what_is_no_table_is_refused_by_a_plan():
+    with pytest.raises(InvalidInput, match=r"X_public must be a table or images, got an array of shape \(260,\)\."):
+        ostrakon.plan(np.arange(260.0), Y, **PLANNED)
+
+
+def test_all_else_stays_as_it_is():
+    for rows in (TABLE, TABLE.to_numpy(), [[1, 2]], np.zeros((2, 8, 8))):
+        assert as_frame(rows) is rows
