@@ -1,35 +1,48 @@
-"""Planning an epsilon: what it buys, from public numbers alone, before any private row is read.
+"""Planning an epsilon: what it buys, from public rows and numbers alone, before any private row is read.
 
     python examples/plan_an_epsilon.py
 
-Nothing here sees data. How many teachers, how many queries and how much noise go together is arithmetic.
+The public rows here are made up. With yours, leave `rehearse="none"` away: where they have labels, the whole run is
+played on them, and accuracies are forecast. On the command line: `ostrakon plan`.
 """
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 import ostrakon
-from ostrakon.accounting import calibrate, worst_case
+from ostrakon.accounting import worst_case
 
 DELTA = 1e-5
-TEACHERS, CLASSES = 250, 2
 
 
-def noise_for(epsilon: float, queries: int) -> str:
-    """The vote noise that keeps `epsilon`, as a share of the teachers; or the sentence that says why none does."""
-    shape = ostrakon.ConfidentGNMax(threshold=0.6 * TEACHERS, sigma1=0.5 * TEACHERS, sigma2=0.2 * TEACHERS)
-    try:
-        found = calibrate(shape, epsilon=epsilon, delta=DELTA, queries=queries, teachers=TEACHERS, classes=CLASSES)
-    except ostrakon.InvalidInput:
-        return "more noise than votes"
-    assert isinstance(found, ostrakon.ConfidentGNMax)
-    return f"sigma2 {found.sigma2:6.1f} = {found.sigma2 / TEACHERS:.0%} of the teachers"
+def up(share: float) -> str:
+    """A share in percent, rounded up."""
+    return f"{math.ceil(1000 * share) / 10:.1f}%"
 
 
 def main() -> None:
-    print(f"{TEACHERS} trained teachers, {CLASSES} classes, delta {DELTA:g}: noise that keeps an epsilon")
-    for epsilon in (0.5, 1.0, 2.0, 4.0):
-        for queries in (100, 400):
-            print(f"  epsilon {epsilon:3g}, {queries:4d} queries: {noise_for(epsilon, queries)}")
+    rng = np.random.default_rng(0)
+    public = rng.normal(size=(400, 5))
+    found = ostrakon.plan(
+        public,
+        classes=["in", "out"],
+        records=30_000,
+        epsilons=[0.1, 1.0, 4.0],
+        mechanisms=["bounded-gnmax", "confident-gnmax"],
+        delta=DELTA,
+        rehearse="none",
+    )
+    print(f"{found.records:,} private records, {found.pool} public rows, delta {DELTA:g}")
+    for offer in found.offers:
+        told = f"  epsilon {offer.epsilon:3g}, {offer.mechanism}: "
+        if offer.plan is None or offer.odds is None:
+            print(f"{told}refused. {offer.refusal}")
+            continue
+        noise = ", ".join(f"{name} {value:.4g}" for name, value in offer.noise.items())
+        print(f"{told}{offer.plan.queries} queries, {noise}; an attacker's even odds become {up(offer.odds)} at most")
 
     print("\nPer-record teachers (bounded-gnmax): the number of queries does not matter, only the noise does")
     for sigma2 in (2.0, 5.0, 20.0, 50.0):
