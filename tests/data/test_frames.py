@@ -56,7 +56,10 @@ def test_a_lazy_frame_and_a_column_alone_are_refused_wherever_rows_enter():
 def test_sparse_matrices_are_refused_wherever_rows_enter(kind):
     rows = np.column_stack([TABLE["age"].fillna(0), rng.normal(size=260)])
     fitted = model().fit(rows[PRIVATE], Y[PRIVATE], X_public=rows[PUBLIC])
-    require_refused(fitted, rows, kind(rows), r"must be dense, got a sparse matrix of shape \(260, 2\): ")
+    told = r"must be dense, got a sparse matrix of shape \(260, 2\): "
+    require_refused(fitted, rows, kind(rows), told)
+    with pytest.raises(InvalidInput, match=f"^X {told}"):
+        fitted.released_.predict(kind(rows))
 
 
 def require_refused(fitted, rows, wrong, told):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,11 @@ def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
     if model.voting != "soft":
         raise InvalidInput(f"A released VotingClassifier must have voting='soft', got {model.voting!r}.")
     weights = np.ones(len(model.estimators_)) if model.weights is None else as_doubles(model._weights_not_none)
-    total = None
-    for member, weight in zip(model.estimators_, weights, strict=True):
-        said = graph.add("Mul", classified(graph, member, rows)[1], float(weight))
-        total = said if total is None else graph.add("Add", total, said)
+    said = [
+        graph.add("Mul", classified(graph, member, rows)[1], float(weight))
+        for member, weight in zip(model.estimators_, weights, strict=True)
+    ]
+    total = reduce(lambda sum_, one: graph.add("Add", sum_, one), said)
     likely = graph.add("Div", total, float(weights.sum()))
     return best(graph, likely), likely
 

@@ -83,11 +83,11 @@ class RowForm:
         """Raw rows as the learners take them: a typed frame, doubles (rows, columns), or the array as it is.
 
         Named columns are found by name, in whatever order; an array goes by position.
-        Errors: `InvalidInput` for a column that is not there.
+        Errors: `InvalidInput` for a column that is not there, a sparse matrix, a lazy frame.
         """
-        if self.columns is None:
-            return X
         rows = as_frame(X)
+        if self.columns is None:
+            return rows
         named = hasattr(rows, "keys") or not hasattr(rows, "shape")
         try:
             read = read_table(rows if named else np.asarray(rows), list(self.columns))

@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.students.agreement_estimate import HeldOut
@@ -214,9 +215,15 @@ def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray,
     return told[part] / told[part].sum(axis=1, keepdims=True)
 
 
+@cache
+def _threads() -> ThreadpoolController:
+    # To look for libraries takes longer than a small fit; scikit-learn's are loaded by now.
+    return ThreadpoolController()
+
+
 def _taught(candidate: Candidate, student: Any, rows: Any, released: Released) -> Any:
     # Trees and kernels are quick here, and threads that wait for each other are not where a machine is shared.
-    threads = nullcontext() if candidate.takes_rows else threadpool_limits(1, user_api="openmp")
+    threads = nullcontext() if candidate.takes_rows else _threads().limit(limits=1, user_api="openmp")
     with threads, warnings.catch_warnings():
         # One that stops early is judged by what it has learned, as all are.
         warnings.simplefilter("ignore", ConvergenceWarning)
