@@ -167,6 +167,22 @@ def tell(rows: list[dict[str, Any]]) -> None:
         print(
             f"epsilon {epsilon:g}: the default is {np.mean(gap):.2f} points below the best, mean of {len(gap)} tables"
         )
+    tell_options(means)
+
+
+def tell_options(means: dict[tuple[str, float], dict[str, float]]) -> None:
+    """The mean over tables of every option that was run on all of them: the best that anybody could always name."""
+    epsilons = sorted({epsilon for _, epsilon in means if epsilon})
+    found: dict[str, list[float]] = {}
+    for epsilon in epsilons:
+        rows = [ways for (_, own), ways in means.items() if own == epsilon and DEFAULT in ways]
+        for way in (DEFAULT, *sorted(set.intersection(*(set(ways) for ways in rows)) - {DEFAULT})):
+            found.setdefault(way, []).append(float(np.mean([ways[way] for ways in rows])))
+    print("| option, mean over tables | " + " | ".join(f"epsilon {epsilon:g}" for epsilon in epsilons) + " |")
+    print("|---" * (len(epsilons) + 1) + "|")
+    for way, scores in sorted(found.items(), key=lambda item: -float(np.mean(item[1]))):
+        if len(scores) == len(epsilons) and np.isfinite(scores).all():
+            print(f"| {way} | " + " | ".join(f"{score:.1f}" for score in scores) + " |")
 
 
 def figure(rows: list[dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from ostrakon.public import representatives
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
+from ostrakon.run.settings.learners import make_student
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.teachers.per_record import nearest
 from ostrakon.validation import InvalidInput
@@ -111,6 +112,11 @@ def test_rows_and_means_of_a_cell_teach_alike_and_others_are_refused():
     assert accuracy(2.0, examples="means") == pytest.approx(accuracy(2.0), abs=0.02)
     with pytest.raises(InvalidInput, match="examples must be one of rows, means"):
         accuracy(2.0, examples="medoids")
+
+
+def test_a_kernel_machine_that_is_named_learns_from_the_means_of_cells_as_the_one_that_is_tried():
+    assert make_student("svm-rbf", counts=True).examples == "means"
+    assert make_student("logistic", counts=True).examples == "rows"
 
 
 def test_an_estimator_that_cannot_weigh_is_refused():

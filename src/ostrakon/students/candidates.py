@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
 from ostrakon.students.selection import Candidate
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, trees
@@ -96,8 +96,7 @@ def _candidate(
 ) -> Candidate:
     if not counts:
         return Candidate(name=name, student=SklearnStudent(estimator, random_state=seed), fallback=fallback)
-    # A kernel machine of every public row would take minutes.
-    options: Any = {"representation": "raw", "examples": "means" if isinstance(estimator, SVC) else "rows"}
+    options: Any = {"representation": "raw", "examples": examples_for(estimator)}
     quick = None
     if rounds or tried is not None:
         quick = NoisyCountStudent(estimator if tried is None else tried, random_state=seed, **options)

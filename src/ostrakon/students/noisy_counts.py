@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.public.representation import learn_representation
@@ -20,6 +21,11 @@ from ostrakon.validation import InvalidInput, positive, whole
 EXAMPLES = ("rows", "means")
 MOST_ROWS = 20_000
 """Public rows that are learned from at most, a random choice of them; more would cost time and teach little."""
+
+
+def examples_for(estimator: Any) -> str:
+    """What an estimator learns from by default: a kernel machine of every public row would take minutes."""
+    return "means" if isinstance(estimator, SVC) else "rows"
 
 
 class NoisyCountStudent(ClassifierMixin, BaseEstimator):

@@ -11,7 +11,7 @@ from ostrakon.public.representation import require_known
 from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
 from ostrakon.students.self_training import SelfTrainingStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
@@ -91,7 +91,8 @@ def _with_beliefs(name: str, choice: str) -> Any:
 
 def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
     if counts and takes_weights(estimator):
-        return NoisyCountStudent(estimator, representation="raw", random_state=seed)
+        examples = examples_for(estimator)
+        return NoisyCountStudent(estimator, representation="raw", examples=examples, random_state=seed)
     return SklearnStudent(estimator, random_state=seed)
 
 
