@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from ostrakon.public import representatives
-from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.run.settings.learners import make_student
+from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.teachers.per_record import nearest
 from ostrakon.validation import InvalidInput
