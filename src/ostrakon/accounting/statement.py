@@ -25,6 +25,8 @@ WEAK_EPSILON = 10.0
 SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
 ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
 
+INTEGER_NOISE = "OpenDP's exact sampler of the discrete Gaussian, on the operating system's entropy (cryptographic)"
+
 NOT_PRIVATE_NOISE = (
     "This release is not differentially private: its noise came from an ordinary generator that the caller passed, "
     "which whoever knows the seed can undo."
@@ -38,6 +40,11 @@ COUNTS_LEAVE = (
     "noise is drawn in double precision; noisy counts leave rounded to a public grid of 1/1024 vote, so their "
     "low-order bits are not released"
 )
+INTEGERS_LEAVE = (
+    "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; sums of whole steps leave"
+)
+
+CENTRAL = "central: the operator sees the private data, the public sees release/ alone"
 
 NOT_COVERED = (
     "the public data: whoever is in the public file has no protection from this guarantee",
@@ -85,6 +92,7 @@ class Statement:
 
     guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
     nothing may be claimed, and then `not_private` says why in one sentence.
+    trust_model: who sees what, and who has to be trusted, without its final full stop.
     estimates: `Sanitized` numbers and `Agreement`s, published beside the guarantee and marked as estimates.
     adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
     membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
@@ -115,6 +123,7 @@ class Statement:
     estimates: tuple[Sanitized | Agreement, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
+    trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -174,6 +183,14 @@ class Statement:
     def _releases_counts(self) -> bool:
         return any(asked.mechanism.releases_counts for asked in self.rounds)
 
+    def _implementation(self) -> dict[str, str]:
+        if any(asked.mechanism.integer_noise for asked in self.rounds):
+            return {"noise": INTEGER_NOISE, "floating_point": INTEGERS_LEAVE}
+        return {
+            "noise": SECURE_NOISE if self.noise_is_secure else ORDINARY_NOISE,
+            "floating_point": COUNTS_LEAVE if self._releases_counts else LABELS_LEAVE,
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """The content of `statement.json`: plain values, keys documented in the guide."""
         guarantee = None
@@ -202,7 +219,7 @@ class Statement:
                 "at_most": round_up(self.membership_guess),
                 "neighbours": self.adjacency,
             },
-            "trust_model": "central: the operator sees the private data, the public sees release/ alone",
+            "trust_model": self.trust_model,
             "teachers": self.teachers,
             "classes": list(self.classes),
             "rounds": [asked.as_dict() for asked in self.rounds],
@@ -212,10 +229,7 @@ class Statement:
                 "one guarantee over all rounds and all files of this release; the student and every prediction of it "
                 "are post-processing; other releases from the same data add to it"
             ),
-            "implementation": {
-                "noise": SECURE_NOISE if self.noise_is_secure else ORDINARY_NOISE,
-                "floating_point": COUNTS_LEAVE if self._releases_counts else LABELS_LEAVE,
-            },
+            "implementation": self._implementation(),
             "tuned": dict(self.tuned),
             "not_covered": list(self.not_covered),
             "versions": dict(self.versions),

@@ -80,11 +80,13 @@ def agree_on_classes(
     *,
     target: str,
     public: str,
+    alone: bool = True,
 ) -> tuple[tuple[str, ...], str]:
     """The classes in order, and who said so: "user", "public" or "private".
 
     counts: how often the private data has each label, None standing for a missing one. shown: the public data's labels,
-    None where it has none. classes: the user's list, which comes first. target, public: names for the messages.
+    None where it has none. classes: the user's list, which comes first. target, public: names for the messages. alone:
+    whether these are all private data that there are, so that one class among them cannot be learned.
     The list becomes part of what is released, so "private" belongs into the statement.
     Raises `InvalidInput` for missing labels, a constant target, a private class that is not in the list, more than
     `MOST_CLASSES`, and so many different numbers that they are a quantity (unless the user lists them).
@@ -95,7 +97,7 @@ def agree_on_classes(
             "every row needs its label."
         )
     held = [str(label) for label in counts]
-    if len(held) < 2:
+    if alone and len(held) < 2:
         raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
     if classes is not None:
         given, origin = tuple(str(label) for label in classes), "user"

@@ -105,13 +105,14 @@ def open_task(
     header: bool | None = None,
     classes: Sequence[str] | None = None,
     text: bool = False,
+    alone: bool = True,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
     target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
     names, header: see `open_table`; the private table's names hold for the others where those have no header.
     classes: the labels, where the public table does not hold them and the private one shall not decide them.
-    text: whether columns of free text are read; else they are left out.
+    text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`.
 
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
@@ -146,7 +147,7 @@ def open_task(
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
-    labels, origin = _classes(hidden, shown, target_name, classes)
+    labels, origin = _classes(hidden, shown, target_name, classes, alone=alone)
     columns = Columns.of(shown.read(features), text=text)
     require_same_form(hidden, columns, public=shown, what="private")
     if tested is not None:
@@ -225,11 +226,14 @@ def _enough_rows(public: Table) -> None:
         )
 
 
-def _classes(private: Table, public: Table, target: str, classes: Sequence[str] | None) -> tuple[tuple[str, ...], str]:
+def _classes(
+    private: Table, public: Table, target: str, classes: Sequence[str] | None, *, alone: bool
+) -> tuple[tuple[str, ...], str]:
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
         raise InvalidInput(quantity(target, different, about=True))
     shown = list(public.label_counts(target)) if target in public.columns else None
+    public_table = f"the public table {public.path}"
     return agree_on_classes(
-        private.label_counts(target), shown, classes, target=target, public=f"the public table {public.path}"
+        private.label_counts(target), shown, classes, target=target, public=public_table, alone=alone
     )

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_expit, ndtri_exp
 
+from ostrakon.accounting.composition.sum_of_discrete_gaussians import sum_of_discrete_gaussians_rdp
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case_curve
 from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
@@ -140,7 +141,8 @@ def cost_of(
         return Cost.of(pure=gated.epsilon, failure=gated.delta)
     tied = mechanism.run_cost(queries=queries)
     if tied is not None:
-        return Cost.of(mu=tied.mu, pure=tied.epsilon, checks=max(1, tied.checks), failure=tied.failure)
+        rdp = None if tied.shares is None else sum_of_discrete_gaussians_rdp(tied.shares, np.array(ORDERS))
+        return Cost.of(mu=tied.mu, pure=tied.epsilon, checks=max(1, tied.checks), rdp=rdp, failure=tied.failure)
     curve = worst_case_curve(
         mechanism,
         np.array(ORDERS),

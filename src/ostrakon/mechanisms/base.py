@@ -41,16 +41,32 @@ class Parameter:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class DiscreteShares:
+    """Whole numbers, each released under a sum of `count` independent discrete Gaussians of parameter `scale`.
+
+    shift: how far one unit's data move the numbers, in L2; cells: how many of them they move at most. scale and shift
+    are in steps of the numbers, all are above 0.
+    """
+
+    count: int
+    scale: float
+    shift: float
+    cells: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class RunCost:
     """What all queries of a run cost together: checks that are private by themselves, and failures that delta pays for.
 
-    Either `mu`: the checks together are mu-Gaussian-DP; or `epsilon`: each of `checks` is epsilon-DP. Outside an event
-    of probability at most `failure`, equal on both sides, the run is a function of its checks; inf where unbounded.
-    `ostrakon.accounting.run_epsilon` turns it into an epsilon.
+    Either `mu`: the checks together are mu-Gaussian-DP; or `epsilon`: each of `checks` is epsilon-DP; or `shares`: the
+    run is one release of whole numbers under summed noise. Outside an event of probability at most `failure`, equal on
+    both sides, the run is a function of its checks; inf where unbounded. `ostrakon.accounting.run_epsilon` turns it
+    into an epsilon.
     """
 
     mu: float | None = None
     epsilon: float | None = None
+    shares: DiscreteShares | None = None
     checks: int = 0
     failure: float = 0.0
 
@@ -98,6 +114,9 @@ class Mechanism(ABC):
 
     releases_counts: ClassVar[bool] = False
     """Whether the noisy histograms leave, too, under the same guarantee (on a public grid, see `noisy_counts`)."""
+
+    integer_noise: ClassVar[bool] = False
+    """Whether its noise is drawn in whole steps by an exact sampler (`ostrakon.noise.discrete_gaussian`)."""
 
     per_record: ClassVar[bool] = False
     """Whether a run with it makes every record (or user) a teacher of its own, so that their number is public."""

@@ -134,11 +134,7 @@ class InFolder:
         held = self._home.read()
         if held is None:
             plan = make()
-            fingerprints = dict(self._task.fingerprints)
-            settled: dict[str, Any] = {"asked": self._asked, "settled": plan.as_dict()}
-            # Before any vote is seen: a release does not tell how long its run took, and a resumed run keeps its day.
-            settled["date"] = today()
-            self._home.write({**settled, "versions": versions(), "fingerprints": fingerprints})
+            self._describe(plan)
             return plan
         plan, epsilon = plan_from(held["settled"], classes=len(self._task.classes)), self._options.epsilon
         if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
@@ -147,6 +143,13 @@ class InFolder:
                 f"{plan.guarantee.epsilon:.6g}: it was changed; restore it or start a new run in a new folder."
             )
         return plan
+
+    def _describe(self, plan: Plan) -> None:
+        """Write run.toml: what was asked and settled, before any vote is seen."""
+        settled: dict[str, Any] = {"asked": self._asked, "settled": plan.as_dict()}
+        # A release does not tell how long its run took, and a resumed run keeps its day.
+        settled["date"] = today()
+        self._home.write({**settled, "versions": versions(), "fingerprints": dict(self._task.fingerprints)})
 
     def view(self, make: Callable[[], View]) -> View:
         """See `Place`. Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold."""

@@ -1,4 +1,4 @@
-"""The epsilon of a whole run whose queries are tied: Gaussian or pure checks, and failures that delta pays for."""
+"""The epsilon of a whole run whose queries are tied: Gaussian, integer or pure checks, and failures that delta pays for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
+from ostrakon.accounting.composition.sum_of_discrete_gaussians import sum_of_discrete_gaussians_epsilon
 from ostrakon.mechanisms.base import RunCost
 from ostrakon.numerics.rounding import product_above
 from ostrakon.validation import fraction
@@ -20,7 +21,7 @@ def run_epsilon(cost: RunCost, *, delta: float) -> float:
     probability f, the run is a function of its checks: (e, delta - f)-DP checks make an (e, delta)-DP run.
     Errors: `InvalidInput` for a delta outside (0, 1).
     Source: Dwork and Roth 2014, section 7.2 (propose-test-release); docs/mathematics.md E; the compositions of
-    `gaussian_dp` and `pure_dp`.
+    `gaussian_dp`, `sum_of_discrete_gaussians` and `pure_dp`.
 
     >>> run_epsilon(RunCost(epsilon=0.5, checks=2, failure=1e-6), delta=1e-6)
     1.0
@@ -32,6 +33,8 @@ def run_epsilon(cost: RunCost, *, delta: float) -> float:
         return math.inf
     if cost.mu is not None:
         return gaussian_dp_epsilon(cost.mu, remaining) if remaining > 0 else math.inf
+    if cost.shares is not None:
+        return sum_of_discrete_gaussians_epsilon(cost.shares, delta=remaining) if remaining > 0 else math.inf
     if cost.epsilon is None:
         return math.inf
     if remaining == 0:

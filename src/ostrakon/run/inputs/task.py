@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.accounting.statement import CENTRAL, NOT_COVERED
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.understood import Understood
 from ostrakon.public.rowwise import row_count
@@ -28,7 +29,8 @@ class Task:
     fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
     student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
     are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
-    files, to be told before anything is spent.
+    files, to be told before anything is spent. counted: whether `private.units` is how many there are, and not a public
+    number beside it. trust_model, not_covered: what the statement says under these names.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
@@ -44,6 +46,9 @@ class Task:
     kinds: dict[str, str] | None = None
     names: Sequence[str] | None = None
     understood: Understood = field(default_factory=Understood)
+    counted: bool = True
+    trust_model: str = CENTRAL
+    not_covered: tuple[str, ...] = NOT_COVERED
 
     def __post_init__(self) -> None:
         if row_count(self.X_public) == 0:

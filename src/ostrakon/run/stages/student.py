@@ -135,6 +135,8 @@ def make_statement(
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
         tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS, **made_by, "student": described(selection)},
+        trust_model=task.trust_model,
+        not_covered=task.not_covered,
         versions=versions(),
     )
 

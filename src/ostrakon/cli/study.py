@@ -1,0 +1,151 @@
+"""`ostrakon study`: one student from the data of several owners, which stay where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ostrakon.cli.app import app, console
+from ostrakon.run.settings.files import labels_in
+
+if TYPE_CHECKING:
+    from ostrakon.study.study import Study
+
+study = typer.Typer(help="A study of several owners: create, show, join, finish.", no_args_is_help=True)
+app.add_typer(study, name="study")
+
+Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")]
+Shares = Annotated[
+    Path | None, typer.Option(help="The folder of what owners hand over. [default: STUDY-shares beside the study]")
+]
+
+
+@study.command()
+def create(
+    *,
+    public: Annotated[Path, typer.Option(help="Unlabelled rows, free to publish: one CSV or Parquet file.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    classes: Annotated[str, typer.Option(help="All labels, as a,b,c.")],
+    owners: Annotated[Path, typer.Option(help="TOML file of the owners: [[owner]] with name and people.")],
+    out: Annotated[Path, typer.Option(help="The study's folder, a new one.")] = Path("study"),
+    exchange: Annotated[
+        str, typer.Option(help="trusted: an aggregator adds the noise; files: every owner noises its own table.")
+    ] = "trusted",
+    epsilon: Annotated[float, typer.Option(help="Keep the guarantee of every person within this.")] = 2.0,
+    delta: Annotated[
+        float | None, typer.Option(help="Chance that it fails. [default: below 1 / number of people]")
+    ] = None,
+    queries: Annotated[int | None, typer.Option(help="Public rows to ask about. [default: what epsilon allows]")] = None,
+    max_contributions: Annotated[int, typer.Option(help="Public rows at which one person votes, at each owner.")] = 1,
+    max_owners_per_person: Annotated[
+        int, typer.Option(help="Owners at which one person may have rows: noise grows with it.")
+    ] = 1,
+    representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
+    student: Annotated[str, typer.Option(help="As of train: a short name or import path.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
+) -> None:
+    """Write down everything that is public about a study, to be reviewed before anybody joins."""
+    from ostrakon.study.create import create_study
+
+    made = create_study(
+        out,
+        public=public,
+        target=target,
+        classes=labels_in(classes) or (),
+        owners=owners,
+        exchange=exchange,
+        epsilon=epsilon,
+        delta=delta,
+        queries=queries,
+        max_contributions=max_contributions,
+        max_owners_per_person=max_owners_per_person,
+        representation=representation,
+        student=student,
+        seed=seed,
+    )
+    _show(made)
+
+
+@study.command()
+def show(folder: Folder) -> None:
+    """Verify a study and print its facts, its hash, and what each exchange would cost."""
+    from ostrakon.study.study import Study
+
+    _show(Study.read(folder))
+
+
+@study.command()
+def join(
+    folder: Folder,
+    *,
+    private: Annotated[Path, typer.Option(help="This owner's table (CSV, Parquet).")],
+    by: Annotated[str, typer.Option(help="The column that says whose a row is: protects people.")],
+    owner: Annotated[str, typer.Option(help="Who joins: a name in the study.")],
+    keep: Annotated[
+        Path | None, typer.Option(help="This owner's own folder. [default: STUDY-OWNER beside the study]")
+    ] = None,
+    shares: Shares = None,
+    expect: Annotated[str | None, typer.Option(help="The hash that was signed off.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would leave the building; read no private row, write nothing.")
+    ] = False,
+    ledger: Annotated[str | None, typer.Option(help="Reserve what the study costs in this ledger.")] = None,
+    budget: Annotated[float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")] = None,
+    account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
+) -> None:
+    """Count this owner's votes and write the one table that it hands over; nothing else leaves.
+
+    Killed at any moment, the same command goes on from there, with the same noise.
+    """
+    from ostrakon.cli.train import say
+    from ostrakon.report.study_table import leaving_table
+    from ostrakon.study.join import join_study, leaving, require_expected
+    from ostrakon.study.study import Study
+
+    known = Study.read(folder)
+    require_expected(known, expect)
+    console.print(leaving_table(leaving(known, owner)))
+    if dry_run:
+        console.print("[dim]A dry run: no private row was read, nothing was written.[/]")
+        return
+    spend = {"ledger": ledger, "budget": budget, "account": account}
+    joined = join_study(
+        known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, say=say
+    )
+    console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
+    console.print(f"Must stay: {joined.folder}", highlight=False, markup=False)
+
+
+@study.command()
+def finish(
+    folder: Folder,
+    *,
+    shares: Shares = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of this run. [default: STUDY-finished beside the study]")
+    ] = None,
+    without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b.")] = None,
+    test: Annotated[Path | None, typer.Option(help="Public labelled rows to measure the student on.")] = None,
+    publish_accuracy: Annotated[
+        bool, typer.Option("--publish-accuracy", help="Put the accuracy on them into the card.")
+    ] = False,
+) -> None:
+    """Sum what the owners handed over; train the student; write release/ with its statement and report."""
+    from ostrakon.cli.train import say
+    from ostrakon.report.release import publish
+    from ostrakon.report.table import run_table
+    from ostrakon.study.finish import finish_study
+
+    left = labels_in(without) or ()
+    outcome = finish_study(folder, shares=shares, out=out, without=left, test=test, say=say)
+    release = publish(outcome, publish_accuracy=publish_accuracy)
+    console.print(run_table(outcome, release=release))
+
+
+def _show(known: Study) -> None:
+    from ostrakon.report.study_table import price_table, study_table
+
+    console.print(study_table(known))
+    console.print(price_table(known))

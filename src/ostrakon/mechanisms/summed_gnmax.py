@@ -1,0 +1,116 @@
+"""GNMax on the summed tables of several owners: one aggregator adds the noise, or every owner adds its share."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from ostrakon.mechanisms.base import DiscreteShares, FloatArray, Parameter, RunCost
+from ostrakon.mechanisms.bounded_gnmax import STEPS, BoundedGNMax
+from ostrakon.noise import discrete_gaussian
+from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.votes import IntArray, Votes
+
+Owners = Annotated[int, Parameter(help="Owners whose tables are summed.", check=partial(whole, at_least=1))]
+SUM, EACH = "sum", "each"
+
+
+def _released(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in (SUM, EACH):
+        raise InvalidInput(f"{name} must be {SUM} or {EACH}, got {shown(value)}.")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummedGNMax(BoundedGNMax):
+    """`BoundedGNMax` on a sum of tables, in each of which a person may vote: at `owners_per_person` owners at most.
+
+    owners_per_person: at least 1. Other fields: as `BoundedGNMax`, `max_contributions` at each owner.
+
+    Guarantee: all queries together are h sqrt(2 r)/sigma2 Gaussian-DP, h = `owners_per_person`, when one person's data
+    change arbitrarily wherever they are.
+    Proof: each of h tables moves by at most sqrt(2 r) in L2 (`BoundedGNMax`), and their sum by the sum of that, which
+    is reached where a person votes alike at all of them.
+    Errors: as `BoundedGNMax`.
+    """
+
+    name: ClassVar[str] = "summed-gnmax"
+
+    owners_per_person: Annotated[
+        int, Parameter(help="Owners at which one person may have rows.", check=partial(whole, at_least=1))
+    ] = 1
+
+    def run_cost(self, *, queries: int) -> RunCost:
+        return self._moved(2 * self._entries(queries))
+
+    def absence_cost(self, *, queries: int) -> RunCost:
+        """The cost of all queries when a person falls silent at every owner: half of the squared distance."""
+        return self._moved(self._entries(queries))
+
+    def _entries(self, queries: int) -> int:
+        return min(self.max_contributions, whole("queries", queries, at_least=1))
+
+    def _moved(self, entries: int) -> RunCost:
+        """What it costs when so many entries of each of a person's tables change by one."""
+        return RunCost(mu=self.owners_per_person * math.sqrt(entries) / self.sigma2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedGNMax(SummedGNMax):
+    """`SummedGNMax` whose noise is the sum of discrete Gaussians, one of every owner, in whole steps of 1/1024 vote.
+
+    sigma2: standard deviation of the whole sum's noise, in votes: each share has sigma2 / sqrt(owners). colluders: so
+    many owners may join all that they know against a person; their shares then count for nothing. released: "sum", or
+    "each": every owner's noisy table is itself released, so that each share has to do all by itself.
+
+    Guarantee: as of `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that do not
+    collude and a distance of h sqrt(2 r) votes; of each, for single shares and a distance of sqrt(2 h r).
+    Proof: from the sum, what colluders know is subtracted: the noise of the others is left. Of tables released side by
+    side, a person moves h, each by at most sqrt(2 r).
+    Errors: as `SummedGNMax`; colluders that are not fewer than the owners; another word for what is released.
+    Source: Kairouz, Liu and Steinke 2021 (distributed discrete Gaussian).
+    """
+
+    name: ClassVar[str] = "shared-gnmax"
+    integer_noise: ClassVar[bool] = True
+
+    owners: Owners
+    colluders: Annotated[int, Parameter(help="Owners that may collude.", check=whole)] = 0
+    released: Annotated[str, Parameter(help="What leaves: sum, or each table.", check=_released, option=False)] = SUM
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.colluders < self.owners:
+            raise InvalidInput(f"colluders must be fewer than the {self.owners} owners, got {self.colluders}.")
+
+    @property
+    def share_sigma(self) -> float:
+        """The parameter of one owner's discrete Gaussian, in steps of 1/1024 vote."""
+        return self.sigma2 * STEPS / math.sqrt(self.owners)
+
+    def share(self, votes: Votes) -> IntArray:
+        """One owner's table with its share of the noise, in steps of 1/1024 vote, (queries, classes). Draw it once."""
+        self.require_votes(votes)
+        noise = discrete_gaussian(votes.counts.size, sigma=self.share_sigma)
+        return votes.counts * STEPS + noise.reshape(votes.counts.shape)
+
+    def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
+        """What the sum of all owners' shares is. rng: not looked at; entropy is that of `discrete_gaussian`."""
+        self.require_votes(votes)
+        noise = sum(discrete_gaussian(votes.counts.size, sigma=self.share_sigma) for _ in range(self.owners))
+        return votes.counts + np.reshape(noise, votes.counts.shape) / STEPS
+
+    def _moved(self, entries: int) -> RunCost:
+        tables = min(self.owners_per_person, self.owners)
+        cells = tables * entries
+        if self.released == EACH:
+            count, shift = 1, math.sqrt(cells)
+        else:
+            count, shift = self.owners - self.colluders, tables * math.sqrt(entries)
+        # A few roundings may not make the noise wider, or the shift shorter, than they are.
+        scale = self.share_sigma * (1 - 1e-12)
+        return RunCost(shares=DiscreteShares(count=count, scale=scale, shift=STEPS * shift, cells=cells))

@@ -1,0 +1,57 @@
+"""A study in a terminal: its facts, what each exchange costs, and what leaves an owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.table import Table
+from rich.text import Text
+
+from ostrakon.study.study import Study
+
+
+def study_table(study: Study) -> Table:
+    """The facts that are reviewed before anybody joins."""
+    plan, mechanism = study.plan(), study.mechanism
+    facts = {
+        "Study": str(study.folder),
+        "Hash": study.hash,
+        "Owners": ", ".join(f"{owner.name} ({owner.people:,} people announced)" for owner in study.owners),
+        "To be predicted": f"{study.target}: {', '.join(study.classes)}",
+        "Columns": ", ".join(study.pool.columns.kept),
+        "Public rows": f"{len(study.pool.X):,}, of which {plan.queries:,} are asked about",
+        "Exchange": study.exchange.name,
+        "Guarantee": f"epsilon {plan.bound.epsilon:.4f} at delta {plan.delta:g}, for every person",
+        "A person": (
+            f"votes at up to {mechanism.max_contributions} public rows of each owner, and may have rows at up to "
+            f"{mechanism.owners_per_person} of them"
+        ),
+        "Noise": f"standard deviation {mechanism.sigma2:.4g} votes on every count of the sum",
+        "Who is trusted": f"{study.exchange.trust_model}.",
+    }
+    return _of_facts(facts, title="A study")
+
+
+def price_table(study: Study) -> Table:
+    """The noise of every exchange at this study's guarantee, beside one aggregator's."""
+    table = Table(title="What an exchange costs, at this guarantee", title_justify="left")
+    table.add_column("Exchange")
+    table.add_column("Noise on the sum (votes)", justify="right")
+    table.add_column("times", justify="right")
+    for name, noise, times in study.prices():
+        table.add_row(f"{name}{' (this one)' if name == study.exchange.name else ''}", f"{noise:.4g}", f"{times:.2f}")
+    return table
+
+
+def leaving_table(facts: Mapping[str, str]) -> Table:
+    """What will leave the building (`ostrakon.study.join.leaving`)."""
+    return _of_facts(facts, title="What will leave the building")
+
+
+def _of_facts(facts: Mapping[str, str], *, title: str) -> Table:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for name, told in facts.items():
+        table.add_row(name, Text(told))
+    return table

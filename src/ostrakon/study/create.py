@@ -1,0 +1,140 @@
+"""Creating a study: everything that is public is settled, priced and written down before anybody joins."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.data.classes import agree_on_classes
+from ostrakon.data.files import sync_folder, writing
+from ostrakon.public.text import reads_text
+from ostrakon.run.inputs.files import refuse_private_folder
+from ostrakon.run.settings.defaults import DEFAULT_EPSILON, default_delta, default_per_record_queries, require_delta
+from ostrakon.run.settings.learners import make_student, require_choices
+from ostrakon.run.settings.options import AUTO, is_auto
+from ostrakon.run.settings.settled import BY_THE_OPERATOR
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.student import versions
+from ostrakon.run.stages.votes import queries_of
+from ostrakon.students.export import require_exportable
+from ostrakon.study.exchange import find_exchange
+from ostrakon.study.owners import Owner, read_owners, require_owners
+from ostrakon.study.pool import Pool
+from ostrakon.study.study import Study, write_study
+from ostrakon.validation import InvalidInput, positive, whole
+
+
+def create_study(
+    out: str | os.PathLike[str],
+    *,
+    public: str | os.PathLike[str],
+    target: str,
+    classes: Sequence[str],
+    owners: str | os.PathLike[str] | Sequence[Owner],
+    exchange: str = "trusted",
+    epsilon: float = DEFAULT_EPSILON,
+    delta: float | None = None,
+    queries: int | None = None,
+    max_contributions: int = 1,
+    max_owners_per_person: int = 1,
+    representation: str = AUTO,
+    student: str = AUTO,
+    seed: int = 0,
+) -> Study:
+    """Write a study into the new folder `out`: the work of a coordinator, who sees public things alone.
+
+    public: a table of unlabelled rows, free to publish, one file. target, classes: what is predicted, and all labels.
+    owners: who takes part (`Owner`s, or a TOML file of them). exchange: a name in `EXCHANGES`. queries: how many
+    representatives; None: so many that the votes on each are a few times its noise, from the announced numbers of
+    people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at how
+    many owners a person may have rows and still be protected; the noise is so many times as large. representation,
+    student: names (see `ostrakon.run.settings.learners`).
+
+    Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes.
+    """
+    place, source = Path(out), Path(public)
+    if place.exists():
+        raise InvalidInput(f"out must be a new folder, and {place} is there.")
+    refuse_private_folder(source)
+    if not source.is_file():
+        raise InvalidInput(f"public must be one file of public rows, got {source}.")
+    way = find_exchange(exchange)
+    known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
+    if not isinstance(target, str) or not target:
+        raise InvalidInput(f"target must be the name of the column to predict, got {target!r}.")
+    labels, _ = agree_on_classes(dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="")
+    require_choices(teacher=AUTO, student=student, representation=representation)
+    if not is_auto(student):
+        require_exportable(make_student(student, seed=seed))
+    people, tuned = sum(owner.people for owner in known), dict[str, str]()
+    tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
+    tuned["epsilon"] = BY_THE_OPERATOR
+    tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
+    delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
+    per_person = whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known))
+    bounds = {"max_contributions": whole("max_contributions", max_contributions, at_least=1)}
+    bounds["owners_per_person"] = per_person
+    tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
+    pool = Pool.read(source, target=target, text=reads_text(representation))
+    rows = len(pool.X)
+    asked = None if queries is None else whole("queries", queries, at_least=1, at_most=rows)
+    shape = way.mechanism(owners=len(known), sigma2=10.0, **bounds)
+    most: dict[str, Any] = {"queries": rows if asked is None else asked, "delta": delta}
+    mechanism: Any = calibrate(shape, epsilon=positive("epsilon", epsilon), **most)
+    tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
+    if asked is None:
+        asked = default_per_record_queries(mechanism, units=people, pool=rows, classes=len(labels))
+        tuned["number of queries"] = "so many that the votes on each are a few times its noise, from announced numbers"
+    else:
+        tuned["number of queries"] = BY_THE_OPERATOR
+    _require_votes_above_noise(mechanism, people=people, queries=asked)
+    view = view_of(pool.X, representation, seed=seed)
+    chosen = queries_of(view, asked, strategy="representatives", seed=seed)
+    facts = {
+        "target": target,
+        "classes": list(labels),
+        "exchange": way.name,
+        "epsilon": float(epsilon),
+        "delta": delta,
+        "representation": representation,
+        "student": student,
+        "seed": whole("seed", seed),
+        "public": f"pool{''.join(source.suffixes)}",
+    }
+    aside = place.with_name(f"{place.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    with writing(aside):
+        aside.mkdir(parents=True)
+        write_study(
+            aside,
+            facts=facts,
+            noise={"sigma2": mechanism.sigma2, **bounds},
+            owners=known,
+            tuned=tuned,
+            versions=versions(),
+            public=source.read_bytes(),
+            queries=chosen,
+            features=np.asarray(view.public, np.float64)[chosen],
+        )
+        os.rename(aside, place)
+        sync_folder(place.parent)
+    return Study.read(place)
+
+
+def _require_votes_above_noise(mechanism: Any, *, people: int, queries: int) -> None:
+    votes, noise = people * mechanism.max_contributions, mechanism.sigma2
+    if votes < noise * queries:
+        fewer = math.floor(votes / noise)
+        others = f"at most {fewer} queries, " if fewer >= 2 else ""
+        raise InvalidInput(
+            f"epsilon must leave noise below the votes: {people} people vote on {mechanism.max_contributions} of "
+            f"{queries} queries each, under noise of standard deviation {noise:.4g}; ask {others}for a larger epsilon or "
+            f"for about {math.ceil(noise * queries / mechanism.max_contributions)} people."
+        )

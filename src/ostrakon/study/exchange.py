@@ -1,0 +1,93 @@
+"""How owners' tables come together: who adds the noise, who sees what, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ostrakon.accounting.statement import NOT_COVERED
+from ostrakon.mechanisms.summed_gnmax import EACH, SharedGNMax, SummedGNMax
+from ostrakon.validation import InvalidInput, shown
+
+_HONEST = (
+    "all owners are taken to follow the program (semi-honest): one that hands over other counts than its data give "
+    "spoils the student, which nothing here detects"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One way in which tables come together.
+
+    mechanism: from the number of owners and the other public parameters, by name, to the noise. trust_model: for the
+    statement. leaves: what an owner hands over, and to whom it may be shown. noised: whether that is noised already.
+    """
+
+    name: str
+    mechanism: Callable[..., SummedGNMax]
+    trust_model: str
+    leaves: str
+    noised: bool
+
+
+def _trusted(*, owners: int, **parameters: Any) -> SummedGNMax:
+    return SummedGNMax(**parameters)
+
+
+def _files(**parameters: Any) -> SummedGNMax:
+    return SharedGNMax(released=EACH, **parameters)
+
+
+EXCHANGES: dict[str, Exchange] = {
+    each.name: each
+    for each in (
+        Exchange(
+            name="trusted",
+            mechanism=_trusted,
+            trust_model=(
+                "a trusted aggregator: every owner's exact counts, of votes at public rows, go to whoever finishes the "
+                "study, who adds them up and then adds the noise; people are not protected from that aggregator, who "
+                "has to keep the counts to itself and draw the noise once; other owners and the public see release/ "
+                f"alone; each owner sees its own data and nobody else's; {_HONEST}, without weakening anybody's "
+                "protection"
+            ),
+            leaves=(
+                "the exact counts of your people's votes: give the file to the aggregator alone, over a safe way, and "
+                "to nobody else"
+            ),
+            noised=False,
+        ),
+        Exchange(
+            name="files",
+            mechanism=_files,
+            trust_model=(
+                "no aggregator is trusted: every owner adds noise to its counts before anything leaves it, enough to "
+                "protect its people by itself from whoever sees that table, the other owners and the aggregator "
+                "included, whoever of them join forces; each owner alone sees its own data, and has to draw its noise "
+                f"as the program does; {_HONEST}; an owner that omits its noise gives up its own people's protection, "
+                "and nobody else's"
+            ),
+            leaves=(
+                "counts that are noised already, whole steps of 1/1024 vote: the file is private by itself and may be "
+                "seen by anybody"
+            ),
+            noised=True,
+        ),
+    )
+}
+
+STUDY_NOT_COVERED = (
+    *(each for each in NOT_COVERED if not each.startswith(("what is treated as public", "the operator,"))),
+    "what is treated as public knowledge: names and types of columns, class names, who the owners are, that each takes "
+    "part, how many people each has announced, and all parameters here",
+    "each owner, who sees its own data and votes: everything in its private/ must stay there",
+    "a person with rows at more owners than the study allows for",
+)
+
+
+def find_exchange(name: Any) -> Exchange:
+    """The exchange of that name. Errors: `InvalidInput`, with the names there are."""
+    if not isinstance(name, str) or name not in EXCHANGES:
+        raise InvalidInput(f"exchange must be one of {', '.join(EXCHANGES)}, got {shown(name)}.")
+    return EXCHANGES[name]

@@ -1,0 +1,237 @@
+"""Finishing a study: the owners' tables are summed, noised where they are not yet, and a student learns from that."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.accounting.adjacent import Relation
+from ostrakon.accounting.statement import Unit
+from ostrakon.data.checksummed import sha256
+from ostrakon.data.files import write_atomically
+from ostrakon.data.sources import digest_of_file
+from ostrakon.data.understood import understood_table
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.run.conductor import Say, conduct
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.keeping import Collect
+from ostrakon.run.noise_log import Drawable, Log
+from ostrakon.run.pipeline import Outcome
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.features import View
+from ostrakon.study.exchange import STUDY_NOT_COVERED
+from ostrakon.study.place import InStudy
+from ostrakon.study.share import read_shares, shares_folder
+from ostrakon.study.study import Study
+from ostrakon.teachers.per_record import Block
+from ostrakon.teachers.shards import Shards
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import BoundedVotes, IntArray, Votes
+
+_SUMMED = ".summed"
+
+
+def finish_study(
+    study: Study | str | os.PathLike[str],
+    *,
+    shares: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    without: Sequence[str] = (),
+    test: str | os.PathLike[str] | None = None,
+    rng: np.random.Generator | None = None,
+    say: Say = lambda stage: None,
+) -> Outcome:
+    """Sum what the owners handed over and train the student; `ostrakon.report.release.publish` writes the release.
+
+    shares: the folder of their files (see `ostrakon.study.share.shares_folder`). out: the folder of this run, by
+    default STUDY-finished beside the study. without: owners that dropped out: the guarantee holds without them. test: a
+    public labelled table to measure the student on. rng: as of `ostrakon.run.pipeline.run`, where an aggregator draws
+    the noise.
+
+    Guarantee: as the study says; killed and called again, noise is not drawn twice.
+    Errors: `InvalidInput` for a study that was changed, shares that are missing, damaged or of another study.
+    """
+    known = study if isinstance(study, Study) else Study.read(study)
+    tables = _tables(known, shares_folder(known, shares), without)
+    place = known.folder.resolve()
+    home = RunFolder(place.with_name(f"{place.name}-finished") if out is None else out)
+    plan = known.plan(owners=len(tables))
+    task = _task(known, plan, tables, test)
+    asked = {"owners": list(tables)}
+    kept = _Handed(home, task, known, plan, asked, tables, shares_folder(known, shares))
+    finished = conduct(task, known.options(), kept, rng=rng, say=say)
+    return Outcome(folder=home.path, **vars(finished))
+
+
+def _tables(study: Study, folder: Path, without: Sequence[str]) -> dict[str, IntArray]:
+    left = {study.owner(name).name for name in without}
+    tables = {name: table for name, table in read_shares(folder, study).items() if name not in left}
+    missing = [owner.name for owner in study.owners if owner.name not in tables and owner.name not in left]
+    if missing:
+        raise InvalidInput(
+            f"{folder} lacks the share of {', '.join(missing)}; wait for it, or finish without (--without {missing[0]})."
+        )
+    if not tables:
+        raise InvalidInput(f"{folder} holds no share that is to be summed.")
+    return tables
+
+
+def _task(study: Study, plan: Plan, tables: dict[str, IntArray], test: Any) -> Task:
+    pool = study.pool
+    X_test, y_test = None, None
+    fingerprints = {f"share of {name}": sha256(table.tobytes()) for name, table in tables.items()}
+    if test is not None:
+        X_test, y_test = pool.labelled(test, target=study.target, classes=study.classes)
+        fingerprints["test"] = digest_of_file(test)
+    return Task(
+        private=People(people=plan.teachers, owners_per_person=study.mechanism.owners_per_person),
+        classes=study.classes,
+        X_public=pool.X,
+        X_test=X_test,
+        y_test=y_test,
+        classes_from="given by the coordinator of the study",
+        fingerprints={"public": digest_of_file(study.public), **fingerprints},
+        rows=f"columns {', '.join(pool.columns.kept)}, by name, as the public table has them",
+        kinds={name: pool.columns.kinds[name] for name in pool.columns.kept},
+        understood=understood_table(
+            pool.columns,
+            target=study.target,
+            classes=study.classes,
+            classes_from="given by the coordinator of the study",
+            by=None,
+            public_rows=len(pool.X),
+            only_public=(),
+        ),
+        counted=False,
+        trust_model=study.exchange.trust_model,
+        not_covered=STUDY_NOT_COVERED,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class People:
+    """The people of all owners, as `ostrakon.run.inputs.private_data.PrivateData`: none of their rows are here.
+
+    people: how many were announced. owners_per_person: at how many owners one of them may have rows.
+    """
+
+    people: int
+    owners_per_person: int
+
+    @property
+    def unit(self) -> Unit:
+        """A person, whom statements call a user."""
+        return "user"
+
+    @property
+    def units(self) -> int:
+        """The announced number."""
+        return self.people
+
+    @property
+    def unit_column(self) -> None:
+        """Every owner has a column of its own."""
+        return None
+
+    @property
+    def _whose(self) -> str:
+        h = self.owners_per_person
+        where = "at the one owner that has any" if h == 1 else f"at the at most {h} owners that have any"
+        return f"in all the rows of one person, {where}"
+
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return f"Two collections of the owners' data are neighbours when they differ {self._whose}, in any way."
+
+    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+        """See `PrivateData`."""
+        return (
+            "replace",
+            "take-out",
+            f"Two collections of the owners' data are neighbours when one lacks {self._whose.removeprefix('in ')}.",
+        )
+
+    def fingerprint(self, key: bytes) -> str:
+        """Each owner keeps its own ledger."""
+        raise InvalidInput("ledger belongs to the owners of a study: give it where each of them joins.")
+
+    def shards(self, teachers: int, **how: Any) -> Shards:
+        """None: nothing of their data is here."""
+        raise InvalidInput("The rows of a study stay with their owners.")
+
+    def by_unit(self, **how: Any) -> Iterator[Block]:
+        """None: nothing of their data is here."""
+        raise InvalidInput("The rows of a study stay with their owners.")
+
+
+class _Handed(InStudy):
+    """The place of a finished study: votes and noise come from the owners' tables."""
+
+    def __init__(
+        self,
+        home: RunFolder,
+        task: Task,
+        study: Study,
+        plan: Plan,
+        asked: dict[str, Any],
+        tables: dict[str, IntArray],
+        shares: Path,
+    ) -> None:
+        super().__init__(home, task, study, plan, asked)
+        self._shares = shares
+        self._sum = reduce(np.add, tables.values())
+        self._noised = study.exchange.noised
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """The sum of exact tables; of noisy ones, whose votes nobody knows, empty tables in their place."""
+        counts = np.zeros_like(self._sum) if self._noised else self._sum
+        if not self._noised:
+            self._claim()
+        bound = plan.mechanism.contribution_bound or 1
+        # A container that fits: how many people there are is not known here.
+        teachers = max(1, int(counts.sum()))
+        return BoundedVotes(counts, teachers=teachers, max_contributions=bound)
+
+    def _claim(self) -> None:
+        """Mark exact tables as summed here, before noise is drawn: another run on them would draw a second time."""
+        token = (self._home.read() or {}).get("summed", {}).get("token")
+        if token is None:
+            token = secrets.token_hex(16)
+            self._home.add("summed", {"token": token})
+        mark = self._shares / _SUMMED
+        if not mark.exists():
+            write_atomically(mark, token)
+        if mark.read_text() != token:
+            raise InvalidInput(
+                f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; go on "
+                "there."
+            )
+
+    def log(self) -> Log:
+        """The noise log; of tables that are noised already, their sum."""
+        return _Drawn(self._sum) if self._noised else super().log()
+
+
+class _Drawn:
+    """The sum of noisy tables as a `Log`: nothing is drawn any more."""
+
+    def __init__(self, table: IntArray) -> None:
+        self._table = table
+
+    def draw(
+        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+    ) -> tuple[IntArray, bool]:
+        """The sum, whole steps: every owner's noise is from the cryptographic source."""
+        return self._table, True
+
+    def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
+        """Nothing depends on a first round."""
+        return make()

@@ -1,0 +1,161 @@
+"""Joining a study: an owner counts its people's votes at the public representatives, and hands over one table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ostrakon.mechanisms.bounded_gnmax import STEPS
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax
+from ostrakon.noise import secure_rng
+from ostrakon.run.budget import budget_of
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.tables import task_from_tables
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.votes import collect
+from ostrakon.study.place import InStudy
+from ostrakon.study.share import shares_folder, write_share
+from ostrakon.study.study import Study
+from ostrakon.teachers import TeacherStore
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, Votes
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """What an owner has handed over. share: the file; folder: what the owner keeps, whose private/ must stay."""
+
+    share: Path
+    folder: Path
+
+
+def join_study(
+    study: Study | str | os.PathLike[str],
+    private: str | os.PathLike[str],
+    *,
+    owner: str,
+    by: str,
+    keep: str | os.PathLike[str] | None = None,
+    shares: str | os.PathLike[str] | None = None,
+    expect: str | None = None,
+    ledger: Mapping[str, Any] | None = None,
+    progress: bool = False,
+    say: Say = lambda stage: None,
+) -> Joined:
+    """Count one owner's votes, and write the table that it hands over: each owner does this on its own machine.
+
+    private: the owner's table, with the study's columns, the target, and the column `by` that says whose a row is.
+    owner: who joins. keep: the owner's own folder, by default STUDY-OWNER beside the study; shares: where the table
+    that is handed over goes (see `ostrakon.study.share.shares_folder`). expect: the hash that was signed off. ledger:
+    the options ledger, budget and account of a run, by name: what the study costs is reserved before noise is drawn.
+
+    Guarantee: as the study says, for everybody with rows in `private`. Killed and called again with the same arguments,
+    it goes on: noise is drawn once for a table, and a second call hands over the same one.
+    Errors: `InvalidInput` for a study that was changed or is not the expected one, an owner it does not know, a table
+    that lacks its columns, classes that nobody announced, other data than at the first call.
+    """
+    known = study if isinstance(study, Study) else Study.read(study)
+    require_expected(known, expect)
+    who = known.owner(owner).name
+    task = _task(known, private, by=by)
+    place = known.folder.resolve()
+    home = RunFolder(place.with_name(f"{place.name}-{who}") if keep is None else keep)
+    plan = known.plan(people=task.private.units)
+    asked = {"owner": who, "by": by}
+    kept = InStudy(home, task, known, plan, asked)
+    with kept.opened():
+        budget = budget_of(plan, task, known.options(**(ledger or {})), kept)
+        kept.plan(lambda: plan)
+        say("Learning features from the public data")
+        view = kept.view(known.view)
+        say(f"Counting the votes at {plan.queries} public rows")
+
+        def cast(store: TeacherStore | None, folder: Path | None) -> tuple[Votes, Any]:
+            return collect(plan, task.private, view, known.queries, known.options(), progress=progress, folder=folder)
+
+        votes = kept.votes(plan, view, known.queries, cast)
+        if budget is not None:
+            budget.reserve()
+        table = votes.counts
+        if known.exchange.noised:
+            say("Adding noise")
+            assert isinstance(known.mechanism, SharedGNMax)
+            table, _ = kept.log().draw("share", votes, _Share(mechanism=known.mechanism), secure_rng())
+        if budget is not None:
+            labels, counts = table.argmax(axis=1), table / STEPS
+            budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts))
+        share = write_share(shares_folder(known, shares), known, who, table)
+    return Joined(share=share, folder=home.path)
+
+
+def require_expected(study: Study, expect: str | None) -> None:
+    """Refuse a study whose hash is not the one that was signed off (its first 12 digits at least)."""
+    if expect is not None and (len(expect) < 12 or not study.hash.startswith(expect.lower())):
+        raise InvalidInput(f"expect must be the study's hash, {study.hash}, or its first 12 digits, got {expect!r}.")
+
+
+def leaving(study: Study, owner: str) -> dict[str, str]:
+    """What will leave the building when `owner` joins: what → in words, from public facts alone."""
+    mechanism, plan = study.mechanism, study.plan()
+    classes = len(study.classes)
+    some = mechanism.max_contributions
+    facts = {
+        "Study": f"{study.hash} (agree on it before you join)",
+        "You are": f"{study.owner(owner).name}, one of {len(study.owners)} owners",
+        "What leaves": f"one table of whole numbers, {plan.queries} public rows x {classes} classes, and nothing else",
+        "What it is": study.exchange.leaves,
+        "A number says": (
+            f"how many of your people have that class, of those whose rows are nearest to that public row; each person "
+            f"counts at {some} of them{'' if some == 1 else ' at most'}"
+        ),
+        "Guarantee": (
+            f"({plan.bound.epsilon:.4f}, {plan.delta:g})-differential privacy of the release for every person, with "
+            f"rows at {mechanism.owners_per_person} owner{'' if mechanism.owners_per_person == 1 else 's at most'}"
+        ),
+        "Noise": study.price(),
+    }
+    return facts | {"Who is trusted": f"{study.exchange.trust_model}."}
+
+
+def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
+    task = task_from_tables(
+        private,
+        study.public,
+        target=study.target,
+        by=by,
+        classes=study.classes,
+        text=study.text,
+        alone=False,
+    )
+    seen = list(task.X_public.columns)
+    wanted = list(study.pool.X.columns)
+    absent = [name for name in wanted if name not in seen]
+    if absent:
+        raise InvalidInput(
+            f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "
+            f"{len(wanted)} columns are missing)."
+        )
+    return task
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Share:
+    """One owner's noisy table as something the log can draw once, in whole steps."""
+
+    name: ClassVar[str] = "noisy share"
+
+    mechanism: SharedGNMax
+
+    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+        return self.mechanism.share(votes)
+
+    def parameters(self) -> dict[str, Any]:
+        return self.mechanism.parameters()

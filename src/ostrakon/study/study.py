@@ -1,0 +1,238 @@
+"""The public facts of a study, in a folder that everybody reviews before anybody joins."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tomli_w
+from numpy.typing import NDArray
+
+from ostrakon.accounting.calibration.noise import calibrate
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.checksummed import digest_of_json, npy, sha256
+from ostrakon.data.files import write_atomically
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.public.text import reads_text
+from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.plan import Plan
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange
+from ostrakon.study.owners import Owner, owners_from
+from ostrakon.study.pool import Pool
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
+
+FORMAT = 1
+DESCRIPTION = "study.toml"
+QUERIES = "representatives.npy"
+FEATURES = "features.npy"
+NEAR = 1e-5
+"""How far features may differ between machines, in absolute terms and relative to the largest."""
+
+_HEADER = """\
+# A study of several owners, made by ostrakon: public facts alone. Review them, agree on the hash, then join.
+# Nothing in this folder may change: whoever joins or finishes a changed one is refused.
+
+"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """Public facts of a study, as its folder holds them.
+
+    hash: SHA-256 of all of them, files included, by which owners know that they speak of the same study. queries:
+    positions of the representatives in the pool. features: what the representation makes of those, (queries,
+    features). representation: a name; every machine learns it from the same public pool, so that nothing that could
+    run travels, and compares what it gives for the representatives.
+    """
+
+    folder: Path
+    hash: str
+    target: str
+    classes: tuple[str, ...]
+    exchange: Exchange
+    mechanism: SummedGNMax
+    epsilon: float
+    delta: float
+    owners: tuple[Owner, ...]
+    representation: str
+    student: str
+    seed: int
+    public: Path
+    queries: IntArray
+    features: NDArray[np.float64]
+    tuned: Mapping[str, str]
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Study:
+        """The study in a folder, verified.
+
+        Errors: `InvalidInput` where there is none, or where anything in it is not as it was created.
+        """
+        place = Path(folder)
+        try:
+            content = tomllib.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InvalidInput(f"{place} must be a study with {DESCRIPTION}, and it cannot be read ({reason}).") from None
+        own = content.pop("ostrakon", None)
+        if not isinstance(own, dict) or own.get("format") != FORMAT:
+            raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
+        if own.get("hash") != digest_of_json(content):
+            raise InvalidInput(f"{place / DESCRIPTION} was changed after the study was created; get the original one.")
+        for name, checksum in content["files"].items():
+            try:
+                held = sha256((place / name).read_bytes())
+            except OSError:
+                raise InvalidInput(f"{place / name} is missing from the study; get the original one.") from None
+            if held != checksum:
+                raise InvalidInput(f"{place / name} was changed after the study was created; get the original one.")
+        return cls._from(place, own["hash"], content)
+
+    @classmethod
+    def _from(cls, place: Path, digest: str, content: Mapping[str, Any]) -> Study:
+        facts = content["study"]
+        exchange = find_exchange(facts["exchange"])
+        owners = owners_from(content["owner"], source=str(place / DESCRIPTION))
+        return cls(
+            folder=place,
+            hash=digest,
+            target=facts["target"],
+            classes=tuple(facts["classes"]),
+            exchange=exchange,
+            mechanism=exchange.mechanism(owners=len(owners), **content["noise"]),
+            epsilon=facts["epsilon"],
+            delta=facts["delta"],
+            owners=owners,
+            representation=facts["representation"],
+            student=facts["student"],
+            seed=facts["seed"],
+            public=place / facts["public"],
+            queries=np.load(place / QUERIES, allow_pickle=False),
+            features=np.load(place / FEATURES, allow_pickle=False),
+            tuned=content["tuned"],
+        )
+
+    def owner(self, name: str) -> Owner:
+        """The owner of that name. Errors: `InvalidInput`, with the names there are."""
+        found = next((owner for owner in self.owners if owner.name == name), None)
+        if found is None:
+            names = ", ".join(owner.name for owner in self.owners)
+            raise InvalidInput(f"owner must be one of this study's, {names}, got {name!r}.")
+        return found
+
+    @property
+    def text(self) -> bool:
+        """Whether columns of free text are read."""
+        return reads_text(self.representation)
+
+    @cached_property
+    def pool(self) -> Pool:
+        """The public rows."""
+        return Pool.read(self.public, target=self.target, text=self.text)
+
+    def view(self) -> View:
+        """What is seen of a row, learned from the pool here.
+
+        Errors: `InvalidInput` where this machine makes other features of the representatives than the one that created
+        the study.
+        """
+        view = view_of(self.pool.X, self.representation, seed=self.seed)
+        self.require_view(view)
+        return view
+
+    def require_view(self, view: View) -> None:
+        """Refuse a view that is not the study's (see `view`)."""
+        seen = np.asarray(view.public, np.float64)[self.queries]
+        size = float(np.abs(self.features).max(initial=1.0))
+        if seen.shape != self.features.shape or not np.allclose(seen, self.features, rtol=0, atol=NEAR * size):
+            raise InvalidInput(
+                "This machine makes other features of the public rows than the one that created the study; install the "
+                f"versions that {self.folder / DESCRIPTION} names."
+            )
+
+    def among(self, owners: int) -> SummedGNMax:
+        """The mechanism where so many owners hand something over: each share stays, and fewer of them are summed."""
+        if not isinstance(self.mechanism, SharedGNMax) or owners == len(self.owners):
+            return self.mechanism
+        return replace(
+            self.mechanism, owners=owners, sigma2=self.mechanism.sigma2 * float(np.sqrt(owners / len(self.owners)))
+        )
+
+    def plan(self, *, people: int | None = None, owners: int | None = None) -> Plan:
+        """The plan that the facts fix. people: counted, where the announced number is not meant. owners: that take part."""
+        mechanism = self.mechanism if owners is None else self.among(owners)
+        teachers = sum(owner.people for owner in self.owners) if people is None else people
+        return Plan(
+            teachers=teachers,
+            classes=len(self.classes),
+            mechanism=mechanism,
+            interactive=False,
+            queries=len(self.queries),
+            max_answers=None,
+            delta=self.delta,
+            bound=worst_case(mechanism, queries=len(self.queries), delta=self.delta),
+            tuned=dict(self.tuned),
+        )
+
+    def options(self, **others: Any) -> Options:
+        """The options of a run by this study: its representatives are asked, by what it says of learners."""
+        own: dict[str, Any] = {"representation": self.representation, "student": self.student, "seed": self.seed}
+        chosen: Any = lambda features, budget: self.queries  # noqa: E731 (a parameter of choose_queries)
+        return Options(queries_strategy=chosen, **own, **others)
+
+    def prices(self) -> list[tuple[str, float, float]]:
+        """(exchange, deviation of the noise on the sum in votes, how many times a trusted aggregator's), at this epsilon."""
+        own = self.mechanism
+        bounds = {"max_contributions": own.max_contributions, "owners_per_person": own.owners_per_person}
+        sizes: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "queries": len(self.queries)}
+        found = {
+            name: calibrate(each.mechanism(owners=len(self.owners), sigma2=10.0, **bounds), **sizes).vote_noise or 0.0
+            for name, each in EXCHANGES.items()
+        }
+        return [(name, noise, noise / found["trusted"]) for name, noise in found.items()]
+
+    def price(self) -> str:
+        """The noise of the sum, in words, with what it is beside a trusted aggregator's."""
+        times = next(times for name, _, times in self.prices() if name == self.exchange.name)
+        beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
+        return f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+
+
+def write_study(
+    folder: Path,
+    *,
+    facts: Mapping[str, Any],
+    noise: Mapping[str, Any],
+    owners: tuple[Owner, ...],
+    tuned: Mapping[str, str],
+    versions: Mapping[str, str],
+    public: bytes,
+    queries: IntArray,
+    features: NDArray[np.float64],
+) -> None:
+    """Write what `Study.read` reads into an empty folder; the hash is made of all of it."""
+    files = {
+        facts["public"]: public,
+        QUERIES: bytes(npy(np.asarray(queries, np.int64))),
+        FEATURES: bytes(npy(np.asarray(features, np.float64))),
+    }
+    for name, held in files.items():
+        write_atomically(folder / name, held, mode=0o644)
+    content: dict[str, Any] = {
+        "study": dict(facts),
+        "noise": dict(noise),
+        "tuned": dict(tuned),
+        "versions": dict(versions),
+        "files": {name: sha256(held) for name, held in files.items()},
+        "owner": [owner.as_dict() for owner in owners],
+    }
+    own = {"format": FORMAT, "hash": digest_of_json(content)}
+    write_atomically(folder / DESCRIPTION, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o644)
