@@ -6,7 +6,6 @@ import secrets
 
 import numpy as np
 import pytest
-
 from scipy.special import ndtr
 
 from ostrakon.noise import discrete_gaussian, is_private, require_rng, secure_rng

@@ -67,11 +67,15 @@ def discrete_gaussian(size: int, *, sigma: float) -> NDArray[np.int64]:
     """
     sigma, size = scale("sigma", sigma, at_most=2.0**40), whole("size", size)
     try:
-        import opendp.prelude as opendp
+        from opendp.domains import atom_domain, vector_domain
+        from opendp.measurements import make_gaussian
+        from opendp.metrics import l2_distance
+        from opendp.mod import enable_features
+        from opendp.typing import i64
     except ImportError:
         raise InvalidInput("Integer noise needs OpenDP: pip install 'ostrakon[study]'.") from None
-    opendp.enable_features("contrib")
+    enable_features("contrib")
     # Not its default of 32 bits, at whose ends it would cut wide noise off.
-    space = opendp.vector_domain(opendp.atom_domain(T=opendp.i64), size), opendp.l2_distance(T=float)
-    draw = opendp.m.make_gaussian(*space, scale=sigma)
+    space: Any = vector_domain(atom_domain(T=i64), size), l2_distance(T=float)
+    draw = make_gaussian(*space, scale=sigma)
     return np.array(draw([0] * size), dtype=np.int64)

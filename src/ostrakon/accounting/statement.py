@@ -41,7 +41,7 @@ COUNTS_LEAVE = (
     "low-order bits are not released"
 )
 INTEGERS_LEAVE = (
-    "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; sums of whole steps leave"
+    "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; whole steps leave"
 )
 
 CENTRAL = "central: the operator sees the private data, the public sees release/ alone"

@@ -37,7 +37,9 @@ def create(
     delta: Annotated[
         float | None, typer.Option(help="Chance that it fails. [default: below 1 / number of people]")
     ] = None,
-    queries: Annotated[int | None, typer.Option(help="Public rows to ask about. [default: what epsilon allows]")] = None,
+    queries: Annotated[
+        int | None, typer.Option(help="Public rows to ask about. [default: what epsilon allows]")
+    ] = None,
     max_contributions: Annotated[int, typer.Option(help="Public rows at which one person votes, at each owner.")] = 1,
     max_owners_per_person: Annotated[
         int, typer.Option(help="Owners at which one person may have rows: noise grows with it.")
@@ -92,7 +94,9 @@ def join(
         bool, typer.Option("--dry-run", help="Show what would leave the building; read no private row, write nothing.")
     ] = False,
     ledger: Annotated[str | None, typer.Option(help="Reserve what the study costs in this ledger.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")
+    ] = None,
     account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
 ) -> None:
     """Count this owner's votes and write the one table that it hands over; nothing else leaves.

@@ -53,9 +53,9 @@ def create_study(
     public: a table of unlabelled rows, free to publish, one file. target, classes: what is predicted, and all labels.
     owners: who takes part (`Owner`s, or a TOML file of them). exchange: a name in `EXCHANGES`. queries: how many
     representatives; None: so many that the votes on each are a few times its noise, from the announced numbers of
-    people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at how
-    many owners a person may have rows and still be protected; the noise is so many times as large. representation,
-    student: names (see `ostrakon.run.settings.learners`).
+    people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at
+    how many owners a person may have rows and still be protected, at a price (`Study.prices`). representation, student:
+    names (see `ostrakon.run.settings.learners`).
 
     Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes.
     """
@@ -69,7 +69,9 @@ def create_study(
     known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
     if not isinstance(target, str) or not target:
         raise InvalidInput(f"target must be the name of the column to predict, got {target!r}.")
-    labels, _ = agree_on_classes(dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="")
+    labels, _ = agree_on_classes(
+        dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
+    )
     require_choices(teacher=AUTO, student=student, representation=representation)
     if not is_auto(student):
         require_exportable(make_student(student, seed=seed))
@@ -135,6 +137,6 @@ def _require_votes_above_noise(mechanism: Any, *, people: int, queries: int) -> 
         others = f"at most {fewer} queries, " if fewer >= 2 else ""
         raise InvalidInput(
             f"epsilon must leave noise below the votes: {people} people vote on {mechanism.max_contributions} of "
-            f"{queries} queries each, under noise of standard deviation {noise:.4g}; ask {others}for a larger epsilon or "
-            f"for about {math.ceil(noise * queries / mechanism.max_contributions)} people."
+            f"{queries} queries each, under noise of standard deviation {noise:.4g}; ask {others}for a larger epsilon "
+            f"or for about {math.ceil(noise * queries / mechanism.max_contributions)} people."
         )

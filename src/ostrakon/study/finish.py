@@ -77,7 +77,8 @@ def _tables(study: Study, folder: Path, without: Sequence[str]) -> dict[str, Int
     missing = [owner.name for owner in study.owners if owner.name not in tables and owner.name not in left]
     if missing:
         raise InvalidInput(
-            f"{folder} lacks the share of {', '.join(missing)}; wait for it, or finish without (--without {missing[0]})."
+            f"{folder} lacks the share of {', '.join(missing)}; wait for it, or finish without "
+            f"(--without {missing[0]})."
         )
     if not tables:
         raise InvalidInput(f"{folder} holds no share that is to be summed.")
@@ -211,8 +212,8 @@ class _Handed(InStudy):
             write_atomically(mark, token)
         if mark.read_text() != token:
             raise InvalidInput(
-                f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; go on "
-                "there."
+                f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; "
+                "go on there."
             )
 
     def log(self) -> Log:

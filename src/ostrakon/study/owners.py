@@ -67,7 +67,9 @@ def owners_from(held: Sequence[Any], *, source: str) -> tuple[Owner, ...]:
     owners: list[Owner] = []
     for each in held:
         if not isinstance(each, dict) or set(each) != {"name", "people"}:
-            raise InvalidInput(f"Every owner in {source} must have name and people, and nothing else, got {shown(each)}.")
+            raise InvalidInput(
+                f"Every owner in {source} must have name and people, and nothing else, got {shown(each)}."
+            )
         owners.append(Owner(**each))
     return require_owners(owners)
 

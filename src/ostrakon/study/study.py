@@ -81,7 +81,9 @@ class Study:
             content = tomllib.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise InvalidInput(f"{place} must be a study with {DESCRIPTION}, and it cannot be read ({reason}).") from None
+            raise InvalidInput(
+                f"{place} must be a study with {DESCRIPTION}, and it cannot be read ({reason})."
+            ) from None
         own = content.pop("ostrakon", None)
         if not isinstance(own, dict) or own.get("format") != FORMAT:
             raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
@@ -167,7 +169,10 @@ class Study:
         )
 
     def plan(self, *, people: int | None = None, owners: int | None = None) -> Plan:
-        """The plan that the facts fix. people: counted, where the announced number is not meant. owners: that take part."""
+        """The plan that the facts fix.
+
+        people: their number, where the announced one is not meant. owners: how many take part, all by default.
+        """
         mechanism = self.mechanism if owners is None else self.among(owners)
         teachers = sum(owner.people for owner in self.owners) if people is None else people
         return Plan(
@@ -185,11 +190,15 @@ class Study:
     def options(self, **others: Any) -> Options:
         """The options of a run by this study: its representatives are asked, by what it says of learners."""
         own: dict[str, Any] = {"representation": self.representation, "student": self.student, "seed": self.seed}
-        chosen: Any = lambda features, budget: self.queries  # noqa: E731 (a parameter of choose_queries)
-        return Options(queries_strategy=chosen, **own, **others)
+
+        def chosen(features: Any, budget: int) -> IntArray:
+            return self.queries
+
+        strategy: Any = chosen
+        return Options(queries_strategy=strategy, **own, **others)
 
     def prices(self) -> list[tuple[str, float, float]]:
-        """(exchange, deviation of the noise on the sum in votes, how many times a trusted aggregator's), at this epsilon."""
+        """(exchange, its noise on the sum in votes, how many times a trusted aggregator's that is), at this epsilon."""
         own = self.mechanism
         bounds = {"max_contributions": own.max_contributions, "owners_per_person": own.owners_per_person}
         sizes: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "queries": len(self.queries)}

@@ -1,4 +1,4 @@
-"""The sum of discrete Gaussians against exact convolution: its distance from one of them, its divergences, its delta."""
+"""The sum of discrete Gaussians against exact convolution: its distance from one, its divergences, its delta."""
 
 import math
 
@@ -95,9 +95,7 @@ def test_two_cells_move_at_once():
     epsilon = sum_of_discrete_gaussians_epsilon(shares, delta=1e-4)
     assert float(np.maximum(both[0] - np.exp(np.longdouble(epsilon)) * both[1], 0).sum()) <= 1e-4
     # A shift that is told too short, as of one cell alone, is not enough.
-    short = sum_of_discrete_gaussians_epsilon(
-        DiscreteShares(count=count, scale=scale, shift=1.0, cells=1), delta=1e-4
-    )
+    short = sum_of_discrete_gaussians_epsilon(DiscreteShares(count=count, scale=scale, shift=1.0, cells=1), delta=1e-4)
     assert float(np.maximum(both[0] - np.exp(np.longdouble(short)) * both[1], 0).sum()) > 1e-4
 
 

@@ -1,4 +1,4 @@
-"""The epsilon of a whole run whose queries are tied: Gaussian, integer or pure checks, and failures that delta pays for."""
+"""The epsilon of a whole run whose queries are tied: its checks, and failures that delta pays for."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) ->
     Guarantee: both ways, whatever the data are: a D^2 / (2 n s^2) + K a / (a - 1) at order a, for n = `shares.count`,
     s = `shares.scale`, D = `shares.shift`, and K the oscillation of all `shares.cells` that one unit moves.
     Proof. The numbers that do not move have the same law on both sides, independently of the others. With P = W e^c
-    on those that do, the ratio of P to its shifted self is at most e^K times W's, and c is at most K, because P and W both
-    sum to 1, so that c is 0 or less somewhere. So E_P (P/P')^(a-1) <= e^(a K) E_W (W/W')^(a-1), and discrete Gaussians of
+    on those that do, the ratio of P to its shifted self is at most e^K times W's, and c is at most K: P and W both sum
+    to 1, so that c is 0 or less somewhere. So E_P (P/P')^(a-1) <= e^(a K) E_W (W/W')^(a-1), and discrete Gaussians of
     one scale have the divergence a D^2 / (2 n s^2).
     Errors: `InvalidInput` for orders that are none.
     Source: Canonne, Kamath and Steinke 2020, Proposition 5; Kairouz, Liu and Steinke 2021, Proposition 14.

@@ -56,7 +56,10 @@ def _counted(plan: Plan, task: Task) -> tuple[int | None, str]:
     """(how many votes there are, None where that is not public; what one of them is)."""
     bound = plan.mechanism.contribution_bound or 1
     if not task.counted:
-        return None, f"votes of private users in up to {bound} cells each, by the class that most of its rows there have"
+        return (
+            None,
+            f"votes of private users in up to {bound} cells each, by the class that most of its rows there have",
+        )
     if task.private.unit == "record":
         # A record has one row, which is nearest to one query.
         return plan.teachers, "private records"

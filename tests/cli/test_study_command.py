@@ -1,0 +1,88 @@
+"""`ostrakon study`, over real processes: three owners, from the facts to a release."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.students import load_student
+
+
+def ostrakon(*arguments, folder):
+    return subprocess.run(
+        [sys.executable, "-m", "ostrakon", "study", *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def place(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 1300), "town": rng.choice(["Ulm", "Bonn"], 1300)})
+    frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
+    frame["patient"] = np.arange(1300)
+    for at, name in enumerate(("north", "south", "west")):
+        frame[:1200][at::3].to_csv(tmp_path / f"{name}.csv", index=False)
+    frame[1200:].drop(columns=["ill", "patient"]).to_csv(tmp_path / "pool.csv", index=False)
+    owners = "".join(f'[[owner]]\nname = "{name}"\npeople = 400\n' for name in ("north", "south", "west"))
+    (tmp_path / "owners.toml").write_text(owners)
+    return tmp_path
+
+
+CREATE = ["create", "--public", "pool.csv", "--target", "ill", "--classes", "no,yes", "--owners", "owners.toml"]
+CREATE += ["--epsilon", 1, "--delta", "1e-6", "--student", "logistic", "--out", "study"]
+
+
+@pytest.mark.slow
+def test_a_study_from_its_facts_to_a_student(place):
+    made = ostrakon(*CREATE, "--exchange", "files", folder=place)
+    assert made.returncode == 0, made.stderr
+    assert "epsilon 0.99" in made.stdout
+    assert "files (this one)" in made.stdout
+    shown = ostrakon("show", "study", folder=place)
+    digest = next(word for word in shown.stdout.split() if len(word) == 64)
+    join = ["join", "study", "--by", "patient", "--expect", digest]
+    dry = ostrakon(*join, "--private", "north.csv", "--owner", "north", "--dry-run", folder=place)
+    assert "What will leave the building" in dry.stdout
+    assert not (place / "study-shares").exists()
+    for owner in ("north", "south", "west"):
+        if owner == "west":
+            early = ostrakon("finish", "study", folder=place)
+            assert early.returncode == 2
+            assert "lacks the share of west" in early.stderr
+        done = ostrakon(*join, "--private", f"{owner}.csv", "--owner", owner, folder=place)
+        assert done.returncode == 0, done.stderr
+        assert f"study-shares/{owner}.share" in done.stdout.replace("\n", "")
+    finished = ostrakon("finish", "study", folder=place)
+    assert finished.returncode == 0, finished.stderr
+    student = load_student(place / "study-finished" / "release")
+    rows = pd.DataFrame({"age": [20, 85], "town": ["Ulm", "Bonn"]})
+    assert list(student.predict(rows)) == ["no", "yes"]
+
+
+@pytest.mark.slow
+def test_what_is_refused_is_one_sentence(place):
+    assert ostrakon(*CREATE, folder=place).returncode == 0
+    join = ["join", "study", "--private", "north.csv", "--by", "patient"]
+    with open(place / "odd.csv", "w") as file:
+        file.write("age,town,ill,patient\n40,Ulm,perhaps,1\n41,Ulm,no,2\n")
+    for arguments, sentence in (
+        (CREATE, "--out must be a new folder"),
+        ([*CREATE, "--out", "new", "--exchange", "post"], "--exchange must be one of trusted, files"),
+        ([*join, "--owner", "east"], "--owner must be one of this study's, north, south, west"),
+        ([*join, "--owner", "north", "--expect", "1234"], "--expect must be the study's hash"),
+        (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "The class 'perhaps'"),
+        (["show", "nothing"], "must be a study with study.toml"),
+    ):
+        done = ostrakon(*arguments, folder=place)
+        assert done.returncode == 2, arguments
+        assert sentence in " ".join(done.stderr.split()), done.stderr
+        assert "Traceback" not in done.stderr
+    (place / "study" / "pool.csv").write_text("age,town\n1,Ulm\n")
+    changed = ostrakon(*join, "--owner", "north", folder=place)
+    assert "pool.csv was changed after the study was created" in " ".join(changed.stderr.split())

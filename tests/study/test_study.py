@@ -1,0 +1,145 @@
+"""A study's folder: public facts alone, created once, refused when anything in it has changed."""
+
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.study import Owner, Study
+from ostrakon.study.exchange import EXCHANGES
+from ostrakon.validation import InvalidInput
+
+
+@pytest.fixture(scope="module")
+def study(three):
+    return three.create()
+
+
+def test_what_is_created_is_read_back(study):
+    again = Study.read(study.folder)
+    assert (again.hash, again.owners, again.classes) == (study.hash, study.owners, ("no", "yes"))
+    assert again.mechanism == study.mechanism
+    assert np.array_equal(again.queries, study.queries)
+    assert again.plan().bound.epsilon <= 3
+    assert again.plan().teachers == 990
+
+
+def test_the_folder_holds_public_facts_and_nothing_that_could_run(study):
+    assert {file.name for file in study.folder.iterdir()} == {
+        "study.toml",
+        "pool.csv",
+        "representatives.npy",
+        "features.npy",
+    }
+
+
+def test_the_hash_follows_every_fact(three, study):
+    same = three.create("same")
+    assert same.hash == study.hash
+    for changes in (
+        {"epsilon": 2.9},
+        {"classes": ["yes", "no"]},
+        {"exchange": "files"},
+        {"owners": (*three.owners[:2], Owner(name="west", people=331))},
+        {"seed": 1},
+        {"student": "auto"},
+    ):
+        other = three.create("other", **changes)
+        assert other.hash != study.hash, changes
+        shutil.rmtree(other.folder)
+
+
+@pytest.mark.parametrize("name", ["study.toml", "pool.csv", "representatives.npy", "features.npy"])
+def test_a_changed_study_is_refused(study, tmp_path, name):
+    shutil.copytree(study.folder, tmp_path / "changed")
+    path = tmp_path / "changed" / name
+    content = bytearray(path.read_bytes())
+    # A digit or letter near the end: still a file of its kind.
+    content[-3] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(InvalidInput, match=r"was changed after the study was created|cannot be read"):
+        Study.read(tmp_path / "changed")
+    path.unlink()
+    with pytest.raises(InvalidInput, match=r"is missing|cannot be read"):
+        Study.read(tmp_path / "changed")
+
+
+def test_less_noise_written_into_the_facts_is_refused(study, tmp_path):
+    shutil.copytree(study.folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "study.toml"
+    text = path.read_text()
+    assert f"sigma2 = {study.mechanism.sigma2}" in text
+    path.write_text(text.replace(f"sigma2 = {study.mechanism.sigma2}", "sigma2 = 0.1"))
+    with pytest.raises(InvalidInput, match="was changed after the study was created"):
+        Study.read(tmp_path / "changed")
+
+
+def test_other_features_on_this_machine_are_refused(study):
+    view = study.view()
+    moved = type(view)(representation=view.representation, fitted=None, public=view.public + 0.01, name=view.name)
+    with pytest.raises(InvalidInput, match="makes other features"):
+        study.require_view(moved)
+    study.require_view(view)
+
+
+def test_prices_stand_beside_a_trusted_aggregators(study):
+    prices = {name: (noise, times) for name, noise, times in study.prices()}
+    assert set(prices) == set(EXCHANGES)
+    plain = BoundedGNMax(sigma2=prices["trusted"][0])
+    assert worst_case(plain, queries=8, delta=1e-5).epsilon <= 3
+    assert prices["trusted"][1] == 1
+    # Three shares that each do the whole, and a conversion that costs some per cent.
+    assert 3**0.5 <= prices["files"][1] < 1.1 * 3**0.5
+
+
+def test_people_at_two_owners_cost_twice_the_noise(three, study):
+    two = three.create("two", max_owners_per_person=2)
+    assert two.mechanism.sigma2 == pytest.approx(2 * study.mechanism.sigma2, rel=1e-3)
+    # Noisy tables are released side by side: their distances add in squares.
+    one, both = (three.create(f"files-{h}", exchange="files", max_owners_per_person=h) for h in (1, 2))
+    assert both.mechanism.sigma2 == pytest.approx(2**0.5 * one.mechanism.sigma2, rel=1e-3)
+
+
+def test_queries_follow_from_announced_numbers(three):
+    many = three.create("many", queries=None, epsilon=1.0)
+    assert 20 <= len(many.queries) < 200
+    assert "announced" in many.tuned["number of queries"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"exchange": "post"}, "exchange must be one of trusted, files"),
+        ({"owners": ()}, "owners must be from 1"),
+        ({"classes": ["no"]}, "classes must be at least 2"),
+        ({"classes": ["no", "no"]}, "classes must be at least 2 different"),
+        ({"public": "none.csv"}, "public must be one file"),
+        ({"epsilon": 0.001}, "epsilon must leave noise below the votes"),
+        ({"epsilon": -1}, "epsilon must be a finite number above 0"),
+        ({"epsilon": float("nan")}, "epsilon must be a finite number above 0"),
+        ({"delta": 0.01}, "delta must be below 1 divided by the number of persons"),
+        ({"queries": 201}, "queries must be an integer of at least 1 and at most 200"),
+        ({"max_owners_per_person": 4}, "max_owners_per_person must be an integer of at least 1 and at most 3"),
+        ({"max_contributions": 0}, "max_contributions must be an integer of at least 1"),
+        ({"student": "none"}, "There is no estimator 'none'"),
+        ({"target": ""}, "target must be the name"),
+    ],
+)
+def test_what_is_no_study_is_refused(three, changes, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        three.create("refused", **changes)
+    assert not (three.folder / "refused").exists()
+
+
+def test_a_folder_that_is_there_is_not_written_into(three, study):
+    with pytest.raises(InvalidInput, match="out must be a new folder"):
+        three.create()
+
+
+def test_a_pool_of_hardly_any_rows_is_refused(three, tmp_path):
+    pd.DataFrame({"age": [1, 2]}).to_csv(tmp_path / "few.csv", index=False)
+    with pytest.raises(InvalidInput, match="has 2 rows"):
+        three.create("few", public=tmp_path / "few.csv")
