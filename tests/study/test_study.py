@@ -1,12 +1,15 @@
 """A study's folder: public facts alone, created once, refused when anything in it has changed."""
 
 import shutil
+import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.checksummed import digest_of_json
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.study import Owner, Study
 from ostrakon.study.exchange import EXCHANGES
@@ -75,6 +78,21 @@ def test_less_noise_written_into_the_facts_is_refused(study, tmp_path):
     path.write_text(text.replace(f"sigma2 = {study.mechanism.sigma2}", "sigma2 = 0.1"))
     with pytest.raises(InvalidInput, match="was changed after the study was created"):
         Study.read(tmp_path / "changed")
+
+
+@pytest.mark.parametrize("name", ["../pool.csv", "other.csv"])
+def test_a_study_that_points_elsewhere_is_refused(study, tmp_path, name):
+    """Even where its hash is right: whoever made it chose the files."""
+    shutil.copytree(study.folder, tmp_path / "study")
+    path = tmp_path / "study" / "study.toml"
+    content = tomllib.loads(path.read_text())
+    own = content.pop("ostrakon")
+    if "/" in name:
+        content["files"][name] = content["files"].pop("pool.csv")
+    content["study"]["public"] = name
+    path.write_text(tomli_w.dumps({"ostrakon": {**own, "hash": digest_of_json(content)}, **content}))
+    with pytest.raises(InvalidInput, match=r"must name files beside it|must list the pool"):
+        Study.read(tmp_path / "study")
 
 
 def test_other_features_on_this_machine_are_refused(study):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rich.table import Table
 from rich.text import Text
 
+from ostrakon.accounting.statement import round_up
 from ostrakon.study.study import Study
 
 
@@ -21,7 +22,7 @@ def study_table(study: Study) -> Table:
         "Columns": ", ".join(study.pool.columns.kept),
         "Public rows": f"{len(study.pool.X):,}, of which {plan.queries:,} are asked about",
         "Exchange": study.exchange.name,
-        "Guarantee": f"epsilon {plan.bound.epsilon:.4f} at delta {plan.delta:g}, for every person",
+        "Guarantee": f"epsilon {round_up(plan.bound.epsilon):.4f} at delta {plan.delta:g}, for every person",
         "A person": (
             f"votes at up to {mechanism.max_contributions} public rows of each owner, and may have rows at up to "
             f"{mechanism.owners_per_person} of them"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ostrakon.accounting.statement import round_up
 from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax
 from ostrakon.noise import secure_rng
@@ -106,7 +107,8 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
     """What will leave the building when `owner` joins: what → in words, from public facts alone."""
     mechanism, plan = study.mechanism, study.plan()
     classes = len(study.classes)
-    some = mechanism.max_contributions
+    some, owners = mechanism.max_contributions, mechanism.owners_per_person
+    at = "1 owner" if owners == 1 else f"{owners} owners at most"
     facts = {
         "Study": f"{study.hash} (agree on it before you join)",
         "You are": f"{study.owner(owner).name}, one of {len(study.owners)} owners",
@@ -117,8 +119,8 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
             f"counts at {some} of them{'' if some == 1 else ' at most'}"
         ),
         "Guarantee": (
-            f"({plan.bound.epsilon:.4f}, {plan.delta:g})-differential privacy of the release for every person, with "
-            f"rows at {mechanism.owners_per_person} owner{'' if mechanism.owners_per_person == 1 else 's at most'}"
+            f"({round_up(plan.bound.epsilon):.4f}, {plan.delta:g})-differential privacy of the release for every "
+            f"person, with rows at {at}"
         ),
         "Noise": study.price(),
     }

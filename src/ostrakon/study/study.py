@@ -89,7 +89,11 @@ class Study:
             raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
         if own.get("hash") != digest_of_json(content):
             raise InvalidInput(f"{place / DESCRIPTION} was changed after the study was created; get the original one.")
+        if set(content["files"]) != {content["study"]["public"], QUERIES, FEATURES}:
+            raise InvalidInput(f"{place / DESCRIPTION} must list the pool, {QUERIES} and {FEATURES}, and nothing else.")
         for name, checksum in content["files"].items():
+            if Path(name).name != name:
+                raise InvalidInput(f"{place / DESCRIPTION} must name files beside it, got {name!r}.")
             try:
                 held = sha256((place / name).read_bytes())
             except OSError:
@@ -117,7 +121,7 @@ class Study:
             student=facts["student"],
             seed=facts["seed"],
             public=place / facts["public"],
-            queries=np.load(place / QUERIES, allow_pickle=False),
+            queries=_positions(np.load(place / QUERIES, allow_pickle=False)),
             features=np.load(place / FEATURES, allow_pickle=False),
             tuned=content["tuned"],
         )
@@ -152,7 +156,8 @@ class Study:
 
     def require_view(self, view: View) -> None:
         """Refuse a view that is not the study's (see `view`)."""
-        seen = np.asarray(view.public, np.float64)[self.queries]
+        pool = np.asarray(view.public, np.float64)
+        seen = pool[self.queries] if self.queries.size and self.queries.max() < len(pool) else pool[:0]
         size = float(np.abs(self.features).max(initial=1.0))
         if seen.shape != self.features.shape or not np.allclose(seen, self.features, rtol=0, atol=NEAR * size):
             raise InvalidInput(
@@ -213,6 +218,13 @@ class Study:
         times = next(times for name, _, times in self.prices() if name == self.exchange.name)
         beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
         return f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+
+
+def _positions(queries: NDArray[Any]) -> IntArray:
+    whole = queries.ndim == 1 and queries.dtype == np.int64
+    if not whole or queries.min(initial=0) < 0 or np.unique(queries).size < queries.size:
+        raise InvalidInput(f"{QUERIES} must hold different positions in the pool.")
+    return queries
 
 
 def write_study(

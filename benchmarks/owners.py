@@ -1,0 +1,114 @@
+"""Adult split over several owners at one true epsilon: accuracy beside one run on all rows, wall time, bytes sent.
+
+    python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed]
+
+DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
+owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
+halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
+together; every exchange does the whole of create, join by each owner, and finish. Wall time of join is one owner's;
+bytes are its share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ostrakon.data.datasets import adult
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
+from ostrakon.study import EXCHANGES, Owner, create_study, finish_study, join_study
+
+DELTA = 1e-6
+TARGET, PERSON = "income", "person"
+HEAD = f"{'way':<22}{'owners':>7}{'accuracy':>10}{'queries':>9}{'noise':>8}{'join s':>8}{'finish s':>9}{'bytes':>9}"
+
+
+def write_tables(data: Any, folder: Path, *, owners: int, skewed: bool) -> dict[str, Path]:
+    """The owners' tables by name, beside all.csv, pool.csv and test.csv."""
+    labels = np.asarray(data.classes, object)
+    private = pd.DataFrame(data.X).assign(**{TARGET: labels[data.y], PERSON: np.arange(len(data.y))})
+    private.to_csv(folder / "all.csv", index=False)
+    pd.DataFrame(data.X_public).to_csv(folder / "pool.csv", index=False)
+    pd.DataFrame(data.X_test).assign(**{TARGET: labels[data.y_test]}).to_csv(folder / "test.csv", index=False)
+    keys = private["occupation"] if skewed else private[PERSON]
+    place = keys.map(lambda key: int(hashlib.sha256(str(key).encode()).hexdigest(), 16) % owners).to_numpy()
+    tables = {f"owner-{at}": folder / f"owner-{at}.csv" for at in range(owners) if (place == at).any()}
+    for name, path in tables.items():
+        private[place == int(name.removeprefix("owner-"))].to_csv(path, index=False)
+    return tables
+
+
+def one_run(folder: Path, *, epsilon: float, seed: int) -> str:
+    """The line of a run on all rows together."""
+    started = time.perf_counter()
+    files: dict[str, Any] = {"test": folder / "test.csv", "target": TARGET, "by": PERSON}
+    labels = sorted(pd.read_csv(folder / "test.csv")[TARGET].unique())
+    task = task_from_files(folder / "all.csv", folder / "pool.csv", classes=labels, **files)
+    outcome = run(folder / "one-run", task, Options(epsilon=epsilon, delta=DELTA, seed=seed))
+    return line("one run", 1, outcome, joined=0.0, finished=time.perf_counter() - started, size=0)
+
+
+def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: float, seed: int) -> str:
+    """The line of one exchange."""
+    rows = {name: len(pd.read_csv(path, usecols=[PERSON])) for name, path in tables.items()}
+    study = create_study(
+        folder / exchange,
+        public=folder / "pool.csv",
+        target=TARGET,
+        classes=sorted(pd.read_csv(folder / "test.csv")[TARGET].unique()),
+        owners=[Owner(name=name, people=count) for name, count in rows.items()],
+        exchange=exchange,
+        epsilon=epsilon,
+        delta=DELTA,
+        seed=seed,
+    )
+    started = time.perf_counter()
+    shares = [join_study(study, path, owner=name, by=PERSON).share for name, path in tables.items()]
+    joined = (time.perf_counter() - started) / len(tables)
+    started = time.perf_counter()
+    outcome = finish_study(study, test=folder / "test.csv")
+    finished = time.perf_counter() - started
+    size = max(share.stat().st_size for share in shares)
+    return line(exchange, len(tables), outcome, joined=joined, finished=finished, size=size)
+
+
+def line(way: str, owners: int, outcome: Any, *, joined: float, finished: float, size: int) -> str:
+    """One line of the table."""
+    noise = outcome.plan.mechanism.vote_noise
+    numbers = f"{outcome.accuracy:>10.2%}{outcome.plan.queries:>9}{noise:>8.2f}{joined:>8.1f}{finished:>9.1f}{size:>9,}"
+    return f"{way:<22}{owners:>7}{numbers}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=None)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--owners", type=int, nargs="*", default=[3, 5, 11])
+    parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--skewed", action="store_true")
+    options = parser.parse_args()
+    for seed in range(options.seeds):
+        data = adult(options.data, random_state=seed)
+        print(f"seed {seed}, epsilon {options.epsilon:g}, delta {DELTA:g}\n{HEAD}", flush=True)
+        for place, owners in enumerate(options.owners):
+            with tempfile.TemporaryDirectory() as scratch:
+                folder = Path(scratch)
+                tables = write_tables(data, folder, owners=owners, skewed=options.skewed)
+                if place == 0:
+                    print(one_run(folder, epsilon=options.epsilon, seed=seed), flush=True)
+                for exchange in EXCHANGES:
+                    told = by_owners(folder, tables, exchange, epsilon=options.epsilon, seed=seed)
+                    print(told, flush=True)
+
+
+if __name__ == "__main__":
+    main()
