@@ -22,6 +22,7 @@ from ostrakon.accounting.calibration import noise as calibrate
 from ostrakon.accounting.calibration import stability as budget
 from ostrakon.accounting.composition import gaussian_dp, pure_dp
 from ostrakon.accounting.composition import run as run_cost
+from ostrakon.accounting.composition import sum_of_discrete_gaussians as discrete
 from ostrakon.accounting.data_dependent import exact
 from ostrakon.accounting.data_independent import argmax_rdp, worst_case
 from ostrakon.accounting.data_independent import likely_outcome as likely_outcome_rdp
@@ -51,10 +52,11 @@ from ostrakon.mechanisms import (
     SparseVector,
     interactive_gnmax,
 )
-from ostrakon.mechanisms.base import finite_orders
+from ostrakon.mechanisms.base import DiscreteShares, finite_orders
 from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
 from ostrakon.mechanisms.rdp import bounded_range
 from ostrakon.mechanisms.rdp import pure_dp as pure_rdp
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 
@@ -62,6 +64,7 @@ VOTES = Votes([[8, 2], [6, 4]])
 PUBLIC = PublicVotes([[8, 2], [6, 4]])
 QUIET = GNMax(sigma2=40)
 CURVE = score.CostCurve(order=8.0, B=0.5, kappa=0.02, highest=1.5)
+SHARES = DiscreteShares(count=3, scale=2.0, shift=1.5, cells=4)
 GATE = {"mechanism": ConfidentGNMax(threshold=7, sigma1=5, sigma2=4), "queries": 2, "teachers": 10, "classes": 2,
         "delta": 1e-5, "order": 8.0, "B": 0.5, "kappa": 0.1, "s": 0.5}  # fmt: skip
 
@@ -88,7 +91,7 @@ class Entry:
     @property
     def any_shape(self) -> bool:
         """Whether orders may come in any order and shape."""
-        return self.label in ("finite_orders", "rdp_of_bounded_range", "rdp_of_pure_dp")
+        return self.label in ("finite_orders", "rdp_of_bounded_range", "rdp_of_pure_dp", "sum_of_discrete_gaussians_rdp")
 
     @property
     def label(self) -> str:
@@ -219,6 +222,13 @@ ENTRIES = [
     entry(ProposeTestRelease(threshold=5.0, sigma1=4.0).run_cost, queries=3),
     entry(BoundedGNMax, sigma2=4.0, max_contributions=2),
     entry(BoundedGNMax(sigma2=4.0).run_cost, queries=3),
+    entry(SummedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2),
+    entry(SharedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2, owners=3, colluders=1,
+          at_least={"colluders": 0.0}),
+    entry(DiscreteShares, count=3, scale=2.0, shift=1.5, cells=4),
+    entry(discrete.sum_of_discrete_gaussians_oscillation, count=3, scale=2.0),
+    entry(discrete.sum_of_discrete_gaussians_rdp, shares=SHARES, orders=[2.0, 3.0]),
+    entry(discrete.sum_of_discrete_gaussians_epsilon, shares=SHARES, delta=1e-5),
     entry(BoundedVotes, counts=[[1, 0]], teachers=5, max_contributions=1),
     entry(ScreenedExponential, threshold=5.0, sigma1=4.0, epsilon_per_query=0.1, at_least=ANY),
     entry(SparseVector, threshold=5.0, refusals=2, epsilon1=0.1, epsilon2=0.1),

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ostrakon.validation import InvalidInput, finite, marked_fields, scale, settle, shown
+from ostrakon.validation import InvalidInput, finite, marked_fields, positive, scale, settle, shown, whole
 from ostrakon.votes import IntArray, Votes
 
 FloatArray = NDArray[np.float64]
@@ -45,13 +45,19 @@ class DiscreteShares:
     """Whole numbers, each released under a sum of `count` independent discrete Gaussians of parameter `scale`.
 
     shift: how far one unit's data move the numbers, in L2; cells: how many of them they move at most. scale and shift
-    are in steps of the numbers, all are above 0.
+    are in steps of the numbers, all are above 0. Errors: `InvalidInput` for others.
     """
 
     count: int
     scale: float
     shift: float
     cells: int
+
+    def __post_init__(self) -> None:
+        for name in ("count", "cells"):
+            whole(name, getattr(self, name), at_least=1)
+        for name in ("scale", "shift"):
+            positive(name, getattr(self, name))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
