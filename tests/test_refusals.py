@@ -91,7 +91,8 @@ class Entry:
     @property
     def any_shape(self) -> bool:
         """Whether orders may come in any order and shape."""
-        return self.label in ("finite_orders", "rdp_of_bounded_range", "rdp_of_pure_dp", "sum_of_discrete_gaussians_rdp")
+        curves = ("rdp_of_bounded_range", "rdp_of_pure_dp", "sum_of_discrete_gaussians_rdp")
+        return self.label in ("finite_orders", *curves)
 
     @property
     def label(self) -> str:
