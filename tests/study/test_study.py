@@ -80,6 +80,37 @@ def test_less_noise_written_into_the_facts_is_refused(study, tmp_path):
         Study.read(tmp_path / "changed")
 
 
+def forged(study, folder, change):
+    """A copy of the study, changed, whose hash is right all the same: the coordinator wrote it."""
+    shutil.copytree(study.folder, folder)
+    path = folder / "study.toml"
+    content = tomllib.loads(path.read_text())
+    own = content.pop("ostrakon")
+    change(content)
+    path.write_text(tomli_w.dumps({"ostrakon": {**own, "hash": digest_of_json(content)}, **content}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda content: content["study"].update(student="evil.Student"), "student must be a short name in a study"),
+        (
+            lambda content: content["study"].update(student="self-training:evil.Student(C=1)"),
+            "student must be a short name in a study",
+        ),
+        (lambda content: content["noise"].update(sigma2=0.1), "says epsilon 3, and its noise only keeps .*do not join"),
+        (lambda content: content["noise"].update(max_contributions=8), "says epsilon 3, and its noise only keeps"),
+        (lambda content: content["study"].update(epsilon=0.5), "says epsilon 0.5, and its noise only keeps"),
+        (lambda content: content["study"].update(delta=0.9), "delta must be below 1 divided by the number of persons"),
+    ],
+)
+def test_a_dishonest_coordinators_study_is_refused(study, tmp_path, change, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        Study.read(forged(study, tmp_path / "study", change))
+    assert Study.read(forged(study, tmp_path / "same", lambda content: None)).hash == study.hash
+
+
 @pytest.mark.parametrize("name", ["../pool.csv", "other.csv"])
 def test_a_study_that_points_elsewhere_is_refused(study, tmp_path, name):
     """Even where its hash is right: whoever made it chose the files."""
@@ -143,6 +174,7 @@ def test_queries_follow_from_announced_numbers(three):
         ({"max_owners_per_person": 4}, "max_owners_per_person must be an integer of at least 1 and at most 3"),
         ({"max_contributions": 0}, "max_contributions must be an integer of at least 1"),
         ({"student": "none"}, "There is no estimator 'none'"),
+        ({"student": "sklearn.svm.SVC"}, "student must be a short name in a study, where nothing may run"),
         ({"target": ""}, "target must be the name"),
     ],
 )

@@ -27,7 +27,7 @@ from ostrakon.students.export import require_exportable
 from ostrakon.study.exchange import find_exchange
 from ostrakon.study.owners import Owner, read_owners, require_owners
 from ostrakon.study.pool import Pool
-from ostrakon.study.study import Study, write_study
+from ostrakon.study.study import Study, require_student, write_study
 from ostrakon.validation import InvalidInput, positive, whole
 
 
@@ -72,7 +72,7 @@ def create_study(
     labels, _ = agree_on_classes(
         dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
     )
-    require_choices(teacher=AUTO, student=student, representation=representation)
+    require_choices(teacher=AUTO, student=require_student(student), representation=representation)
     if not is_auto(student):
         require_exportable(make_student(student, seed=seed))
     people, tuned = sum(owner.people for owner in known), dict[str, str]()

@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.public.text import reads_text
+from ostrakon.run.settings.defaults import require_delta
+from ostrakon.run.settings.learners import parse_call
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange
 from ostrakon.study.owners import Owner, owners_from
 from ostrakon.study.pool import Pool
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
 from ostrakon.votes import IntArray
 
 FORMAT = 1
@@ -100,7 +103,9 @@ class Study:
                 raise InvalidInput(f"{place / name} is missing from the study; get the original one.") from None
             if held != checksum:
                 raise InvalidInput(f"{place / name} was changed after the study was created; get the original one.")
-        return cls._from(place, own["hash"], content)
+        study = cls._from(place, own["hash"], content)
+        study.require_honest()
+        return study
 
     @classmethod
     def _from(cls, place: Path, digest: str, content: Mapping[str, Any]) -> Study:
@@ -118,13 +123,23 @@ class Study:
             delta=facts["delta"],
             owners=owners,
             representation=facts["representation"],
-            student=facts["student"],
+            student=require_student(facts["student"]),
             seed=facts["seed"],
             public=place / facts["public"],
             queries=_positions(np.load(place / QUERIES, allow_pickle=False)),
             features=np.load(place / FEATURES, allow_pickle=False),
             tuned=content["tuned"],
         )
+
+    def require_honest(self) -> None:
+        """Refuse facts whose noise does not keep their epsilon, or whose delta is too large: whoever made them lied."""
+        require_delta(self.delta, sum(owner.people for owner in self.owners), "person")
+        found = self.plan().bound.epsilon
+        if not found <= self.epsilon * (1 + 1e-9):
+            raise InvalidInput(
+                f"{self.folder / DESCRIPTION} says epsilon {self.epsilon:g}, and its noise only keeps "
+                f"{round_up(found):.4g}: do not join it."
+            )
 
     def owner(self, name: str) -> Owner:
         """The owner of that name. Errors: `InvalidInput`, with the names there are."""
@@ -218,6 +233,13 @@ class Study:
         times = next(times for name, _, times in self.prices() if name == self.exchange.name)
         beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
         return f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+
+
+def require_student(choice: str) -> str:
+    """`choice`, refused where it is no short name: an import path would run code on every owner's machine."""
+    if not isinstance(choice, str) or any("." in parse_call(part)[0] for part in choice.split(":")):
+        raise InvalidInput(f"student must be a short name in a study, where nothing may run, got {shown(choice)}.")
+    return choice
 
 
 def _positions(queries: NDArray[Any]) -> IntArray:
