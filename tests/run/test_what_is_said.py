@@ -24,12 +24,12 @@ POOL = RNG.normal(size=(200, 2))
 Y = (X[:, 0] + 0.3 * RNG.normal(size=1500) > 0.3).astype(int)
 
 
-def fitted(student="logistic", *, mechanism=None, y=Y, users=None, rows=X, pool=POOL, **options):
+def fitted(student="logistic", *, mechanism=None, y=Y, users=None, rows=X, pool=POOL, queries=50, **options):
     mechanism = BoundedGNMax(sigma2=4, max_contributions=2) if mechanism is None else mechanism
     model = PATEClassifier(
         student=student,
         mechanism=mechanism,
-        n_queries=20,
+        n_queries=queries,
         classes=[0, 1],
         delta=1e-5,
         random_state=0,
@@ -51,6 +51,11 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     assert student.low <= right <= student.at_most
     assert majority.low <= np.mean(Y == 0) <= majority.high
     assert model.statement_.remarks == ()
+
+
+def test_nothing_is_said_where_hardly_any_cells_could_be_held_out():
+    assert len(estimates(fitted("auto", queries=50))) == 2
+    assert estimates(fitted("auto", queries=49)) == []
 
 
 def test_users_who_speak_in_several_cells_are_counted_by_votes():
@@ -76,7 +81,7 @@ def test_a_student_of_one_class_says_so():
 def test_a_student_that_is_not_better_than_the_majority_says_so():
     coins = np.random.default_rng(1).integers(0, 2, 1500)
     for mechanism, options in ((None, {}), (GNMax(sigma2=3), {"n_teachers": 20})):
-        (remark,) = fitted(y=coins, mechanism=mechanism, **options).statement_.remarks
+        (remark,) = fitted(y=coins, mechanism=mechanism, queries=20, **options).statement_.remarks
         assert "not shown to be better than one that always says the most frequent class" in remark
 
 

@@ -152,6 +152,22 @@ def test_people_at_two_owners_cost_twice_the_noise(three, study):
     assert both.mechanism.sigma2 == pytest.approx(2**0.5 * one.mechanism.sigma2, rel=1e-3)
 
 
+def test_who_drops_out_makes_nothing_cheaper(three):
+    """A table that was handed over has been seen, whether or not it is summed in the end."""
+    asked = {"exchange": "files", "max_owners_per_person": 3, "epsilon": 20.0, "queries": 4}
+    study = three.create("dropped", **asked)
+    whole = study.plan().bound.epsilon
+    assert 19 < whole <= 20
+    for owners in (1, 2):
+        assert study.plan(owners=owners).bound.epsilon == pytest.approx(whole, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["shares", "finished", "partial"])
+def test_an_owner_named_like_a_folder_is_refused(name):
+    with pytest.raises(InvalidInput, match="must not be shares or finished or partial"):
+        Owner(name=name, people=10)
+
+
 def test_queries_follow_from_announced_numbers(three):
     many = three.create("many", queries=None, epsilon=1.0)
     assert 20 <= len(many.queries) < 200

@@ -235,6 +235,8 @@ def _boosted(
     """Accuracy of gradient boosting without noise; of a single class, that class."""
     if len(np.unique(y[players])) < 2:
         return float(np.mean(right == y[players][0]))
-    model = HistGradientBoostingClassifier(max_iter=60, random_state=seed)
+    # As many rows in a leaf as scikit-learn's 20, but so few where rows are few that trees may split at all.
+    least = min(20, max(2, len(players) // 20))
+    model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=least, random_state=seed)
     model.fit(view.transform(take_rows(shown.X, players)), y[players])
     return float(np.mean(model.predict(view.transform(test)) == right))

@@ -105,7 +105,8 @@ class SharedGNMax(SummedGNMax):
         return votes.counts + np.reshape(noise, votes.counts.shape) / STEPS
 
     def _moved(self, entries: int) -> RunCost:
-        tables = min(self.owners_per_person, self.owners)
+        # Even where fewer owners are summed: the tables of those that dropped out may have left before.
+        tables = self.owners_per_person
         cells = tables * entries
         if self.released == EACH:
             count, shift = 1, math.sqrt(cells)

@@ -102,7 +102,7 @@ def offer_table(offer: Offer) -> Table:
     if plan.gate is not None:
         table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:
-        table.add_row("Attacker", f"even odds {_about(offer)} become {odds} at most")
+        table.add_row("Attacker", f"guesses {_about(offer)}, half of them right, become {odds} right at most")
     for what, source in plan.tuned.items():
         table.add_row(f"[dim]{escape(what)}[/]", f"[dim]{escape(source)}[/]")
     return table

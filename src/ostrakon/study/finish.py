@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,7 +16,6 @@ import numpy as np
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Unit
 from ostrakon.data.checksummed import sha256
-from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
 from ostrakon.mechanisms.base import FloatArray
@@ -63,7 +63,7 @@ def finish_study(
     tables = _tables(known, shares_folder(known, shares), without)
     place = known.folder.resolve()
     home = RunFolder(place.with_name(f"{place.name}-finished") if out is None else out)
-    plan = known.plan(owners=len(tables))
+    plan = known.plan(people=sum(known.owner(name).people for name in tables), owners=len(tables))
     task = _task(known, plan, tables, test)
     asked = {"owners": list(tables)}
     kept = _Handed(home, task, known, plan, asked, tables, shares_folder(known, shares))
@@ -208,9 +208,12 @@ class _Handed(InStudy):
             token = secrets.token_hex(16)
             self._home.add("summed", {"token": token})
         mark = self._shares / _SUMMED
-        if not mark.exists():
-            write_atomically(mark, token)
-        if mark.read_text() != token:
+        with suppress(FileExistsError), mark.open("x", encoding="ascii") as file:
+            # Whoever creates it has claimed it; a crash before the token is on the disk claims it for nobody.
+            file.write(token)
+            file.flush()
+            os.fsync(file.fileno())
+        if mark.read_text(encoding="ascii") != token:
             raise InvalidInput(
                 f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; "
                 "go on there."

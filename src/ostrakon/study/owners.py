@@ -13,6 +13,8 @@ from typing import Any
 from ostrakon.validation import InvalidInput, settle, shown, whole
 
 MOST_OWNERS = 1000
+RESERVED = ("shares", "finished", "partial")
+"""Folders beside a study are named STUDY-OWNER, and these."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 
 
@@ -20,6 +22,10 @@ def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InvalidInput(
             f"{name} of an owner must be up to 40 small letters, digits and inner hyphens, got {shown(value)}."
+        )
+    if value in RESERVED:
+        raise InvalidInput(
+            f"{name} of an owner must not be {' or '.join(RESERVED)}, which name folders, got {value!r}."
         )
     return value
 

@@ -18,11 +18,16 @@ from ostrakon.students.agreement_estimate import (
 )
 from ostrakon.students.selection import Selection
 
+FEWEST_QUERIES = 50
+"""Cells below which nothing is said: students taught without a fifth of so few are poorer than the one that is kept."""
+
 
 def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
-    """The student's agreement and the majority class's, where something was held out from students; else nothing."""
+    """The student's agreement and the majority class's, where enough was held out from students; else nothing."""
     held = selection.held
     if held is None:
+        return ()
+    if answers.counts is not None and len(held.counts) < FEWEST_QUERIES and held.complete:
         return ()
     if answers.counts is None:
         return with_released_answers(held, of="student"), with_released_answers(held, of="majority")
@@ -48,7 +53,8 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
         return ()
     return (
         f"Warning: on {known} that it had not been taught, the student is not shown to be better than one that always "
-        "says the most frequent class. More records, a larger epsilon, or other columns may help.",
+        "says the most frequent class (it may be: they may be too few, or too noisy, to tell). More records, a larger "
+        "epsilon, or other columns may help.",
     )
 
 

@@ -93,7 +93,13 @@ def described(selection: Selection) -> str:
     if not selection.agreement:
         return f"{selection.chosen.name}, given by the operator"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
-    return f"{selection.chosen.name}, the best on held-out released answers (agreement: {tried})"
+    kept = selection.agreement.get(selection.chosen.name, 0.0)
+    if kept >= max(selection.agreement.values()):
+        why = "the best"
+    else:
+        guess = "kept because nobody was better than a guess"
+        why = guess if selection.chosen.fallback else "the first in a fixed order within the noise"
+    return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
 
 
 def make_statement(
