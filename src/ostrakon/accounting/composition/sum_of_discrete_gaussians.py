@@ -71,7 +71,7 @@ def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -
 
     >>> one = DiscreteShares(count=1, scale=4.0, shift=1.0, cells=1)
     >>> round(sum_of_discrete_gaussians_epsilon(one, delta=1e-5), 3)
-    1.064
+    1.012
     """
     delta = fraction("delta", delta)
     rho = (shares.shift / shares.scale) ** 2 / (2 * shares.count)
