@@ -171,6 +171,13 @@ def test_a_table_that_no_owner_counts_is_refused(trusted, tmp_path, table, chang
         read_shares(tmp_path, trusted[0])
 
 
+def test_a_share_that_holds_no_table_is_refused(trusted, tmp_path):
+    belongs = {"study": trusted[0].hash, "owner": "north"}
+    write_checksummed(tmp_path / "x.share", b"no table", what="an owner's share", belongs=belongs)
+    with pytest.raises(InvalidInput, match="must hold a table of whole numbers, and it holds something else"):
+        read_shares(tmp_path, trusted[0])
+
+
 def test_two_shares_of_one_owner_and_damaged_ones_are_refused(trusted, tmp_path):
     study, shares = trusted
     shutil.copy(shares / "north.share", tmp_path / "again.share")

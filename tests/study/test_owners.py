@@ -12,6 +12,12 @@ def test_owners_come_in_their_order(tmp_path):
     assert read_owners(path) == (Owner(name="west", people=10), Owner(name="a-1", people=20))
 
 
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
+    path = tmp_path / "owners.toml"
+    path.write_text('[[owner]]\nname = "west"\npeople = 10\n', encoding="utf-8-sig")
+    assert read_owners(path) == (Owner(name="west", people=10),)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -103,6 +103,21 @@ def forged(study, folder, change):
         (lambda content: content["noise"].update(max_contributions=8), "says epsilon 3, and its noise only keeps"),
         (lambda content: content["study"].update(epsilon=0.5), "says epsilon 0.5, and its noise only keeps"),
         (lambda content: content["study"].update(delta=0.9), "delta must be below 1 divided by the number of persons"),
+        (
+            lambda content: content["study"].update(classes="ny"),
+            "classes must be at least 2 different labels, got 'ny'",
+        ),
+        (lambda content: content["study"].update(classes=["no", "no"]), "classes must be at least 2 different labels"),
+        (lambda content: content["study"].update(target=5), "target must be a name, got 5"),
+        (lambda content: content["study"].update(seed=-1), "seed must be"),
+        (lambda content: content["study"].update(representation="os.system"), "representation must be auto, hog"),
+        (
+            lambda content: content["noise"].update(released="sum"),
+            "must hold sigma2, max_contributions, owners_per",
+        ),
+        (lambda content: content["noise"].pop("max_contributions"), "must hold sigma2, max_contributions, owners_per"),
+        (lambda content: content.pop("noise"), "must hold the facts of a study, and it does not: KeyError"),
+        (lambda content: content.update(files=3), "must hold the facts of a study, with"),
     ],
 )
 def test_a_dishonest_coordinators_study_is_refused(study, tmp_path, change, sentence):

@@ -58,7 +58,7 @@ def read_owners(path: str | os.PathLike[str]) -> tuple[Owner, ...]:
     Errors: `InvalidInput` for a file that cannot be read, other keys, two owners of one name, no owner.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(f"owners must be a readable TOML file, got {path} ({reason}).") from None

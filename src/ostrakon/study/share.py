@@ -51,10 +51,13 @@ def read_share(path: Path, study: Study) -> tuple[str, IntArray]:
     held = read_checksummed(path, what=_WHAT)
     if held is None:
         raise InvalidInput(f"{path} is not there.")
-    if held.belongs.get("study") != study.hash:
+    if not isinstance(held.belongs, dict) or held.belongs.get("study") != study.hash:
         raise InvalidInput(f"{path} was made for another study, or another version of this one: join this one.")
-    owner = study.owner(held.belongs.get("owner")).name
-    table = array_from(held.payload)
+    owner = study.owner(str(held.belongs.get("owner"))).name
+    try:
+        table = array_from(held.payload)
+    except ValueError:
+        raise InvalidInput(f"{path} must hold a table of whole numbers, and it holds something else.") from None
     shape = (len(study.queries), len(study.classes))
     if table.dtype != np.int64 or table.shape != shape:
         raise InvalidInput(f"{path} must hold whole numbers of shape {shape}, got {table.dtype} of {table.shape}.")

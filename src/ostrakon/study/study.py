@@ -20,6 +20,7 @@ from ostrakon.accounting.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.public.representation import require_known
 from ostrakon.public.text import reads_text
 from ostrakon.run.settings.defaults import require_delta
 from ostrakon.run.settings.learners import parse_call
@@ -29,13 +30,14 @@ from ostrakon.run.stages.features import View, view_of
 from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange
 from ostrakon.study.owners import Owner, owners_from
 from ostrakon.study.pool import Pool
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, shown, whole
 from ostrakon.votes import IntArray
 
 FORMAT = 1
 DESCRIPTION = "study.toml"
 QUERIES = "representatives.npy"
 FEATURES = "features.npy"
+NOISE = ("sigma2", "max_contributions", "owners_per_person")
 NEAR = 1e-5
 """How far features may differ between machines, in absolute terms and relative to the largest."""
 
@@ -92,9 +94,12 @@ class Study:
             raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
         if own.get("hash") != digest_of_json(content):
             raise InvalidInput(f"{place / DESCRIPTION} was changed after the study was created; get the original one.")
-        if set(content["files"]) != {content["study"]["public"], QUERIES, FEATURES}:
+        listed = content.get("files")
+        if not isinstance(listed, dict) or not isinstance(content.get("study"), dict):
+            raise InvalidInput(f"{place / DESCRIPTION} must hold the facts of a study, with [study] and [files].")
+        if set(listed) != {content["study"].get("public"), QUERIES, FEATURES}:
             raise InvalidInput(f"{place / DESCRIPTION} must list the pool, {QUERIES} and {FEATURES}, and nothing else.")
-        for name, checksum in content["files"].items():
+        for name, checksum in listed.items():
             if Path(name).name != name:
                 raise InvalidInput(f"{place / DESCRIPTION} must name files beside it, got {name!r}.")
             try:
@@ -103,7 +108,14 @@ class Study:
                 raise InvalidInput(f"{place / name} is missing from the study; get the original one.") from None
             if held != checksum:
                 raise InvalidInput(f"{place / name} was changed after the study was created; get the original one.")
-        study = cls._from(place, own["hash"], content)
+        try:
+            _require_facts(content["study"], content["noise"])
+            study = cls._from(place, own["hash"], content)
+        except InvalidInput:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            told = f"{place / DESCRIPTION} must hold the facts of a study, and it does not: {error!r}."
+            raise InvalidInput(told) from None
         study.require_honest()
         return study
 
@@ -233,6 +245,20 @@ class Study:
         times = next(times for name, _, times in self.prices() if name == self.exchange.name)
         beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
         return f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+
+
+def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
+    labels: Any = facts["classes"]
+    words = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not words or len(set(labels)) < max(2, len(labels)):
+        raise InvalidInput(f"classes must be at least 2 different labels, got {shown(labels)}.")
+    for name in ("target", "public"):
+        if not isinstance(facts[name], str) or not facts[name]:
+            raise InvalidInput(f"{name} must be a name, got {shown(facts[name])}.")
+    if set(noise) != set(NOISE):
+        raise InvalidInput(f"[noise] must hold {', '.join(NOISE)}, and nothing else, got {', '.join(noise)}.")
+    require_known(facts["representation"])
+    whole("seed", facts["seed"])
 
 
 def require_student(choice: str) -> str:
