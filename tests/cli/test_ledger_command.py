@@ -1,25 +1,14 @@
 """`ostrakon ledger` and `train --ledger`, over real processes."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from commands import ostrakon
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.ledger import Ledger
-
-
-def ostrakon(*arguments, folder):
-    return subprocess.run(
-        [sys.executable, "-m", "ostrakon", *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 @pytest.fixture

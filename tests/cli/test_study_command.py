@@ -1,23 +1,11 @@
 """`ostrakon study`, over real processes: three owners, from the facts to a release."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
+from commands import ostrakon
 from ostrakon.students import load_student
-
-
-def ostrakon(*arguments, folder):
-    return subprocess.run(
-        [sys.executable, "-m", "ostrakon", "study", *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 @pytest.fixture
@@ -40,25 +28,25 @@ CREATE += ["--epsilon", 1, "--delta", "1e-6", "--student", "logistic", "--out", 
 
 @pytest.mark.slow
 def test_a_study_from_its_facts_to_a_student(place):
-    made = ostrakon(*CREATE, "--exchange", "files", folder=place)
+    made = ostrakon("study", *CREATE, "--exchange", "files", folder=place)
     assert made.returncode == 0, made.stderr
     assert "epsilon 0.99" in made.stdout
     assert "files (this one)" in made.stdout
-    shown = ostrakon("show", "study", folder=place)
+    shown = ostrakon("study", "show", "study", folder=place)
     digest = next(word for word in shown.stdout.split() if len(word) == 64)
     join = ["join", "study", "--by", "patient", "--expect", digest]
-    dry = ostrakon(*join, "--private", "north.csv", "--owner", "north", "--dry-run", folder=place)
+    dry = ostrakon("study", *join, "--private", "north.csv", "--owner", "north", "--dry-run", folder=place)
     assert "What will leave the building" in dry.stdout
     assert not (place / "study-shares").exists()
     for owner in ("north", "south", "west"):
         if owner == "west":
-            early = ostrakon("finish", "study", folder=place)
+            early = ostrakon("study", "finish", "study", folder=place)
             assert early.returncode == 2
             assert "lacks the share of west" in early.stderr
-        done = ostrakon(*join, "--private", f"{owner}.csv", "--owner", owner, folder=place)
+        done = ostrakon("study", *join, "--private", f"{owner}.csv", "--owner", owner, folder=place)
         assert done.returncode == 0, done.stderr
         assert f"study-shares/{owner}.share" in done.stdout.replace("\n", "")
-    finished = ostrakon("finish", "study", folder=place)
+    finished = ostrakon("study", "finish", "study", folder=place)
     assert finished.returncode == 0, finished.stderr
     student = load_student(place / "study-finished" / "release")
     rows = pd.DataFrame({"age": [20, 85], "town": ["Ulm", "Bonn"]})
@@ -67,7 +55,7 @@ def test_a_study_from_its_facts_to_a_student(place):
 
 @pytest.mark.slow
 def test_what_is_refused_is_one_sentence(place):
-    assert ostrakon(*CREATE, folder=place).returncode == 0
+    assert ostrakon("study", *CREATE, folder=place).returncode == 0
     join = ["join", "study", "--private", "north.csv", "--by", "patient"]
     with open(place / "odd.csv", "w") as file:
         file.write("age,town,ill,patient\n40,Ulm,perhaps,1\n41,Ulm,no,2\n")
@@ -79,10 +67,10 @@ def test_what_is_refused_is_one_sentence(place):
         (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "The class 'perhaps'"),
         (["show", "nothing"], "must be a study with study.toml"),
     ):
-        done = ostrakon(*arguments, folder=place)
+        done = ostrakon("study", *arguments, folder=place)
         assert done.returncode == 2, arguments
         assert sentence in " ".join(done.stderr.split()), done.stderr
         assert "Traceback" not in done.stderr
     (place / "study" / "pool.csv").write_text("age,town\n1,Ulm\n")
-    changed = ostrakon(*join, "--owner", "north", folder=place)
+    changed = ostrakon("study", *join, "--owner", "north", folder=place)
     assert "pool.csv was changed after the study was created" in " ".join(changed.stderr.split())

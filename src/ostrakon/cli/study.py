@@ -45,7 +45,7 @@ def create(
         int, typer.Option(help="Owners at which one person may have rows: noise grows with it.")
     ] = 1,
     representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
-    student: Annotated[str, typer.Option(help="As of train: a short name or import path.")] = "auto",
+    student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
 ) -> None:
     """Write down everything that is public about a study, to be reviewed before anybody joins."""

@@ -1,4 +1,4 @@
-"""Soft voting: the mean of what a linear model and trees believe, who seldom make the same mistakes of noisy counts."""
+"""Soft voting: the mean of what a linear model and another classifier believe, who seldom make the same mistakes."""
 
 from __future__ import annotations
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Unit
 from ostrakon.data.checksummed import sha256
+from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
 from ostrakon.mechanisms.base import FloatArray
@@ -208,12 +209,10 @@ class _Handed(InStudy):
             token = secrets.token_hex(16)
             self._home.add("summed", {"token": token})
         mark = self._shares / _SUMMED
-        with suppress(FileExistsError), mark.open("x", encoding="ascii") as file:
-            # Whoever creates it has claimed it; a crash before the token is on the disk claims it for nobody.
-            file.write(token)
-            file.flush()
-            os.fsync(file.fileno())
-        if mark.read_text(encoding="ascii") != token:
+        with FileLock(self._shares / ".lock", mode=0o600):
+            if not mark.exists():
+                write_atomically(mark, token)
+        if mark.read_text(encoding="utf-8") != token:
             raise InvalidInput(
                 f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; "
                 "go on there."
