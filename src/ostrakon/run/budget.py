@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import secrets
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,8 +43,9 @@ class Budget:
         self, ledger: Ledger, account: Account, plan: Plan, *, cost: Cost, of: dict[str, Any], receipts: Receipts
     ) -> None:
         self._ledger = ledger
-        self._account = account
+        self.account = account
         self._plan = plan
+        self._of = of
         self._cost = cost
         self._receipts = receipts
         guarantee = plan.guarantee if plan.claimable else None
@@ -59,26 +61,48 @@ class Budget:
 
         kept = self._receipts.receipt()
         if kept is None or "hash" not in kept:
-            held = None if kept is None else self._account.spend_of(kept["run"])
+            held = None if kept is None else self.account.spend_of(kept["run"])
             if held is None:
-                require_fits(self._account, self._cost, **self._told)
+                require_fits(self.account, self._cost, **self._told)
         else:
             self._ledger.require_kept(_receipt(kept))
 
-    def reserve(self) -> None:
-        """Take the run's cost out of the account. Errors: see `ostrakon.ledger.ledger.Ledger.reserve`."""
+    def of_plan(self, plan: Plan, receipts: Receipts) -> Budget:
+        """The place of another run on the same data."""
+        return Budget(self._ledger, self.account, plan, cost=cost_of_plan(plan), of=self._of, receipts=receipts)
+
+    def again(self, receipts: Receipts) -> Budget:
+        """The place of one more run by the same plan, on the same data."""
+        return Budget(self._ledger, self.account, self._plan, cost=self._cost, of=self._of, receipts=receipts)
+
+    def times(self, most: int = 1000) -> int:
+        """How many runs like this one still fit into the account, `most` at most, as it was when last looked at."""
+        costs, cap = self.account.costs, self.account.cap
+
+        def passes(runs: int) -> bool:
+            return not cap.admits([*costs, *[self._cost] * (runs + 1)])
+
+        return 0 if self.account.closed else bisect.bisect_left(range(most), True, key=passes)
+
+    def reserve(self) -> str:
+        """Take the run's cost out of the account, and return its id there.
+
+        Errors: see `ostrakon.ledger.ledger.Ledger.reserve`.
+        """
         kept = self._receipts.receipt()
         if kept is None:
-            kept = {"ledger": self._ledger.url, "account": self._account.name, "run": secrets.token_hex(16)}
+            kept = {"ledger": self._ledger.url, "account": self.account.name, "run": secrets.token_hex(16)}
             self._receipts.keep_receipt(kept)
         elif "hash" in kept:
             # Something may have been drawn: a ledger that does not know of it is an older copy.
             self._ledger.require_kept(_receipt(kept))
         plan = self._plan
         what = f"{plan.mechanism.name}, {plan.queries} queries, {plan.teachers} teachers"
-        receipt = self._ledger.reserve(self._account.name, kept["run"], self._cost, what=what, **self._told)
+        receipt = self._ledger.reserve(self.account.name, kept["run"], self._cost, what=what, **self._told)
         if receipt.as_dict() != kept:
             self._receipts.keep_receipt(receipt.as_dict())
+        self.account = self._ledger.account(self.account.name)
+        return receipt.run
 
     def settle(self, answers: Answers) -> None:
         """Note in the ledger what was drawn, before it is learned from. Errors: see `ostrakon.ledger.Ledger.settle`."""

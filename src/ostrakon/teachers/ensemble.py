@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
 
 from ostrakon.teachers.one_teacher import (
     Abstainer,
@@ -55,6 +56,11 @@ class Teachers:
         assert self.store is not None
         return self.store.load(index)
 
+    def in_memory(self) -> Self:
+        """The same teachers, read into memory: they answer at once, one after the other, and keep no answer."""
+        models = tuple(self.model(index) for index in range(self.n_teachers))
+        return replace(self, models=models, store=None, n_jobs=1)
+
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
         """What every teacher says about the public examples `X`.
 
@@ -63,14 +69,8 @@ class Teachers:
         The result is private: it is what the mechanism adds noise to.
         """
         queries = _length(X)
-        key = fingerprint_of(X) if self.store is not None else ""
         out = np.empty((queries, self.n_teachers), np.int64)
-        models = (None,) * self.n_teachers if self.models is None else self.models
-        questions = (
-            Question(index=index, X=X, model=models[index], store=self.store, key=key)
-            for index in range(self.n_teachers)
-        )
-        answers = spread(predict_task, questions, total=self.n_teachers, n_jobs=self.n_jobs)
+        answers = self._asked_here(X) if self.models is not None and self.n_jobs == 1 else self._asked(X)
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
             for done, (index, values) in enumerate(answers, start=1):
                 if values.shape != (queries,):
@@ -81,6 +81,20 @@ class Teachers:
                 out[:, index] = values
                 report(done, self.n_teachers)
         return out
+
+    def _asked(self, X: Any) -> Iterator[tuple[int, Any]]:
+        key = fingerprint_of(X) if self.store is not None else ""
+        models = (None,) * self.n_teachers if self.models is None else self.models
+        questions = (
+            Question(index=index, X=X, model=models[index], store=self.store, key=key)
+            for index in range(self.n_teachers)
+        )
+        return spread(predict_task, questions, total=self.n_teachers, n_jobs=self.n_jobs)
+
+    def _asked_here(self, X: Any) -> Iterator[tuple[int, Any]]:
+        # Limiting threads takes longer than a small model's answer: once for all.
+        with threadpool_limits(1):
+            yield from ((index, model.predict(X)) for index, model in enumerate(self.models or ()))
 
 
 def train_teachers(

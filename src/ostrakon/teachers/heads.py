@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import joblib
 import numpy as np
@@ -161,6 +161,10 @@ class HeadTeachers:
                 assert self.store is not None
                 heads = self.store.load(number)
             yield heads
+
+    def in_memory(self) -> Self:
+        """The same heads, read into memory, and asked on one thread."""
+        return replace(self, solved=tuple(self.pieces), store=None, n_jobs=1)
 
     @property
     def abstaining(self) -> IntArray:

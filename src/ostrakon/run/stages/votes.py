@@ -46,10 +46,10 @@ def collect(
     shards are kept.
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
-    transform = transform_of(view, None if folder is None else folder.with_name("features"))
-    where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
+        transform = transform_of(view, None if folder is None else folder.with_name("features"))
+        where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
         blocks = private.by_unit(**where)
         votes = collect_per_record(
             blocks,
@@ -60,8 +60,25 @@ def collect(
             progress=progress,
         )
         return votes, None
+    teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder)
+    return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
+
+
+def trained(
+    plan: Plan,
+    private: PrivateData,
+    view: View,
+    options: Options,
+    *,
+    progress: bool = False,
+    store: TeacherStore | None = None,
+    folder: Path | None = None,
+) -> Any:
+    """The plan's teachers, each trained on its shard, or read from the store. Private. Arguments as of `collect`."""
     choice = default_teacher(view.name) if is_auto(options.teacher) else options.teacher
-    teachers = train_on_shards(
+    transform = transform_of(view, None if folder is None else folder.with_name("features"))
+    where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
+    return train_on_shards(
         make_teacher(choice, public=view.public),
         private.shards(plan.teachers, classes=plan.classes, **where),
         store=store,
@@ -69,7 +86,6 @@ def collect(
         n_jobs=options.jobs,
         progress=progress,
     )
-    return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
 
 
 def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smooth: bool, progress: bool) -> Votes:

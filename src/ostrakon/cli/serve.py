@@ -1,0 +1,69 @@
+"""`ostrakon serve` and `ostrakon client`: a labelling service on the teachers of a run, and who may ask it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ostrakon.cli.app import app, console
+
+Clients = Annotated[Path, typer.Option(help="TOML file of the clients (`ostrakon client` adds one).")]
+
+
+@app.command()
+def serve(
+    run: Annotated[Path, typer.Argument(help="The folder of a run with trained teachers.", metavar="RUN")],
+    *,
+    ledger: Annotated[str, typer.Option(help="Answers are paid from this ledger: sqlite:///FILE or postgresql://….")],
+    clients: Clients = Path("clients.toml"),
+    budget: Annotated[
+        float | None, typer.Option(help="Open an account for the data with this epsilon, unless it has one.")
+    ] = None,
+    account: Annotated[
+        str | None, typer.Option(help="The account's name. [default: the one that the data are bound to]")
+    ] = None,
+    block: Annotated[int, typer.Option(help="Answers that are reserved at a time.")] = 100,
+    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine with TLS alone.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Where to listen.")] = 8443,
+    tls_cert: Annotated[Path | None, typer.Option(help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, PEM.")] = None,
+) -> None:
+    """Label public rows for clients until the ledger says stop: a student that improves asks for what it lacks.
+
+    The OpenAPI page is at /docs, what all answers together promise at /v1/statement.
+    """
+    from ostrakon.cli.train import say
+    from ostrakon.service.clients import read_clients
+    from ostrakon.service.labeller import opened
+    from ostrakon.service.web import listen, require_safe
+
+    require_safe(host, port=port, certificate=tls_cert, key=tls_key)
+    known = read_clients(clients)
+    say("Reading the teachers")
+    with opened(run, ledger=ledger, budget=budget, account=account, block=block, progress=True) as labeller:
+        spent = labeller.account
+        console.print(
+            f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for at least "
+            f"{labeller.blocks_left() * block} answers.",
+            highlight=False,
+            markup=False,
+        )
+        scheme = "http" if tls_cert is None else "https"
+        console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", highlight=False, markup=False)
+        listen(labeller, known, audit=run / "private" / "service" / "audit.log", host=host, port=port, tls=(tls_cert, tls_key))
+
+
+@app.command()
+def client(
+    name: Annotated[str, typer.Argument(help="The client's name.")],
+    *,
+    answers: Annotated[int, typer.Option(help="Different rows that it may put to the teachers, in all.")],
+    clients: Clients = Path("clients.toml"),
+    requests_per_second: Annotated[int, typer.Option(help="Requests of any kind.")] = 20,
+) -> None:
+    """Add a client of a labelling service, and print its token: it is kept nowhere."""
+    from ostrakon.service.clients import add_client
+
+    typer.echo(add_client(clients, name, answers=answers, requests_per_second=requests_per_second))

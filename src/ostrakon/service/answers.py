@@ -1,0 +1,75 @@
+"""Answers that were given: on the disk before they leave, and then the same for ever."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ostrakon.data.files import private_folder
+from ostrakon.validation import InvalidInput
+
+FORMAT = 1
+_TABLE = """\
+CREATE TABLE IF NOT EXISTS answers (
+    row TEXT PRIMARY KEY, label INTEGER NOT NULL, client TEXT NOT NULL, block TEXT NOT NULL
+) WITHOUT ROWID"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """One answer. row: checksum of the row's features. label: class number, -1 for no answer. block: who paid."""
+
+    row: str
+    label: int
+    client: str
+    block: str
+
+
+class AnswerStore:
+    """All answers of a service, in an SQLite file inside private/; `labels` by the row's checksum, and in memory too.
+
+    Errors: `InvalidInput` for a file that is none of ours, and where the disk does not take what is written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = private_folder(folder) / "answers.db"
+        try:
+            # Used by one thread at a time, whichever that is.
+            self._connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+            self._file.chmod(0o600)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, FORMAT):
+                raise InvalidInput(f"{self._file} must be of format {FORMAT}, got {version}.")
+            self._connection.execute(_TABLE)
+            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+            held = self._connection.execute("SELECT row, label, client FROM answers").fetchall()
+        except sqlite3.Error as error:
+            raise InvalidInput(f"{self._file} must be the answers of a labelling service ({error}).") from None
+        self.labels: dict[str, int] = {row: label for row, label, _ in held}
+        self.asked: Counter[str] = Counter(client for _, _, client in held)
+
+    def keep(self, given: Iterable[Given]) -> None:
+        """Write answers, all or none; on the disk, and never another one for the same row, when this returns."""
+        some = list(given)
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT INTO answers VALUES (?, ?, ?, ?)", [(x.row, x.label, x.client, x.block) for x in some]
+            )
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise InvalidInput(f"{self._file} could not be written: {error}; nothing left this machine.") from None
+        for each in some:
+            self.labels[each.row] = each.label
+            self.asked[each.client] += 1
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()

@@ -1,0 +1,220 @@
+"""The labelling service as a web application: requests are checked, counted and limited here, and answered by a desk."""
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from ostrakon.accounting.statement import NOT_COVERED, round_up
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.service.audit_log import AuditLog
+from ostrakon.service.clients import Client, digest_of
+from ostrakon.service.desk import Busy, Desk
+from ostrakon.service.labeller import Labeller, Spent, TooMany
+from ostrakon.validation import InvalidInput
+
+try:
+    from fastapi import Depends, FastAPI, HTTPException, Request
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.responses import JSONResponse
+    from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+    from limits import RateLimitItemPerSecond
+    from limits.storage import MemoryStorage
+    from limits.strategies import SlidingWindowCounterRateLimiter
+    from pydantic import BaseModel, Field
+    from starlette.exceptions import HTTPException as AnyHTTPException
+except ImportError as missing:
+    raise InvalidInput("A service needs FastAPI, which is not installed: pip install ostrakon[service].") from missing
+
+LARGEST_BODY = 2**20
+"""Bytes of one request."""
+MOST_ROWS = 1000
+"""Rows of one request."""
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Cell = Annotated[str, Field(max_length=20_000)] | bool | int | Number | list[Number] | None
+
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "spent",
+    404: "not_found",
+    405: "not_allowed",
+    413: "too_large",
+    422: "invalid",
+    429: "too_many_requests",
+    503: "busy",
+}
+_REFUSALS: dict[type[InvalidInput], int] = {Spent: 403, TooMany: 403, Busy: 503}
+
+
+class Rows(BaseModel):
+    """Public rows to be labelled: columns by name, as the public table of the run has them."""
+
+    rows: Annotated[list[dict[str, Cell]], Field(min_length=1, max_length=MOST_ROWS)]
+
+
+class Labels(BaseModel):
+    """labels: one a row, null where the teachers gave none; the same for the same row, for ever. asked, most: different
+    rows that the client has put to the teachers so far, and may in all."""
+
+    labels: list[str | None]
+    asked: int
+    most: int
+
+
+class Problem(BaseModel):
+    """Why there is no answer."""
+
+    code: str
+    message: str
+
+
+class Refusal(BaseModel):
+    """Every refusal has this shape."""
+
+    error: Problem
+
+
+class Budget(BaseModel):
+    """What is left. answers_left: of all clients together, at least so many, as of the last reservation."""
+
+    asked: int
+    most: int
+    epsilon: float
+    delta: float
+    epsilon_spent: float | None
+    answers_left: int
+    answers_left_is_at_least: bool
+
+
+def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Refusal} for code in codes}
+
+
+def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) -> FastAPI:
+    """The application. clients: by the digest of their tokens. audit: the file of the audit log."""
+    desk = Desk(labeller)
+    limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+    rates = {each.name: RateLimitItemPerSecond(each.requests_per_second) for each in clients.values()}
+    bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        async with desk.opened():
+            yield
+
+    app = FastAPI(
+        title="ostrakon: a labelling service",
+        description="Noisy labels of public rows from teachers that were trained on private data.",
+        version="1",
+        lifespan=lifespan,
+        redoc_url=None,
+        max_body_size=LARGEST_BODY,
+    )
+
+    async def client_of(
+        request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+    ) -> Client:
+        told = request.scope["audit"]
+        told["route"] = request.url.path
+        known = None if credentials is None else clients.get(digest_of(credentials.credentials))
+        if known is None:
+            raise HTTPException(401, "A known token must be given.", headers={"WWW-Authenticate": "Bearer"})
+        told["client"] = known.name
+        if not limiter.hit(rates[known.name], known.name):
+            raise HTTPException(
+                429, f"At most {known.requests_per_second} requests a second.", headers={"Retry-After": "1"}
+            )
+        return known
+
+    Known = Annotated[Client, Depends(client_of)]
+
+    @app.post("/v1/labels", response_model=Labels, responses=_refusals(400, 401, 403, 413, 422, 429, 503))
+    async def labels(request: Request, body: Rows, client: Known) -> JSONResponse:
+        """Label public rows. A row that was asked before costs nothing, and has the same answer."""
+        request.scope["audit"]["rows"] = len(body.rows)
+        found, asked = await desk.answer(client, body.rows)
+        names = [None if label == NO_ANSWER else labeller.classes[label] for label in found]
+        return JSONResponse({"labels": names, "asked": asked, "most": client.answers})
+
+    @app.get("/v1/budget", response_model=Budget, responses=_refusals(401, 413, 429))
+    async def budget(client: Known) -> JSONResponse:
+        """What this client has asked, and what all may still ask."""
+        account, blocks = labeller.account, labeller.blocks_left()
+        spent = account.spent
+        per_block = labeller.plan.max_answers or 0
+        return JSONResponse(
+            {
+                "asked": labeller.asked(client.name),
+                "most": client.answers,
+                "epsilon": account.cap.epsilon,
+                "delta": account.cap.delta,
+                "epsilon_spent": round_up(spent) if spent < float("inf") else None,
+                "answers_left": labeller.paid_answers + blocks * per_block,
+                "answers_left_is_at_least": True,
+            }
+        )
+
+    @app.get("/v1/statement", responses=_refusals(401, 413, 429))
+    async def statement(client: Known) -> JSONResponse:
+        """What all answers together promise, to whom, and what they do not; and how rows must look."""
+        return JSONResponse(_statement(labeller))
+
+    @app.get("/health", responses=_refusals(413))
+    async def health() -> dict[str, str]:
+        """Whether anybody is here."""
+        return {"status": "ok"}
+
+    @app.exception_handler(InvalidInput)
+    async def refused(request: Request, error: Exception) -> JSONResponse:
+        return _problem(_REFUSALS.get(type(error), 422), str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: Exception) -> JSONResponse:
+        return _problem(422, f"The request must be JSON such as {{'rows': [{{'column': 1.5}}]}}: {_first(error)}.")
+
+    @app.exception_handler(AnyHTTPException)
+    async def other(request: Request, error: Any) -> JSONResponse:
+        return _problem(error.status_code, str(error.detail), headers=error.headers)
+
+    @app.exception_handler(Exception)
+    async def broken(request: Request, error: Exception) -> JSONResponse:
+        return _problem(500, "Something went wrong here.")
+
+    app.add_middleware(AuditLog, file=audit)  # pyright: ignore
+    return app
+
+
+def _statement(labeller: Labeller) -> dict[str, Any]:
+    """Public facts alone."""
+    account, plan = labeller.account, labeller.plan
+    return {
+        "guarantee": {"epsilon": account.cap.epsilon, "delta": account.cap.delta},
+        "of": "all answers of this service and every other run on the account, however they were chosen",
+        "adjacency": labeller.task.private.adjacency(counted=False),
+        "unit": account.unit,
+        "mechanism": plan.mechanism.name,
+        "parameters": plan.mechanism.parameters(),
+        "teachers": plan.teachers,
+        "classes": list(labeller.classes),
+        "columns": [
+            {"name": each["name"], "kind": each["kind"]} for each in labeller.form.columns or ()
+        ],
+        "answers_reserved_at_a_time": plan.max_answers,
+        "trust_model": (
+            "whoever runs the service sees the private data, the teachers and the votes; clients see labels, and whether "
+            "a row was answered; rows that clients send are seen by whoever runs it"
+        ),
+        "not_covered": list(NOT_COVERED),
+    }
+
+
+def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    told = {"error": {"code": _CODES.get(code, "error"), "message": message}}
+    return JSONResponse(told, status_code=code, headers=dict(headers or {}))
+
+
+def _first(error: Any) -> str:
+    found = error.errors()[0]
+    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"[:300]

@@ -1,0 +1,110 @@
+"""Where requests wait for the teachers: many of them are put to these at once, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ostrakon.service.clients import Client
+from ostrakon.service.labeller import Labeller, Request
+from ostrakon.validation import InvalidInput
+
+MOST_WAITING = 10_000
+"""Rows that may wait; beyond, whoever comes is sent away."""
+_AT_ONCE = 2048
+_REMEMBERED = 200_000
+
+
+class Busy(InvalidInput):
+    """Too many rows are waiting for the teachers."""
+
+
+class Desk:
+    """Answers requests of a service; runs on one event loop.
+
+    A row that came before in the same words is answered here, without a thread.
+    """
+
+    def __init__(self, labeller: Labeller) -> None:
+        self.labeller = labeller
+        self._names = tuple(str(column["name"]) for column in labeller.form.columns or ())
+        self._seen: OrderedDict[str, str] = OrderedDict()
+        self._waiting: list[tuple[Client, Sequence[Mapping[str, Any]], asyncio.Future[Any]]] = []
+        self._rows = 0
+        self._work = asyncio.Event()
+        self._thread = ThreadPoolExecutor(1)
+
+    async def answer(self, client: Client, rows: Sequence[Mapping[str, Any]]) -> tuple[list[int], int]:
+        """(class numbers of the rows, -1 for no answer; how many different rows the client has asked about so far).
+
+        Errors: `Busy`; as `Labeller.read`; `Spent` and `TooMany`, and then some of the rows may have been answered: they
+        are known when they are asked again.
+        """
+        words = [self._words(row) for row in rows]
+        known = [self.labeller.known(self._seen.get(each, "")) for each in words]
+        if None not in known:
+            return [label for label in known if label is not None], self.labeller.asked(client.name)
+        if self._rows + len(rows) > MOST_WAITING:
+            raise Busy(f"At most {MOST_WAITING} rows can wait for the teachers; come again later.")
+        future: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
+        self._waiting.append((client, rows, future))
+        self._rows += len(rows)
+        self._work.set()
+        keys = await future
+        for each, key in zip(words, keys, strict=True):
+            self._seen[each] = key
+        while len(self._seen) > _REMEMBERED:
+            self._seen.popitem(last=False)
+        labels = [self.labeller.known(key) for key in keys]
+        return [label for label in labels if label is not None], self.labeller.asked(client.name)
+
+    async def serve(self) -> None:
+        """Put what waits to the teachers, for ever."""
+        while True:
+            await self._work.wait()
+            some, rows = [], 0
+            while self._waiting and rows < _AT_ONCE:
+                some.append(self._waiting.pop(0))
+                rows += len(some[-1][1])
+            self._rows -= rows
+            if not self._waiting:
+                self._work.clear()
+            asked = [(client, given) for client, given, _ in some]
+            try:
+                told = await asyncio.get_running_loop().run_in_executor(self._thread, self._put, asked)
+            except Exception as error:
+                told = [error] * len(some)
+            for (_, _, future), each in zip(some, told, strict=True):
+                if not future.done():
+                    future.set_exception(each) if isinstance(each, Exception) else future.set_result(each)
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> Any:
+        """Serve while the block lasts; what is with the teachers then is finished."""
+        task = asyncio.create_task(self.serve())
+        try:
+            yield self
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            self._thread.shutdown(wait=True)
+
+    def _put(self, asked: Sequence[tuple[Client, Sequence[Mapping[str, Any]]]]) -> list[tuple[str, ...] | Exception]:
+        """Of each request the keys of its rows, or why there are none."""
+        read: list[Request | Exception] = []
+        for client, rows in asked:
+            try:
+                read.append(self.labeller.read(client.name, client.answers, rows))
+            except InvalidInput as error:
+                read.append(error)
+        told = iter(self.labeller.answer([each for each in read if isinstance(each, Request)]))
+        return [next(told) if isinstance(each, Request) else each for each in read]
+
+    def _words(self, row: Mapping[str, Any]) -> str:
+        return json.dumps([row.get(name) for name in self._names], allow_nan=False)

@@ -1,0 +1,59 @@
+"""Where a service listens: never beyond this machine without TLS."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from pathlib import Path
+
+from ostrakon.service.app import make_app
+from ostrakon.service.clients import Client
+from ostrakon.service.labeller import Labeller
+from ostrakon.validation import InvalidInput, whole
+
+import uvicorn  # isort: skip  (after the app, which says what is to be installed)
+
+
+def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | None) -> None:
+    """Refuse a place without TLS where others could read tokens and rows, half of a key pair, files that are not there."""
+    whole("port", port, at_least=1, at_most=65_535)
+    if (certificate is None) != (key is None):
+        raise InvalidInput("tls_cert and tls_key must be given together.")
+    for name, file in (("tls_cert", certificate), ("tls_key", key)):
+        if file is not None and not file.is_file():
+            raise InvalidInput(f"{name} must be a file, got {file}.")
+    if certificate is None and not _is_here(host):
+        raise InvalidInput(f"tls_cert and tls_key must be given to listen beyond this machine, got host {host!r}.")
+
+
+def listen(
+    labeller: Labeller,
+    clients: Mapping[str, Client],
+    *,
+    audit: Path,
+    host: str,
+    port: int,
+    tls: tuple[Path | None, Path | None] = (None, None),
+) -> None:
+    """Serve until the process is told to end; requests at hand are finished."""
+    certificate, key = tls
+    uvicorn.run(
+        make_app(labeller, clients, audit=audit),
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        # Its own log would repeat paths as they were typed; the audit log says what happened.
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=1000,
+        timeout_keep_alive=30,
+    )
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

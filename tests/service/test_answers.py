@@ -1,0 +1,47 @@
+"""The store of answers: one a row, whole or absent."""
+
+import sqlite3
+
+import pytest
+
+from ostrakon.service.answers import AnswerStore, Given
+from ostrakon.validation import InvalidInput
+
+
+def given(row, label=1, client="a"):
+    return Given(row=row, label=label, client=client, block="b")
+
+
+def test_what_is_kept_is_found_again(tmp_path):
+    store = AnswerStore(tmp_path / "service")
+    store.keep([given("x"), given("y", -1), given("z", 0, "b")])
+    assert store.labels == {"x": 1, "y": -1, "z": 0}
+    assert dict(store.asked) == {"a": 2, "b": 1}
+    store.close()
+    again = AnswerStore(tmp_path / "service")
+    assert again.labels == {"x": 1, "y": -1, "z": 0}
+    assert dict(again.asked) == {"a": 2, "b": 1}
+    assert (tmp_path / "service").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "service" / "answers.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_second_answer_to_a_row_is_refused_and_nothing_of_it_is_kept(tmp_path):
+    store = AnswerStore(tmp_path)
+    store.keep([given("x")])
+    with pytest.raises(InvalidInput, match="could not be written"):
+        store.keep([given("y"), given("x", 0)])
+    assert store.labels == {"x": 1}
+    assert AnswerStore(tmp_path).labels == {"x": 1}
+    store.keep([given("y")])
+    assert store.labels == {"x": 1, "y": 1}
+
+
+def test_foreign_files_are_refused(tmp_path):
+    (tmp_path / "answers.db").write_bytes(b"no database at all, but long enough to be looked at" * 40)
+    with pytest.raises(InvalidInput, match="must be the answers of a labelling service"):
+        AnswerStore(tmp_path)
+    (tmp_path / "answers.db").unlink()
+    with sqlite3.connect(tmp_path / "answers.db") as other:
+        other.execute("PRAGMA user_version = 7")
+    with pytest.raises(InvalidInput, match="format 1, got 7"):
+        AnswerStore(tmp_path)

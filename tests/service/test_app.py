@@ -1,0 +1,183 @@
+"""The web application: who may ask, what is refused, and that nothing but labels leaves."""
+
+import json
+import time
+
+import pytest
+from starlette.testclient import TestClient
+
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.service import Client
+from ostrakon.service.app import LARGEST_BODY, MOST_ROWS, make_app
+from ostrakon.service.clients import digest_of
+
+
+class Service:
+    """The application on a labeller, its clients a (1,000 answers) and b (3 answers, 2 requests a second)."""
+
+    def __init__(self, place, **options):
+        self.place, self.audit = place, place.run / "private" / "audit.log"
+        self.labeller = place.open(**options)
+        self.clients = {
+            digest_of(name): Client(name=name, token=digest_of(name), answers=answers, requests_per_second=rate)
+            for name, answers, rate in (("a", 1000, 1000), ("b", 3, 2))
+        }
+        self.web = TestClient(make_app(self.labeller, self.clients, audit=self.audit), raise_server_exceptions=False)
+
+    def ask(self, rows, token="a"):
+        return self.web.post("/v1/labels", json={"rows": rows}, headers={"Authorization": f"Bearer {token}"})
+
+    def get(self, path, token="a"):
+        return self.web.get(path, headers={"Authorization": f"Bearer {token}"})
+
+    def log(self):
+        return [json.loads(line) for line in self.audit.read_text().splitlines()]
+
+
+@pytest.fixture
+def service(place):
+    held = Service(place)
+    with held.web:
+        yield held
+
+
+def refused(told, status, code):
+    """That it is a refusal of the one shape."""
+    assert told.status_code == status, told.text
+    assert set(told.json()) == {"error"}
+    assert set(told.json()["error"]) == {"code", "message"}
+    assert told.json()["error"]["code"] == code
+    assert "Traceback" not in told.text
+    return told.json()["error"]["message"]
+
+
+def test_labels_and_their_price(service, rows):
+    told = service.ask(rows(30))
+    assert told.status_code == 200
+    assert set(told.json()["labels"]) == {"yes", "no", None}
+    assert (told.json()["asked"], told.json()["most"]) == (30, 1000)
+    assert service.ask(rows(30)).json() == told.json()
+    left = service.get("/v1/budget").json()
+    assert left["asked"] == 30
+    assert left["epsilon"] == 100
+    account = Ledger(service.place.ledger).account("data-1")
+    assert account.spent <= left["epsilon_spent"] <= account.spent + 1e-3
+    assert left["answers_left"] >= 5 * service.labeller.blocks_left() > 0
+    assert service.get("/health").json() == {"status": "ok"}
+
+
+def test_the_same_row_twice_in_a_request_is_one_row(service, rows):
+    (row,) = rows(1)
+    told = service.ask([row, row, {**row, "more": "x"}]).json()
+    assert told["asked"] == 1
+    assert len(set(told["labels"])) == 1
+
+
+def test_only_known_tokens_are_let_in(service, rows):
+    for headers in ({}, {"Authorization": "Bearer c"}, {"Authorization": "Basic a"}, {"Authorization": "Bearer "}):
+        told = service.web.post("/v1/labels", json={"rows": rows(1)}, headers=headers)
+        assert refused(told, 401, "unauthorized") == "A known token must be given."
+    for path in ("/v1/budget", "/v1/statement"):
+        refused(service.get(path, token="c"), 401, "unauthorized")
+    assert len(Ledger(service.place.ledger).account("data-1").spends) == 1
+    assert all(line["client"] is None and line["status"] == 401 for line in service.log())
+
+
+def test_a_client_has_its_cap_and_its_rate(service, rows):
+    assert service.ask(rows(3), token="b").status_code == 200
+    assert refused(service.ask(rows(4), token="b"), 403, "spent").startswith("The client may put 0 more")
+    told = service.ask(rows(3), token="b")
+    assert refused(told, 429, "too_many_requests") == "At most 2 requests a second."
+    assert told.headers["Retry-After"] == "1"
+    assert service.ask(rows(3)).status_code == 200
+    time.sleep(2.1)
+    assert service.ask(rows(3), token="b").status_code == 200
+
+
+def test_the_end_of_the_budget_is_said(place, rows):
+    held = Service(place, budget=10.0)
+    with held.web:
+        told = held.ask(rows(200))
+        assert "would pass the cap of account 'data-1'" in refused(told, 403, "spent")
+        assert held.get("/v1/budget").json()["answers_left"] == 0
+        assert held.ask(rows(1)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"rows": []},
+        {"rows": [[1, 2]]},
+        {"rows": {"age": [1]}},
+        {"rows": [{"age": {"a": 1}, "town": "Ulm"}]},
+        {"rows": [{"age": 1}]},
+        {"rows": [{"age": 1, "town": "Ulm"}] * (MOST_ROWS + 1)},
+        {"rows": [{"age": 1, "town": "U" * 20_001}]},
+        [],
+        7,
+    ],
+)
+def test_what_is_no_request_costs_nothing(service, body):
+    told = service.web.post("/v1/labels", json=body, headers={"Authorization": "Bearer a"})
+    refused(told, 422, "invalid")
+    assert len(Ledger(service.place.ledger).account("data-1").spends) == 1
+
+
+@pytest.mark.parametrize("cell", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_are_finite(service, cell):
+    body = '{"rows": [{"age": ' + cell + ', "town": "Ulm"}]}'
+    headers = {"Authorization": "Bearer a", "Content-Type": "application/json"}
+    refused(service.web.post("/v1/labels", content=body, headers=headers), 422, "invalid")
+
+
+def test_bytes_that_are_no_json_are_refused(service):
+    headers = {"Authorization": "Bearer a", "Content-Type": "application/json"}
+    for body in (b"\xff\xfe", b"{", b"[" * 100_000, b'{"rows": [{"age": 1' + b"0" * 5000 + b', "town": "Ulm"}]}'):
+        assert service.web.post("/v1/labels", content=body, headers=headers).status_code in (400, 422)
+
+
+def test_a_request_has_a_largest_size(service):
+    headers = {"Authorization": "Bearer a", "Content-Type": "application/json"}
+
+    def pieces():
+        for _ in range(40):
+            yield b" " * (LARGEST_BODY // 32)
+
+    refused(service.web.post("/v1/labels", content=b" " * (LARGEST_BODY + 1), headers=headers), 413, "too_large")
+    refused(service.web.post("/v1/labels", content=pieces(), headers=headers), 413, "too_large")
+
+
+def test_a_bug_is_a_refusal_too_and_tells_nothing(service, rows, monkeypatch):
+    monkeypatch.setattr(service.labeller, "answer", lambda requests: 1 / 0)
+    told = service.ask(rows(1))
+    assert told.status_code == 500
+    assert told.json() == {"error": {"code": "error", "message": "Something went wrong here."}}
+    assert service.log()[-1]["status"] == 500
+
+
+def test_no_votes_leave_and_the_audit_log_holds_no_rows(service, rows):
+    some = rows(20)
+    texts = [service.ask(some).text, service.get("/v1/budget").text, service.get("/v1/statement").text]
+    told = service.get("/v1/statement").json()
+    assert told["guarantee"] == {"epsilon": 100.0, "delta": 1e-5}
+    assert told["columns"] == [{"name": "age", "kind": "number"}, {"name": "town", "kind": "category"}]
+    assert told["teachers"] == 20
+    assert "one record" in told["adjacency"]
+    assert not any("counts" in text or "votes\":" in text for text in texts)
+    lines = service.log()
+    assert [line["route"] for line in lines] == ["/v1/labels", "/v1/budget", "/v1/statement", "/v1/statement"]
+    assert all(set(line) == {"at", "client", "route", "rows", "status"} for line in lines)
+    assert (lines[0]["client"], lines[0]["rows"], lines[0]["status"]) == ("a", 20, 200)
+    text = service.audit.read_text()
+    assert "Ulm" not in text
+    assert "yes" not in text
+    assert service.audit.stat().st_mode & 0o777 == 0o600
+    service.web.get("/v1/secret-path")
+    assert "secret" not in service.audit.read_text()
+
+
+def test_the_openapi_page_is_there(service):
+    assert service.web.get("/docs").status_code == 200
+    described = service.web.get("/openapi.json").json()
+    assert set(described["paths"]) == {"/v1/labels", "/v1/budget", "/v1/statement", "/health"}

@@ -1,0 +1,223 @@
+"""The labeller: paid before drawn, kept before it leaves, the same for ever, and within the cap."""
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
+from ostrakon.service import Spent, TooMany, opened
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
+
+
+def spends(place):
+    (account,) = Ledger(place.ledger).accounts().values()
+    return account.spends
+
+
+def answers(place):
+    with sqlite3.connect(place.run / "private" / "service" / "answers.db") as held:
+        return held.execute("SELECT row, label, client, block FROM answers").fetchall()
+
+
+class Agreed:
+    """Teachers whose counts are the same for every row; how often they were asked."""
+
+    def __init__(self, counts):
+        self.said, self.asked = np.repeat(np.arange(len(counts)), counts), 0
+
+    def predict(self, X):
+        self.asked += len(X)
+        return np.tile(self.said, (len(X), 1))
+
+
+def test_a_row_has_one_answer_for_ever(place, ask, rows):
+    some = rows(40)
+    held = place.open()
+    first = ask(held, some)
+    assert set(first) == {-1, 0, 1}
+    held._teachers = teachers = Agreed([0, 20])
+    assert ask(held, some[::-1], client="b") == first[::-1]
+    assert ask(held, [{**some[3], "age": str(some[3]["age"]), "more": 1}]) == first[3:4]
+    assert teachers.asked == 0
+    paid = len(spends(place))
+    place.close()
+    assert ask(place.open(), some) == first
+    assert len(spends(place)) == paid
+    assert len(answers(place)) == 40
+
+
+def test_answers_follow_the_law_of_their_votes(place, ask, rows):
+    # 4,000 rows; a noise of sigma2 20% off, or no threshold, changes shares by more than 2%.
+    counts = [9, 11]
+    held = place.open(budget=1000.0, block=2000)
+    held._teachers = Agreed(counts)
+    given = np.array(ask(held, rows(4000)))
+    seen = [int((given == label).sum()) for label in (0, 1, -1)]
+    mechanism = held.plan.mechanism
+    assert isinstance(mechanism, ConfidentGNMax)
+
+    def p(sigma2, threshold):
+        law = ConfidentGNMax(threshold=threshold, sigma1=mechanism.sigma1, sigma2=sigma2)
+        expected = np.exp(law.log_probabilities(Votes([counts]))[0]) * 4000
+        return chisquare(seen, expected).pvalue
+
+    assert p(mechanism.sigma2, mechanism.threshold) > 0.01
+    assert p(0.5 * mechanism.sigma2, mechanism.threshold) < 1e-4
+    assert p(mechanism.sigma2, 0.93 * mechanism.threshold) < 1e-4
+
+
+def test_every_answer_is_paid_before_it_is_drawn(place, ask, rows, monkeypatch):
+    held = place.open()
+    order = []
+    reserve, sample, keep = Ledger.reserve, ConfidentGNMax.sample, type(held._store).keep
+    monkeypatch.setattr(Ledger, "reserve", lambda *a, **k: (order.append("reserve"), reserve(*a, **k))[1])
+    monkeypatch.setattr(ConfidentGNMax, "sample", lambda *a: (order.append("sample"), sample(*a))[1])
+    monkeypatch.setattr(type(held._store), "keep", lambda *a: (order.append("keep"), keep(*a))[1])
+    ask(held, rows(60))
+    assert order[:3] == ["reserve", "sample", "keep"]
+    assert order.count("sample") == order.count("keep") > order.count("reserve") > 3
+    by_block = {}
+    for _, label, _, block in answers(place):
+        by_block.setdefault(block, []).append(label)
+    # The run itself stands first.
+    assert {each.run for each in spends(place)[1:]} == set(by_block)
+    assert all(len(labels) <= 10 and sum(label >= 0 for label in labels) <= 5 for labels in by_block.values())
+    assert sum(map(len, by_block.values())) == 60
+
+
+def test_a_block_costs_its_worst_case(place, ask, rows):
+    held = place.open()
+    ask(held, rows(1))
+    run, block = spends(place)
+    # Ten checks and five answers, by hand.
+    mechanism = held.plan.mechanism
+    mu = np.sqrt(10 / mechanism.sigma1**2 + 5 * 2 / mechanism.sigma2**2)
+    assert block.cost.mu == pytest.approx(mu, rel=1e-12)
+    assert block.cost.mu >= mu
+    assert 0 < block.epsilon <= gaussian_dp_epsilon(mu, 1e-5)
+    assert run.cost.mu == pytest.approx(np.sqrt(30 / mechanism.sigma1**2 + 60 / mechanism.sigma2**2), rel=1e-12)
+
+
+def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
+    held = place.open(budget=20.0)
+    room = held.blocks_left()
+    assert 0 < room < 60
+    held._teachers = Agreed([0, 20])
+    told = ask(held, rows(10 * room + 10))
+    assert isinstance(told, Spent)
+    assert "would pass the cap" in str(told)
+    assert len(spends(place)) == 1 + room
+    assert held.blocks_left() == 0
+    assert 5 * room <= len(answers(place)) <= 10 * room
+    assert None not in ask(held, rows(5))
+    assert isinstance(ask(held, [{"age": 3.25, "town": "Ulm"}]), Spent)
+    with pytest.raises(Refused, match="would pass the cap"):
+        Ledger(place.ledger).reserve("data-1", "x", spends(place)[1].cost, unit="record", relation="add-remove")
+
+
+def test_a_client_has_a_cap_of_its_own(place, ask, rows):
+    held = place.open()
+    assert len(ask(held, rows(6), most=6)) == 6
+    told = ask(held, rows(7), most=6)
+    assert isinstance(told, TooMany)
+    assert str(told) == "The client may put 0 more new rows to the teachers, got 1."
+    assert len(answers(place)) == 6
+    # Known rows are free, and others' caps are their own.
+    assert len(ask(held, rows(6), most=6)) == 6
+    assert len(ask(held, rows(7), client="b", most=1)) == 7
+    # Two requests of one client that come together share its cap.
+    requests = [held.read("c", 3, rows(2, start=20)), held.read("c", 3, rows(2, start=30))]
+    first, second = held.answer(requests)
+    assert isinstance(first, tuple)
+    assert isinstance(second, TooMany)
+    place.close()
+    assert isinstance(ask(place.open(), rows(2, start=40), client="c", most=3), TooMany)
+
+
+def test_what_a_process_left_of_its_block_is_forfeited(place, ask, rows):
+    ask(place.open(), rows(1))
+    place.close()
+    ask(place.open(), rows(1, start=1))
+    assert len(spends(place)) == 3
+    assert spends(place)[1].settled
+    assert len({block for *_, block in answers(place)}) == 2
+
+
+def test_a_copy_of_the_folder_pays_for_itself(place, ask, rows, tmp_path):
+    ask(place.open(), rows(1))
+    shutil.copytree(place.run, tmp_path / "copy")
+    with opened(tmp_path / "copy", ledger=place.ledger, block=5) as copy:
+        ask(copy, rows(1, start=1))
+    assert len(spends(place)) == 3
+
+
+def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch):
+    held = place.open()
+    some = rows(3)
+
+    def full(self, given):
+        list(given)
+        raise InvalidInput("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(held._store), "keep", full)
+        with pytest.raises(InvalidInput, match="full"):
+            ask(held, some)
+    assert answers(place) == []
+    # What was drawn counts against the block.
+    assert held._block.checks == 7
+    assert len(ask(held, some)) == 3
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"age": 3.0}, "missing: town"),
+        ({}, "missing: age, town"),
+    ],
+)
+def test_what_is_no_row_is_refused(place, ask, row, told):
+    with pytest.raises(InvalidInput, match=told):
+        ask(place.open(), [row])
+
+
+def test_another_folder_is_refused(place, tmp_path):
+    with pytest.raises(InvalidInput, match="must be of a run with trained teachers"), opened(
+        tmp_path / "nothing", ledger=place.ledger
+    ):
+        pass
+    assert not (tmp_path / "nothing").exists()
+    place.open()
+    with pytest.raises(InvalidInput, match="in use by another"):
+        place.open()
+
+
+def test_another_ledger_is_refused(place, ask, rows, tmp_path):
+    ask(place.open(), rows(1))
+    place.close()
+    with pytest.raises(InvalidInput, match=r"ledger must be .*budget.db, in which this run has reserved"):
+        place.open(ledger=f"sqlite:///{tmp_path / 'other.db'}")
+    assert not (tmp_path / "other.db").exists()
+
+
+def test_changed_data_are_refused(place):
+    place.open()
+    place.close()
+    private = place.run / "run.toml"
+    asked = private.read_text()
+    assert "private.csv" in asked
+    private.write_text(asked.replace("sigma2 = 4.0", "sigma2 = 40.0"))
+    with pytest.raises(InvalidInput, match="was changed after it was written"):
+        place.open()
+
+
+@pytest.mark.parametrize("block", [0, -1, True, 2.5, 10**9])
+def test_a_block_is_a_number_of_answers(place, block):
+    with pytest.raises(InvalidInput, match="block must be"):
+        place.open(block=block)
