@@ -46,7 +46,7 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 # The exact PyTorch of the tests stands in constraints-test.txt; users get any from 2.6 on.
 $(VENV)/test-installed: pyproject.toml constraints-test.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q "torch==$$(sed -n 's/^torch==//p' constraints-test.txt)"
-	$(BIN)/python -m pip install -q -c constraints-test.txt -e '.[torch,graph,ledger,postgresql,study]' --group test
+	$(BIN)/python -m pip install -q -c constraints-test.txt -e '.[torch,graph,ledger,postgresql,study,service]' --group test
 	touch $@
 
 $(VENV)/dev-installed: $(VENV)/test-installed

@@ -4,9 +4,9 @@
 
 DIR holds adult.data.gz and adult.test.gz. 250 logistic teachers are trained on Adult, `ostrakon serve` answers on
 localhost, and wrk (which must be installed) asks from the same machine: one row a request, rows that were answered
-before (cached), and rows that never were (fresh: numbers of adult.test are changed a little, so that no row comes twice).
-Every fresh answer is paid in the ledger and on the disk before it leaves. "The plain way" asks the 250 models, one after
-the other, about one row after the other, in one process, with no service at all.
+before (cached), and rows that never were (fresh: numbers of adult.test are changed a little, so that none comes twice).
+Every fresh answer is paid in the ledger and on the disk before it leaves. "The plain way" asks the 250 models, one
+after the other, about one row after the other, in one process, with no service at all.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ def main() -> None:
                 told = subprocess.run([*command, "-s", str(folder / "ask.lua"), at], capture_output=True, text=True)
                 fresh = budget(at, token) - before
                 kept = [line.strip() for line in told.stdout.splitlines() if any(word in line for word in SHOWN)]
-                print(f"{name}: {'; '.join(' '.join(line.split()) for line in kept)}; rows put to the teachers: {fresh}")
+                print(
+                    f"{name}: {'; '.join(' '.join(line.split()) for line in kept)}; rows put to the teachers: {fresh}"
+                )
 
 
 SHOWN = ("Requests/sec", "50%", "99%", "Non-2xx", "Socket errors", "status")
@@ -104,7 +106,9 @@ def plain_value(value: Any) -> Any:
 def changed(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     """Rows that differ from each other."""
     numbers = [name for name, value in rows[0].items() if isinstance(value, int | float)]
-    made = ({**rows[at % len(rows)], numbers[0]: rows[at % len(rows)][numbers[0]] + 1e-4 * at} for at in range(1, count))
+    made = (
+        {**rows[at % len(rows)], numbers[0]: rows[at % len(rows)][numbers[0]] + 1e-4 * at} for at in range(1, count)
+    )
     return list(made)
 
 

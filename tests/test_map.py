@@ -67,6 +67,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "data/datasets": ("data/test_datasets.py", "one contract for all data sets"),
     "report": ("report/test_release.py", "what a release shows and holds"),
     "report/reproduce": ("cli/test_reproduce_command.py", "and tests/paper for the numbers"),
+    "service": ("service/test_app.py", "and test_labeller.py, test_serve.py: requests, answers and kills"),
     "study": ("study/test_study.py", "and test_join.py and test_finish.py: what is created, handed over and summed"),
     "run": ("run/test_pipeline.py", "stages, inputs and settings of whole runs"),
 }

@@ -72,6 +72,13 @@ def place(tmp_path: Path, trained: Path) -> Iterator[Place]:
         yield Place(tmp_path, trained, stack)
 
 
+@pytest.fixture(scope="module")
+def shared_place(tmp_path_factory: pytest.TempPathFactory, trained: Path) -> Iterator[Place]:
+    """A `Place` for all tests of a module, none of which spends."""
+    with ExitStack() as stack:
+        yield Place(tmp_path_factory.mktemp("shared"), trained, stack)
+
+
 @pytest.fixture
 def ask() -> Callable[..., Any]:
     """From a labeller, rows and a client to labels, or the refusal that there was."""

@@ -188,8 +188,9 @@ def test_what_is_no_row_is_refused(place, ask, row, told):
 
 
 def test_another_folder_is_refused(place, tmp_path):
-    with pytest.raises(InvalidInput, match="must be of a run with trained teachers"), opened(
-        tmp_path / "nothing", ledger=place.ledger
+    with (
+        pytest.raises(InvalidInput, match="must be of a run with trained teachers"),
+        opened(tmp_path / "nothing", ledger=place.ledger),
     ):
         pass
     assert not (tmp_path / "nothing").exists()

@@ -48,12 +48,22 @@ def account(
     teachers: VotesFile.teachers = None,
     classes: VotesFile.classes = None,
     abstentions: VotesFile.abstentions = False,
+    spend: Annotated[
+        Path | None,
+        typer.Option(help="Pay for the answers from a ledger, draw them once, and write them into this folder."),
+    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="The ledger that pays: sqlite:///FILE or postgresql://….")] = None,
+    ledger_account: Annotated[
+        str | None, typer.Option("--account", help="Its account, opened before by `ostrakon ledger open`.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Price a mechanism on votes: the worst case (a guarantee); and, private, the exact data-dependent cost.
 
-    VOTES is .npy, .npz, .csv or .parquet.
+    VOTES is .npy, .npz, .csv or .parquet. With --spend the answers are drawn, too, and paid from a ledger.
     """
+    if len({each is None for each in (spend, ledger, ledger_account)}) > 1:
+        raise InvalidInput("--spend, --ledger and --account must be given together.")
     law = build(mechanism, parameters)
     held = read_votes(
         votes,
@@ -64,6 +74,9 @@ def account(
         max_contributions=law.contribution_bound,
     )
     loaded = first_queries(held, queries)
+    if spend is not None and ledger is not None and ledger_account is not None:
+        _spend(loaded, law, spend, ledger, ledger_account, delta=delta, max_answers=max_answers, as_json=as_json)
+        return
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
@@ -87,6 +100,37 @@ def account(
         if law.warning:
             console.print(law.warning, style="bold red", highlight=False)
         console.print(cost.notice, style="dim")
+
+
+def _spend(
+    votes: Votes,
+    law: Mechanism,
+    folder: Path,
+    ledger: str,
+    name: str,
+    *,
+    delta: float,
+    max_answers: int | None,
+    as_json: bool,
+) -> None:
+    from ostrakon.report.budget_table import account_table
+    from ostrakon.run.one_draw import draw_once
+
+    drawn = draw_once(votes, law, folder, ledger=ledger, account=name, delta=delta, max_answers=max_answers)
+    if as_json:
+        worst = {"epsilon": _number(drawn.cost.epsilon), "delta": drawn.cost.delta}
+        told = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
+        typer.echo(json.dumps(told, allow_nan=False))
+        return
+    console.print(account_table(drawn.account))
+    answered = int((drawn.labels >= 0).sum())
+    console.print(
+        f"{answered:,} of {votes.queries:,} queries answered; paid: epsilon {_shown(drawn.cost.epsilon)} at delta "
+        f"{delta!r}.",
+        highlight=False,
+    )
+    console.print(f"May leave: {drawn.file}", highlight=False, markup=False)
+    console.print(f"Must stay: {folder / 'private'}", highlight=False, markup=False)
 
 
 def read_votes(path: Path, **shape: Any) -> Votes:

@@ -52,7 +52,14 @@ def serve(
         )
         scheme = "http" if tls_cert is None else "https"
         console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", highlight=False, markup=False)
-        listen(labeller, known, audit=run / "private" / "service" / "audit.log", host=host, port=port, tls=(tls_cert, tls_key))
+        listen(
+            labeller,
+            known,
+            audit=run / "private" / "service" / "audit.log",
+            host=host,
+            port=port,
+            tls=(tls_cert, tls_key),
+        )
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""A labelling service: whoever improves a student asks a run's trained teachers, until the budget of their data ends."""
+"""A labelling service: whoever improves a student asks a run's trained teachers, until the budget ends."""
 
 from ostrakon.service.clients import Client, add_client, read_clients
 from ostrakon.service.labeller import Labeller, Spent, TooMany, opened

@@ -1,13 +1,14 @@
-"""The labelling service as a web application: requests are checked, counted and limited here, and answered by a desk."""
+"""The labelling service as a web application: requests are checked and limited here, and answered by a desk."""
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from ostrakon.accounting.statement import NOT_COVERED, round_up
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_log import AuditLog
+from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit
 from ostrakon.service.clients import Client, digest_of
 from ostrakon.service.desk import Busy, Desk
 from ostrakon.service.labeller import Labeller, Spent, TooMany
@@ -21,13 +22,11 @@ try:
     from limits import RateLimitItemPerSecond
     from limits.storage import MemoryStorage
     from limits.strategies import SlidingWindowCounterRateLimiter
-    from pydantic import BaseModel, Field
+    from pydantic import BaseModel, Field, WithJsonSchema, create_model
     from starlette.exceptions import HTTPException as AnyHTTPException
 except ImportError as missing:
     raise InvalidInput("A service needs FastAPI, which is not installed: pip install ostrakon[service].") from missing
 
-LARGEST_BODY = 2**20
-"""Bytes of one request."""
 MOST_ROWS = 1000
 """Rows of one request."""
 
@@ -46,12 +45,6 @@ _CODES = {
     503: "busy",
 }
 _REFUSALS: dict[type[InvalidInput], int] = {Spent: 403, TooMany: 403, Busy: 503}
-
-
-class Rows(BaseModel):
-    """Public rows to be labelled: columns by name, as the public table of the run has them."""
-
-    rows: Annotated[list[dict[str, Cell]], Field(min_length=1, max_length=MOST_ROWS)]
 
 
 class Labels(BaseModel):
@@ -88,6 +81,22 @@ class Budget(BaseModel):
     answers_left_is_at_least: bool
 
 
+def rows_of(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
+    """The model of a request: public rows, with these columns by name (see `RowForm.columns`); further ones may be."""
+    properties = {str(column["name"]): {"title": str(column["kind"]), **_cell_of(column)} for column in columns}
+    described = {"type": "object", "properties": properties, "required": list(properties)}
+    row = Annotated[dict[str, Cell], WithJsonSchema({**described, "additionalProperties": True})]
+    rows: Any = Annotated[list[row], Field(min_length=1, max_length=MOST_ROWS)]
+    return create_model("Rows", __doc__="Public rows to be labelled, columns by name.", rows=(rows, ...))
+
+
+def _cell_of(column: Mapping[str, Any]) -> dict[str, Any]:
+    if column["kind"] == "embedding":
+        width = column["width"]
+        return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
+    return {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
+
+
 def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Refusal} for code in codes}
 
@@ -110,7 +119,6 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
         version="1",
         lifespan=lifespan,
         redoc_url=None,
-        max_body_size=LARGEST_BODY,
     )
 
     async def client_of(
@@ -128,10 +136,10 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
             )
         return known
 
-    Known = Annotated[Client, Depends(client_of)]
+    rows: Any = rows_of(labeller.form.columns or ())
 
     @app.post("/v1/labels", response_model=Labels, responses=_refusals(400, 401, 403, 413, 422, 429, 503))
-    async def labels(request: Request, body: Rows, client: Known) -> JSONResponse:
+    async def labels(request: Request, body: rows, client: Annotated[Client, Depends(client_of)]) -> JSONResponse:  # pyright: ignore
         """Label public rows. A row that was asked before costs nothing, and has the same answer."""
         request.scope["audit"]["rows"] = len(body.rows)
         found, asked = await desk.answer(client, body.rows)
@@ -139,7 +147,7 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
         return JSONResponse({"labels": names, "asked": asked, "most": client.answers})
 
     @app.get("/v1/budget", response_model=Budget, responses=_refusals(401, 413, 429))
-    async def budget(client: Known) -> JSONResponse:
+    async def budget(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
         """What this client has asked, and what all may still ask."""
         account, blocks = labeller.account, labeller.blocks_left()
         spent = account.spent
@@ -157,7 +165,7 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
         )
 
     @app.get("/v1/statement", responses=_refusals(401, 413, 429))
-    async def statement(client: Known) -> JSONResponse:
+    async def statement(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
         """What all answers together promise, to whom, and what they do not; and how rows must look."""
         return JSONResponse(_statement(labeller))
 
@@ -168,7 +176,7 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
 
     @app.exception_handler(InvalidInput)
     async def refused(request: Request, error: Exception) -> JSONResponse:
-        return _problem(_REFUSALS.get(type(error), 422), str(error))
+        return _problem(_status(error), str(error))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: Exception) -> JSONResponse:
@@ -182,6 +190,8 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
     async def broken(request: Request, error: Exception) -> JSONResponse:
         return _problem(500, "Something went wrong here.")
 
+    large = f"A request must be of at most {LARGEST_BODY} bytes."
+    app.add_middleware(BodyLimit, error=lambda: HTTPException(413, large), refuse=_problem(413, large))  # pyright: ignore
     app.add_middleware(AuditLog, file=audit)  # pyright: ignore
     return app
 
@@ -198,9 +208,7 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
         "parameters": plan.mechanism.parameters(),
         "teachers": plan.teachers,
         "classes": list(labeller.classes),
-        "columns": [
-            {"name": each["name"], "kind": each["kind"]} for each in labeller.form.columns or ()
-        ],
+        "columns": [{"name": each["name"], "kind": each["kind"]} for each in labeller.form.columns or ()],
         "answers_reserved_at_a_time": plan.max_answers,
         "trust_model": (
             "whoever runs the service sees the private data, the teachers and the votes; clients see labels, and whether "
@@ -213,6 +221,10 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
 def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
     told = {"error": {"code": _CODES.get(code, "error"), "message": message}}
     return JSONResponse(told, status_code=code, headers=dict(headers or {}))
+
+
+def _status(error: Exception) -> int:
+    return next((code for kind, code in _REFUSALS.items() if isinstance(error, kind)), 422)
 
 
 def _first(error: Any) -> str:

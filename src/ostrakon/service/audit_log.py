@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from ostrakon.service.body_limit import Application, Message, Receive, Scope, Send
+
 
 class AuditLog:
-    """One line of JSON a request: when, who, what for, how many rows, how it ended. Never a row, a label or a vote.
+    """One line of JSON a request: when, which client, which route, how many rows, the status. Never a row or a label.
 
-    file: appended to, readable by its owner alone; in private/, as the names of clients are nobody else's business.
+    Whoever answers writes client, route and rows into `scope["audit"]`. file: appended to, readable by its owner alone.
     """
 
     def __init__(self, app: Application, *, file: Path) -> None:
@@ -25,14 +22,15 @@ class AuditLog:
         self._log = file.open("a", buffering=1, encoding="utf-8")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        told: dict[str, Any] = {}
+        told: dict[str, Any] = {"client": None, "route": None, "rows": 0}
         scope["audit"] = told
         status = 500
 
-        async def noted(message: MutableMapping[str, Any]) -> None:
+        async def noted(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
@@ -41,6 +39,5 @@ class AuditLog:
             await self._app(scope, receive, noted)
         finally:
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            # A path may hold anything that a client typed: one that is no route is not repeated.
-            line = {"at": at, "client": None, "route": None, "rows": 0, **told, "status": status}
-            self._log.write(json.dumps(line) + "\n")
+            # The route that was found, never the path that a client typed.
+            self._log.write(json.dumps({"at": at, **told, "status": status}) + "\n")

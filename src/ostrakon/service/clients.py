@@ -20,7 +20,9 @@ from ostrakon.validation import InvalidInput, settle, shown, whole
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_HEADER = "# Clients of a labelling service, made by ostrakon. A token is known by its SHA-256 alone: it is shown once.\n\n"
+_HEADER = (
+    "# Clients of a labelling service, made by ostrakon. A token is known by its SHA-256 alone: it is shown once.\n\n"
+)
 
 
 def _name(name: str, value: Any) -> str:

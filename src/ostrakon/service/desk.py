@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -42,7 +42,7 @@ class Desk:
     async def answer(self, client: Client, rows: Sequence[Mapping[str, Any]]) -> tuple[list[int], int]:
         """(class numbers of the rows, -1 for no answer; how many different rows the client has asked about so far).
 
-        Errors: `Busy`; as `Labeller.read`; `Spent` and `TooMany`, and then some of the rows may have been answered: they
+        Errors: `Busy`; as `Labeller.read`; `TooMany`; `Spent`, and then some of the rows may have been answered: they
         are known when they are asked again.
         """
         words = [self._words(row) for row in rows]
@@ -84,7 +84,7 @@ class Desk:
                     future.set_exception(each) if isinstance(each, Exception) else future.set_result(each)
 
     @contextlib.asynccontextmanager
-    async def opened(self) -> Any:
+    async def opened(self) -> AsyncGenerator[Desk]:
         """Serve while the block lasts; what is with the teachers then is finished."""
         task = asyncio.create_task(self.serve())
         try:

@@ -233,14 +233,18 @@ def opened(
     home = RunFolder(folder)
     held = home.read()
     if held is None:
-        raise InvalidInput(f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {folder}.")
+        raise InvalidInput(
+            f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {folder}."
+        )
     asked = held.get("asked", {})
     if not {"private", "public"} <= set(asked):
         raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
     files = Files.of(Files.from_toml(asked, home.description))
     spend = {"ledger": ledger, "budget": budget, "account": account}
     named = {name: value for name, value in asked.items() if name not in spend}
-    own = Options.of({**Options.from_toml(named, home.description), **{k: v for k, v in spend.items() if v is not None}})
+    own = Options.of(
+        {**Options.from_toml(named, home.description), **{k: v for k, v in spend.items() if v is not None}}
+    )
     task = task_from_files(**files.for_task(), text=reads_text(own.representation))
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
     place = InFolder(home, task, own, asked)
@@ -280,7 +284,8 @@ def _block_plan(plan: Plan, block: int) -> Plan:
     answers = whole("block", block, at_least=1, at_most=100_000)
     queries = CHECKS * answers
     sizes: dict[str, Any] = {"queries": queries, "max_answers": answers, "delta": plan.delta}
-    bound = worst_case(plan.mechanism, **sizes, **shape(False, teachers=plan.teachers, classes=plan.classes))
+    of_votes: dict[str, Any] = shape(False, teachers=plan.teachers, classes=plan.classes)
+    bound = worst_case(plan.mechanism, **sizes, **of_votes)
     return dataclasses.replace(plan, interactive=False, bound=bound, **sizes)
 
 
@@ -303,5 +308,3 @@ def _key(features: Any) -> str:
 
 def _never() -> Plan:
     raise InvalidInput("The run must have settled its plan.")
-
-

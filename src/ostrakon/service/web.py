@@ -15,7 +15,7 @@ import uvicorn  # isort: skip  (after the app, which says what is to be installe
 
 
 def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | None) -> None:
-    """Refuse a place without TLS where others could read tokens and rows, half of a key pair, files that are not there."""
+    """Refuse to listen without TLS where others could read along, half of a key pair, and files that are not there."""
     whole("port", port, at_least=1, at_most=65_535)
     if (certificate is None) != (key is None):
         raise InvalidInput("tls_cert and tls_key must be given together.")

@@ -1,0 +1,168 @@
+"""`ostrakon serve` and `ostrakon client` as processes: tokens, TLS, kills, and many who ask at random."""
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from commands import ostrakon
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.service.labeller import CHECKS
+
+
+class Served:
+    """`ostrakon serve` on the run of `place`, with a client a; ended when the block ends."""
+
+    def __init__(self, place, *options, trust=None):
+        self.place, self.trust = place, trust
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        folder = place.run.parent
+        if not (folder / "clients.toml").exists():
+            self.token = ostrakon("client", "a", "--answers", 100000, "--requests-per-second", 10**6, folder=folder)
+            (folder / "token").write_text(self.token.stdout.strip())
+        self.token = (folder / "token").read_text()
+        asked = ["run", "--ledger", place.ledger, "--budget", "100", "--port", str(self.port), "--block", "5", *options]
+        command = [sys.executable, "-m", "ostrakon", "serve", *asked]
+        self.said = folder / "said"
+        # A file, not a pipe: workers of a killed process would hold that open.
+        with self.said.open("w") as said:
+            self.process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
+
+    def __enter__(self):
+        for _ in range(300):
+            if self.process.poll() is not None:
+                raise AssertionError(self.said.read_text())
+            try:
+                self.call("/health")
+                return self
+            except (urllib.error.URLError, ConnectionError):
+                time.sleep(0.2)
+        raise AssertionError("it does not listen")
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(timeout=60)
+
+    def call(self, path, body=None):
+        scheme = "http" if self.trust is None else "https"
+        request = urllib.request.Request(
+            f"{scheme}://localhost:{self.port}{path}",
+            None if body is None else json.dumps(body).encode(),
+            {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, context=self.trust, timeout=30) as told:
+            return json.loads(told.read())
+
+
+def certificate(folder):
+    """A certificate of localhost, signed by itself, and its key."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1))
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+    (folder / "cert.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    (folder / "key.pem").write_bytes(pem)
+
+
+def test_a_service_over_tls_keeps_its_answers_over_a_kill(place, rows):
+    folder = place.run.parent
+    certificate(folder)
+    trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+    tls = ("--tls-cert", "cert.pem", "--tls-key", "key.pem")
+    with Served(place, *tls, trust=trust) as served:
+        first = served.call("/v1/labels", {"rows": rows(23)})["labels"]
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(f"https://localhost:{served.port}/health")
+        os.kill(served.process.pid, signal.SIGKILL)
+    with Served(place, *tls, trust=trust) as served:
+        assert served.call("/v1/labels", {"rows": rows(23)})["labels"] == first
+        assert len(Ledger(place.ledger).account("data-1").spends) > 1
+
+
+def test_refusals_are_sentences(place):
+    folder = place.run.parent
+    told = ostrakon("serve", "run", "--ledger", place.ledger, folder=folder)
+    assert told.returncode == 2
+    assert "clients must be a readable TOML file" in told.stderr.replace("--", "")
+    ostrakon("client", "a", "--answers", 3, folder=folder)
+    told = ostrakon("serve", "run", "--ledger", place.ledger, "--host", "0.0.0.0", folder=folder)
+    assert told.returncode == 2
+    assert "--tls-cert" in told.stderr
+    told = ostrakon("serve", "run", "--ledger", place.ledger, folder=folder)
+    assert told.returncode == 2
+    assert "There is no ledger at" in told.stderr
+    assert ostrakon("client", "b", "--answers", 0, folder=folder).returncode == 2
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_nothing_is_answered_twice_or_unpaid(place, rows):
+    import random
+
+    chance, seen = random.Random(0), {}
+    for turn in range(6):
+        with Served(place) as served:
+            ends = time.monotonic() + chance.uniform(0.05, 0.6)
+            while time.monotonic() < ends:
+                start = chance.randrange(120)
+                for row, label in zip(
+                    some := rows(4, start=start), served.call("/v1/labels", {"rows": some})["labels"], strict=True
+                ):
+                    assert seen.setdefault(row["age"], label) == label, turn
+            os.kill(served.process.pid, signal.SIGKILL)
+    with sqlite3.connect(place.run / "private" / "service" / "answers.db") as held:
+        blocks = {}
+        for block, label in held.execute("SELECT block, label FROM answers"):
+            blocks.setdefault(block, []).append(label)
+    paid = {each.run for each in Ledger(place.ledger).account("data-1").spends}
+    assert set(blocks) < paid
+    assert all(len(of) <= CHECKS * 5 and sum(label >= 0 for label in of) <= 5 for of in blocks.values())
+    assert sum(map(len, blocks.values())) >= len(seen) > 20
+
+
+@pytest.mark.slow
+def test_fuzzed_requests_never_break_it(place, rows):
+    schemathesis = pytest.importorskip("schemathesis")
+    import hypothesis
+
+    with Served(place) as served:
+        base, headers = f"http://localhost:{served.port}", {"Authorization": f"Bearer {served.token}"}
+        schema = schemathesis.openapi.from_url(f"{base}/openapi.json")
+        asked = 0
+        for found in schema.get_all_operations():
+            operation = found.ok()
+
+            @hypothesis.settings(max_examples=150, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+            @hypothesis.seed(0)
+            @hypothesis.given(case=operation.as_strategy())
+            def fuzz(case):
+                nonlocal asked
+                asked += 1
+                told = case.call(base_url=base, headers=headers)
+                assert told.status_code < 500, told.text
+                assert "Traceback" not in told.text
+                if told.status_code >= 400:
+                    assert set(told.json()) == {"error"}
+                case.validate_response(told)
+
+            fuzz()
+        assert asked > 100
+        assert served.call("/health") == {"status": "ok"}
