@@ -136,13 +136,15 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.run.settings.plan import plan_from
 
     description = path / "run.toml" if path.is_dir() else path
+    held = RunFolder(path).read() if path.is_dir() else None
+    if held is not None and "study" in held.get("asked", {}):
+        raise InvalidInput(f"--run must be a run of ostrakon train; the rows of the study of {path} are its owners'.")
     asked = read_config(description, given_as="--run")
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
     text = reads_text(asked.get("representation"))
     task = task_from_files(**Files.of(asked).for_task(), text=text)
-    held = RunFolder(path).read() if path.is_dir() else None
     if held is not None:
         # Of other data the run claims nothing.
         RunFolder(path).refuse_other_run(held["asked"], task.fingerprints)

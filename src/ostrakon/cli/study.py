@@ -44,6 +44,13 @@ def create(
     max_owners_per_person: Annotated[
         int, typer.Option(help="Owners at which one person may have rows: noise grows with it.")
     ] = 1,
+    teacher: Annotated[
+        str | None,
+        typer.Option(help="Owners train this, by a short name (logistic, …). [default: everybody votes themselves]"),
+    ] = None,
+    people_per_teacher: Annotated[
+        int | None, typer.Option(help="Announced people that make one such teacher. [default: 100]")
+    ] = None,
     representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
     student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
@@ -63,6 +70,8 @@ def create(
         queries=queries,
         max_contributions=max_contributions,
         max_owners_per_person=max_owners_per_person,
+        teacher=teacher,
+        people_per_teacher=people_per_teacher,
         representation=representation,
         student=student,
         seed=seed,
@@ -98,6 +107,7 @@ def join(
         float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")
     ] = None,
     account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
+    jobs: Annotated[int, typer.Option(help="Teachers trained at a time; -1: one per core.")] = -1,
 ) -> None:
     """Count this owner's votes and write the one table that it hands over; nothing else leaves.
 
@@ -116,7 +126,7 @@ def join(
         return
     spend = {"ledger": ledger, "budget": budget, "account": account}
     joined = join_study(
-        known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, say=say
+        known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
     )
     console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
     console.print(f"Must stay: {joined.folder}", highlight=False, markup=False)

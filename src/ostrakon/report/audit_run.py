@@ -12,6 +12,7 @@ import numpy as np
 
 from ostrakon.audit.one_run import OneRunAudit, audit_one_run
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.registry import MECHANISMS
 from ostrakon.noise import require_rng
 from ostrakon.public.rowwise import take_rows
 from ostrakon.report.model_card import NOISY_COUNTS
@@ -47,7 +48,8 @@ def audit_run(
     Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
     at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` is made to be attacked: it teaches
     from made-up records and must not be published.
-    Errors: `InvalidInput` for a run with trained teachers, a folder that exists, queries too few to plant any canary.
+    Errors: `InvalidInput` for a run with trained teachers or of a study, a folder that exists, queries too few to plant
+    any canary.
     """
     confidence, rng = fraction("confidence", confidence), require_rng(rng)
     if folder.exists():
@@ -58,6 +60,12 @@ def audit_run(
         raise InvalidInput(
             f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
+        )
+    cost = mechanism.run_cost(queries=plan.queries)
+    if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
+        raise InvalidInput(
+            f"A run can be audited by canaries where one operator has all the rows and adds the noise, got "
+            f"{mechanism.name}: the rows of a study stay with its owners."
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
@@ -82,9 +90,6 @@ def audit_run(
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
     say("Guessing the canaries")
     without, _ = collect(plan, task.private, view, queries, options, folder=folder / "private" / "without")
-    cost = mechanism.run_cost(queries=plan.queries)
-    assert cost is not None
-    assert cost.mu is not None
     return audit_one_run(
         canaries.scores(counts, without.counts),
         canaries.coins,

@@ -23,14 +23,26 @@ def study_table(study: Study) -> Table:
         "Public rows": f"{len(study.pool.X):,}, of which {plan.queries:,} are asked about",
         "Exchange": study.exchange.name,
         "Guarantee": f"epsilon {round_up(plan.bound.epsilon):.4f} at delta {plan.delta:g}, for every person",
+        "Teachers": _teachers(study),
         "A person": (
-            f"votes at up to {mechanism.max_contributions} public rows of each owner, and may have rows at up to "
-            f"{mechanism.owners_per_person} of them"
+            f"{_voice(study)} of each owner, and may have rows at up to {mechanism.owners_per_person} of them"
         ),
         "Noise": f"standard deviation {mechanism.sigma2:.4g} votes on every count of the sum",
         "Who is trusted": f"{study.exchange.trust_model}.",
     }
     return _of_facts(facts, title="A study")
+
+
+def _teachers(study: Study) -> str:
+    if study.teachers is None:
+        return "none are trained: everybody votes for themselves"
+    return f"{study.voters(study.owners):,}, which the owners train: {study.teachers.in_words()}"
+
+
+def _voice(study: Study) -> str:
+    if study.teachers is not None:
+        return "is, with all rows, in one teacher"
+    return f"votes at up to {study.mechanism.max_contributions} public rows"
 
 
 def price_table(study: Study) -> Table:

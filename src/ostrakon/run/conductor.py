@@ -94,8 +94,8 @@ def conduct(
         view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
         say(
-            f"Collecting the votes of {plan.teachers} per-record teachers"
-            if plan.per_record
+            f"Collecting the votes of {plan.teachers} {'' if plan.trained else 'per-record '}teachers"
+            if plan.mechanism.per_record
             else f"Training {plan.teachers} teachers"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -11,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.data.classes import agree_on_classes
 from ostrakon.data.files import sync_folder, writing
 from ostrakon.public.text import reads_text
 from ostrakon.run.inputs.files import refuse_private_folder
-from ostrakon.run.settings.defaults import DEFAULT_EPSILON, default_delta, default_per_record_queries, require_delta
+from ostrakon.run.settings.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
 from ostrakon.run.settings.learners import make_student, require_choices
 from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.run.settings.settled import BY_THE_OPERATOR
@@ -25,9 +23,11 @@ from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import queries_of
 from ostrakon.students.export import require_exportable
 from ostrakon.study.exchange import find_exchange
+from ostrakon.study.local_teachers import LocalTeachers, require_short_name
 from ostrakon.study.owners import Owner, read_owners, require_owners
 from ostrakon.study.pool import Pool
-from ostrakon.study.study import Study, require_student, write_study
+from ostrakon.study.sizes import for_everybody, for_trained
+from ostrakon.study.study import NOISE, Study, write_study
 from ostrakon.validation import InvalidInput, positive, whole
 
 
@@ -44,6 +44,8 @@ def create_study(
     queries: int | None = None,
     max_contributions: int = 1,
     max_owners_per_person: int = 1,
+    teacher: str | None = None,
+    people_per_teacher: int | None = None,
     representation: str = AUTO,
     student: str = AUTO,
     seed: int = 0,
@@ -54,10 +56,12 @@ def create_study(
     owners: who takes part (`Owner`s, or a TOML file of them). exchange: a name in `EXCHANGES`. queries: how many
     representatives; None: so many that the votes on each are a few times its noise, from the announced numbers of
     people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at
-    how many owners a person may have rows and still be protected, at a price (`Study.prices`). representation, student:
-    names (see `ostrakon.run.settings.learners`).
+    how many owners a person may have rows and still be protected, at a price (`Study.prices`). teacher: what the owners
+    train on their people's rows, a name; None: everybody votes for themselves. people_per_teacher: how many announced
+    people make a teacher, 100 by default. representation, student: names (see `ostrakon.run.settings.learners`).
 
-    Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes.
+    Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes,
+    an owner that announces too few people for one teacher.
     """
     place, source = Path(out), Path(public)
     if place.exists():
@@ -72,31 +76,37 @@ def create_study(
     labels, _ = agree_on_classes(
         dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
     )
-    require_choices(teacher=AUTO, student=require_student(student), representation=representation)
+    require_choices(teacher=AUTO, student=require_short_name("student", student), representation=representation)
     if not is_auto(student):
         require_exportable(make_student(student, seed=seed))
+    trained = _trained(teacher, people_per_teacher, max_contributions=max_contributions)
     people, tuned = sum(owner.people for owner in known), dict[str, str]()
-    tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
     tuned["epsilon"] = BY_THE_OPERATOR
     tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
     delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
     per_person = whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known))
-    bounds = {"max_contributions": whole("max_contributions", max_contributions, at_least=1)}
-    bounds["owners_per_person"] = per_person
-    tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
+    most = whole("max_contributions", max_contributions, at_least=1)
     pool = Pool.read(source, target=target, text=reads_text(representation))
     rows = len(pool.X)
-    asked = None if queries is None else whole("queries", queries, at_least=1, at_most=rows)
-    shape = way.mechanism(owners=len(known), sigma2=10.0, **bounds)
-    most: dict[str, Any] = {"queries": rows if asked is None else asked, "delta": delta}
-    mechanism: Any = calibrate(shape, epsilon=positive("epsilon", epsilon), **most)
-    tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
-    if asked is None:
-        asked = default_per_record_queries(mechanism, units=people, pool=rows, classes=len(labels))
-        tuned["number of queries"] = "so many that the votes on each are a few times its noise, from announced numbers"
+    sizes: dict[str, Any] = {
+        "pool": rows,
+        "classes": len(labels),
+        "epsilon": positive("epsilon", epsilon),
+        "delta": delta,
+        "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=rows),
+        "tuned": tuned,
+    }
+    shape = way.mechanism(owners=len(known), sigma2=10.0, max_contributions=most, owners_per_person=per_person)
+    if trained is None:
+        tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
+        tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
+        mechanism, asked = for_everybody(shape, people=people, **sizes)
     else:
-        tuned["number of queries"] = BY_THE_OPERATOR
-    _require_votes_above_noise(mechanism, people=people, queries=asked)
+        tuned["number of teachers"] = f"one for {trained.people_per_teacher} people that an owner announced"
+        tuned["teacher, owners_per_person"] = BY_THE_OPERATOR
+        tuned["max_contributions"] = "the number of queries: every teacher votes on each"
+        mechanism, asked = for_trained(shape, teachers=sum(map(trained.number, known)), **sizes)
+    tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
     view = view_of(pool.X, representation, seed=seed)
     chosen = queries_of(view, asked, strategy="representatives", seed=seed)
     facts = {
@@ -117,8 +127,9 @@ def create_study(
         write_study(
             aside,
             facts=facts,
-            noise={"sigma2": mechanism.sigma2, **bounds},
+            noise={name: getattr(mechanism, name) for name in NOISE},
             owners=known,
+            teachers=trained,
             tuned=tuned,
             versions=versions(),
             public=source.read_bytes(),
@@ -130,13 +141,15 @@ def create_study(
     return Study.read(place)
 
 
-def _require_votes_above_noise(mechanism: Any, *, people: int, queries: int) -> None:
-    votes, noise = people * mechanism.max_contributions, mechanism.sigma2
-    if votes < noise * queries:
-        fewer = math.floor(votes / noise)
-        others = f"at most {fewer} queries, " if fewer >= 2 else ""
+def _trained(teacher: str | None, people_per_teacher: int | None, *, max_contributions: int) -> LocalTeachers | None:
+    if teacher is None:
+        if people_per_teacher is not None:
+            raise InvalidInput("people_per_teacher is for teachers that owners train: give teacher, too.")
+        return None
+    if max_contributions != 1:
         raise InvalidInput(
-            f"epsilon must leave noise below the votes: {people} people vote on {mechanism.max_contributions} of "
-            f"{queries} queries each, under noise of standard deviation {noise:.4g}; ask {others}for a larger epsilon "
-            f"or for about {math.ceil(noise * queries / mechanism.max_contributions)} people."
+            f"max_contributions cannot be chosen for trained teachers, which vote on every query, got "
+            f"{max_contributions!r}."
         )
+    each = ROWS_PER_TEACHER if people_per_teacher is None else people_per_teacher
+    return LocalTeachers(teacher=teacher, people_per_teacher=each)

@@ -64,8 +64,8 @@ def finish_study(
     tables = _tables(known, shares_folder(known, shares), without)
     place = known.folder.resolve()
     home = RunFolder(place.with_name(f"{place.name}-finished") if out is None else out)
-    plan = known.plan(people=sum(known.owner(name).people for name in tables), owners=len(tables))
-    task = _task(known, plan, tables, test)
+    plan = known.plan(teachers=known.voters(known.owner(name) for name in tables), owners=len(tables))
+    task = _task(known, tables, test)
     asked = {"owners": list(tables)}
     kept = _Handed(home, task, known, plan, asked, tables, shares_folder(known, shares))
     finished = conduct(task, known.options(), kept, rng=rng, say=say)
@@ -86,7 +86,7 @@ def _tables(study: Study, folder: Path, without: Sequence[str]) -> dict[str, Int
     return tables
 
 
-def _task(study: Study, plan: Plan, tables: dict[str, IntArray], test: Any) -> Task:
+def _task(study: Study, tables: dict[str, IntArray], test: Any) -> Task:
     pool = study.pool
     X_test, y_test = None, None
     fingerprints = {f"share of {name}": sha256(table.tobytes()) for name, table in tables.items()}
@@ -94,7 +94,9 @@ def _task(study: Study, plan: Plan, tables: dict[str, IntArray], test: Any) -> T
         X_test, y_test = pool.labelled(test, target=study.target, classes=study.classes)
         fingerprints["test"] = digest_of_file(test)
     return Task(
-        private=People(people=plan.teachers, owners_per_person=study.mechanism.owners_per_person),
+        private=People(
+            people=sum(study.owner(name).people for name in tables), owners_per_person=study.mechanism.owners_per_person
+        ),
         classes=study.classes,
         X_public=pool.X,
         X_test=X_test,
@@ -149,12 +151,29 @@ class People:
         where = "at the one owner that has any" if h == 1 else f"at the at most {h} owners that have any"
         return f"in all the rows of one person, {where}"
 
+    @property
+    def _same(self) -> str:
+        h = self.owners_per_person
+        return "one owner, the same" if h == 1 else f"at most {h} owners, the same"
+
     def adjacency(self, *, counted: bool = False) -> str:
-        """See `PrivateData`."""
+        """See `PrivateData`. counted: everybody votes for themselves; else in a teacher that an owner trains."""
+        if not counted:
+            return (
+                "Two collections of the owners' data are neighbours when they differ in all the rows of one person, "
+                f"at {self._same} in both, in any way."
+            )
         return f"Two collections of the owners' data are neighbours when they differ {self._whose}, in any way."
 
     def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
         """See `PrivateData`."""
+        if not counted:
+            return (
+                "add-remove",
+                "replace",
+                f"Two collections of the owners' data are neighbours when {self._whose.removeprefix('in ')}, are "
+                "exchanged for those of another one.",
+            )
         return (
             "replace",
             "take-out",

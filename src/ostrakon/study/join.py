@@ -48,15 +48,19 @@ def join_study(
     shares: str | os.PathLike[str] | None = None,
     expect: str | None = None,
     ledger: Mapping[str, Any] | None = None,
+    jobs: int | None = -1,
     progress: bool = False,
     say: Say = lambda stage: None,
 ) -> Joined:
-    """Count one owner's votes, and write the table that it hands over: each owner does this on its own machine.
+    """Collect one owner's votes and write the table that it hands over: each owner does this on its own machine.
+
+    Its people vote for themselves, or its teachers do, where the study says what they learn: they are trained here.
 
     private: the owner's table, with the study's columns, the target, and the column `by` that says whose a row is.
     owner: who joins. keep: the owner's own folder, by default STUDY-OWNER beside the study; shares: where the table
     that is handed over goes (see `ostrakon.study.share.shares_folder`). expect: the hash that was signed off. ledger:
     the options ledger, budget and account of a run, by name: what the study costs is reserved before noise is drawn.
+    jobs: workers that train teachers, as joblib's n_jobs.
 
     Guarantee: as the study says, for everybody with rows in `private`. Killed and called again with the same arguments,
     it goes on: noise is drawn once for a table, and a second call hands over the same one.
@@ -69,18 +73,21 @@ def join_study(
     task = _task(known, private, by=by)
     place = known.folder.resolve()
     home = RunFolder(place.with_name(f"{place.name}-{who}") if keep is None else keep)
-    plan = known.plan(people=task.private.units)
+    plan = known.plan(teachers=_voters(known, who, task.private.units))
     asked = {"owner": who, "by": by}
     kept = InStudy(home, task, known, plan, asked)
     with kept.opened():
-        budget = budget_of(plan, task, known.options(**(ledger or {})), kept)
+        options = known.options(jobs=jobs, **(ledger or {}))
+        budget = budget_of(plan, task, options, kept)
         kept.plan(lambda: plan)
         say("Learning features from the public data")
         view = kept.view(known.view)
-        say(f"Counting the votes at {plan.queries} public rows")
+        trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained else "Counting the"
+        say(f"{trains} votes at {plan.queries} public rows")
 
         def cast(store: TeacherStore | None, folder: Path | None) -> tuple[Votes, Any]:
-            return collect(plan, task.private, view, known.queries, known.options(), progress=progress, folder=folder)
+            kept_in: Any = {"store": store, "folder": folder}
+            return collect(plan, task.private, view, known.queries, options, progress=progress, **kept_in)
 
         votes = kept.votes(plan, view, known.queries, cast)
         if budget is not None:
@@ -107,17 +114,14 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
     """What will leave the building when `owner` joins: what → in words, from public facts alone."""
     mechanism, plan = study.mechanism, study.plan()
     classes = len(study.classes)
-    some, owners = mechanism.max_contributions, mechanism.owners_per_person
+    owners = mechanism.owners_per_person
     at = "1 owner" if owners == 1 else f"{owners} owners at most"
     facts = {
         "Study": f"{study.hash} (agree on it before you join)",
         "You are": f"{study.owner(owner).name}, one of {len(study.owners)} owners",
         "What leaves": f"one table of whole numbers, {plan.queries} public rows x {classes} classes, and nothing else",
         "What it is": study.exchange.leaves,
-        "A number says": (
-            f"how many of your people have that class, of those whose rows are nearest to that public row; each person "
-            f"counts at {some} of them{'' if some == 1 else ' at most'}"
-        ),
+        "A number says": _a_number_says(study, owner),
         "Guarantee": (
             f"({round_up(plan.bound.epsilon):.4f}, {plan.delta:g})-differential privacy of the release for every "
             f"person, with rows at {at}"
@@ -125,6 +129,34 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
         "Noise": study.price(),
     }
     return facts | {"Who is trusted": f"{study.exchange.trust_model}."}
+
+
+def _a_number_says(study: Study, owner: str) -> str:
+    if study.teachers is not None:
+        number = study.teachers.number(study.owner(owner))
+        return (
+            f"how many of your {number} teachers ({study.teachers.teacher}) say that class of that public row; each "
+            "learns from some of your people here, and each of your people, with all their rows, is in one of them; "
+            "the teachers stay"
+        )
+    some = study.mechanism.max_contributions
+    return (
+        f"how many of your people have that class, of those whose rows are nearest to that public row; each person "
+        f"counts at {some} of them{'' if some == 1 else ' at most'}"
+    )
+
+
+def _voters(study: Study, owner: str, people: int) -> int:
+    """How many teachers an owner of so many people has."""
+    if study.teachers is None:
+        return people
+    number = study.teachers.number(study.owner(owner))
+    if people < number:
+        raise InvalidInput(
+            f"{owner} trains {number} teachers in this study, and its table holds {people} people: each teacher needs "
+            "people of its own."
+        )
+    return number
 
 
 def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:

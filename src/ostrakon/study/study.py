@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +23,11 @@ from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.public.representation import require_known
 from ostrakon.public.text import reads_text
 from ostrakon.run.settings.defaults import require_delta
-from ostrakon.run.settings.learners import parse_call
-from ostrakon.run.settings.options import Options
+from ostrakon.run.settings.options import AUTO, Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange
+from ostrakon.study.local_teachers import LocalTeachers, require_short_name
 from ostrakon.study.owners import Owner, owners_from
 from ostrakon.study.pool import Pool
 from ostrakon.validation import InvalidInput, shown, whole
@@ -54,8 +54,9 @@ class Study:
 
     hash: SHA-256 of all of them, files included, by which owners know that they speak of the same study. queries:
     positions of the representatives in the pool. features: what the representation makes of those, (queries,
-    features). representation: a name; every machine learns it from the same public pool, so that nothing that could
-    run travels, and compares what it gives for the representatives.
+    features). teachers: what every owner trains; None: everybody votes for themselves. representation: a name; every
+    machine learns it from the same public pool, so that nothing that could run travels, and compares what it gives for
+    the representatives.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class Study:
     epsilon: float
     delta: float
     owners: tuple[Owner, ...]
+    teachers: LocalTeachers | None
     representation: str
     student: str
     seed: int
@@ -134,8 +136,9 @@ class Study:
             epsilon=facts["epsilon"],
             delta=facts["delta"],
             owners=owners,
+            teachers=LocalTeachers.of_dict(content["teachers"]) if "teachers" in content else None,
             representation=facts["representation"],
-            student=require_student(facts["student"]),
+            student=require_short_name("student", facts["student"]),
             seed=facts["seed"],
             public=place / facts["public"],
             queries=_positions(np.load(place / QUERIES, allow_pickle=False)),
@@ -146,6 +149,11 @@ class Study:
     def require_honest(self) -> None:
         """Refuse facts whose noise does not keep their epsilon, or whose delta is too large: whoever made them lied."""
         require_delta(self.delta, sum(owner.people for owner in self.owners), "person")
+        if self.teachers is not None and self.mechanism.max_contributions != len(self.queries):
+            raise InvalidInput(
+                f"{self.folder / DESCRIPTION} must charge trained teachers for all {len(self.queries)} queries, on "
+                f"each of which they vote, and it charges {self.mechanism.max_contributions}: do not join it."
+            )
         found = self.plan().bound.epsilon
         if not found <= self.epsilon * (1 + 1e-9):
             raise InvalidInput(
@@ -200,15 +208,18 @@ class Study:
             self.mechanism, owners=owners, sigma2=self.mechanism.sigma2 * float(np.sqrt(owners / len(self.owners)))
         )
 
-    def plan(self, *, people: int | None = None, owners: int | None = None) -> Plan:
+    def voters(self, owners: Iterable[Owner]) -> int:
+        """How many teachers of these owners vote: those that they train, or the people that they announced."""
+        return sum(owner.people if self.teachers is None else self.teachers.number(owner) for owner in owners)
+
+    def plan(self, *, teachers: int | None = None, owners: int | None = None) -> Plan:
         """The plan that the facts fix.
 
-        people: their number, where the announced one is not meant. owners: how many take part, all by default.
+        teachers: how many vote, where not `voters` of all owners. owners: how many take part, all by default.
         """
         mechanism = self.mechanism if owners is None else self.among(owners)
-        teachers = sum(owner.people for owner in self.owners) if people is None else people
         return Plan(
-            teachers=teachers,
+            teachers=self.voters(self.owners) if teachers is None else teachers,
             classes=len(self.classes),
             mechanism=mechanism,
             interactive=False,
@@ -217,6 +228,7 @@ class Study:
             delta=self.delta,
             bound=worst_case(mechanism, queries=len(self.queries), delta=self.delta),
             tuned=dict(self.tuned),
+            trained=self.teachers is not None,
         )
 
     def options(self, **others: Any) -> Options:
@@ -227,7 +239,8 @@ class Study:
             return self.queries
 
         strategy: Any = chosen
-        return Options(queries_strategy=strategy, **own, **others)
+        teacher = AUTO if self.teachers is None else self.teachers.teacher
+        return Options(queries_strategy=strategy, teacher=teacher, **own, **others)
 
     def prices(self) -> list[tuple[str, float, float]]:
         """(exchange, its noise on the sum in votes, how many times a trusted aggregator's that is), at this epsilon."""
@@ -261,13 +274,6 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     whole("seed", facts["seed"])
 
 
-def require_student(choice: str) -> str:
-    """`choice`, refused where it is no short name: an import path would run code on every owner's machine."""
-    if not isinstance(choice, str) or any("." in parse_call(part)[0] for part in choice.split(":")):
-        raise InvalidInput(f"student must be a short name in a study, where nothing may run, got {shown(choice)}.")
-    return choice
-
-
 def _positions(queries: NDArray[Any]) -> IntArray:
     whole = queries.ndim == 1 and queries.dtype == np.int64
     if not whole or queries.min(initial=0) < 0 or np.unique(queries).size < queries.size:
@@ -281,6 +287,7 @@ def write_study(
     facts: Mapping[str, Any],
     noise: Mapping[str, Any],
     owners: tuple[Owner, ...],
+    teachers: LocalTeachers | None,
     tuned: Mapping[str, str],
     versions: Mapping[str, str],
     public: bytes,
@@ -302,6 +309,7 @@ def write_study(
         "versions": dict(versions),
         "files": {name: sha256(held) for name, held in files.items()},
         "owner": [owner.as_dict() for owner in owners],
+        **({} if teachers is None else {"teachers": teachers.as_dict()}),
     }
     own = {"format": FORMAT, "hash": digest_of_json(content)}
     write_atomically(folder / DESCRIPTION, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o644)

@@ -42,15 +42,7 @@ def per_record_plan(options: Options, *, units: int, pool: int, classes: int, un
             f"so many that the votes on each are a few times its noise, from the number of {unit}s"
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
-    votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
-    if units * votes_each < noise * queries:
-        raise InvalidInput(
-            f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
-            f"{votes_each} of {queries} queries, under noise of standard deviation "
-            f"{noise:.4g}; the nearest reachable settings are "
-            + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
-            + "."
-        )
+    require_votes_above_noise(mechanism, units=units, queries=queries, delta=delta, unit=unit)
     tuned |= parameters_told(options, mechanism, epsilon)
     return Plan(
         teachers=units,
@@ -63,6 +55,19 @@ def per_record_plan(options: Options, *, units: int, pool: int, classes: int, un
         bound=worst_case(mechanism, queries=queries, **sizes),
         tuned=tuned,
     )
+
+
+def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:
+    """Refuse so many queries that fewer votes than the noise's standard deviation come to each, with what would do."""
+    votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
+    if units * votes_each < noise * queries:
+        raise InvalidInput(
+            f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
+            f"{votes_each} of {queries} queries, under noise of standard deviation "
+            f"{noise:.4g}; the nearest reachable settings are "
+            + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+            + "."
+        )
 
 
 def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:

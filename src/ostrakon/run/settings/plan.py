@@ -33,6 +33,8 @@ class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
     teachers: how many are counted; with per-record teachers, everyone is one.
+    trained: whether teachers vote that owners of a study train: on every query, though the mechanism can bound them to
+    fewer.
     bound: the worst case of all rounds together. gate: what decides whether the answers are released, and then its
     certificate is the guarantee; None without one. tuned: parameter → what it was chosen on.
     """
@@ -47,6 +49,7 @@ class Plan:
     bound: WorstCase
     tuned: dict[str, str]
     gate: Gate | None = None
+    trained: bool = False
 
     @property
     def guarantee(self) -> WorstCase | Gated:
@@ -67,7 +70,7 @@ class Plan:
                 max_answers=self.max_answers,
                 **shape(self.interactive, teachers=self.teachers, classes=self.classes),
             )
-        if self.mechanism.per_record:
+        if self.per_record:
             return taken_out(self.bound, self.mechanism, queries=self.queries)
         return self.guarantee.epsilon, self.guarantee.delta
 
@@ -103,7 +106,7 @@ class Plan:
     @property
     def per_record(self) -> bool:
         """Whether every record (or user) is a teacher of its own, so that their number is public."""
-        return self.mechanism.per_record
+        return self.mechanism.per_record and not self.trained
 
     @property
     def sized(self) -> bool:

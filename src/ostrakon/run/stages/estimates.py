@@ -25,7 +25,8 @@ FEWEST_QUERIES = 50
 def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
     """The student's agreement and the majority class's, where enough was held out from students; else nothing."""
     held = selection.held
-    if held is None:
+    # What trained teachers say of one row is no private label, nor is it said of the row's cell.
+    if held is None or plan.trained:
         return ()
     if answers.counts is not None and len(held.counts) < FEWEST_QUERIES and held.complete:
         return ()

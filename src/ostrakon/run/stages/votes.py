@@ -99,11 +99,8 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
 
 def votes_from(plan: Plan, counts: ArrayLike) -> Votes:
     """The votes of a run from the counts that it has kept."""
-    return (
-        BoundedVotes(counts, teachers=plan.teachers, max_contributions=_max_contributions(plan))
-        if plan.per_record
-        else Votes(counts)
-    )
+    bound = plan.mechanism.contribution_bound
+    return Votes(counts) if bound is None else BoundedVotes(counts, teachers=plan.teachers, max_contributions=bound)
 
 
 def _max_contributions(plan: Plan) -> int:

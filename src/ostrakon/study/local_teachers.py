@@ -1,0 +1,69 @@
+"""Teachers that the owners of a study train, each on its own machine: which learner, and how many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ostrakon.run.settings.learners import make_teacher, parse_call
+from ostrakon.study.owners import Owner
+from ostrakon.validation import InvalidInput, settle, shown, whole
+
+
+def require_short_name(name: str, choice: Any) -> str:
+    """`choice`, refused where it is no short name: an import path would run code on every owner's machine."""
+    if not isinstance(choice, str) or any("." in parse_call(part)[0] for part in choice.split(":")):
+        raise InvalidInput(f"{name} must be a short name in a study, where nothing may run, got {shown(choice)}.")
+    return choice
+
+
+def _teacher(name: str, value: Any) -> str:
+    make_teacher(require_short_name(name, value))
+    return value
+
+
+def _people(name: str, value: Any) -> int:
+    return whole(name, value, at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalTeachers:
+    """What every owner trains: so many teachers that each has about `people_per_teacher` of its people.
+
+    teacher: a short name (see `ostrakon.run.settings.learners.make_teacher`). How many an owner has follows from the
+    number of people that it announced, and from nothing that is private.
+
+    Errors: `InvalidInput` for a teacher that is no short name or cannot be made, a number that is not whole.
+    """
+
+    teacher: str
+    people_per_teacher: int
+
+    def __post_init__(self) -> None:
+        settle(self, teacher=_teacher, people_per_teacher=_people)
+
+    @classmethod
+    def of_dict(cls, held: Any) -> LocalTeachers:
+        """From plain values of TOML. Errors: `InvalidInput` where they are others."""
+        if not isinstance(held, Mapping) or set(held) != {"teacher", "people_per_teacher"}:
+            raise InvalidInput(f"[teachers] must hold teacher and people_per_teacher, and nothing else: {shown(held)}.")
+        return cls(**held)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for TOML."""
+        return {"teacher": self.teacher, "people_per_teacher": self.people_per_teacher}
+
+    def number(self, owner: Owner) -> int:
+        """How many teachers an owner trains. Errors: `InvalidInput` where it has announced too few people for one."""
+        found = owner.people // self.people_per_teacher
+        if not found:
+            raise InvalidInput(
+                f"{owner.name} has announced {owner.people} people, too few for one teacher of "
+                f"{self.people_per_teacher}: ask for fewer people per teacher, or leave that owner out."
+            )
+        return found
+
+    def in_words(self) -> str:
+        """What is trained, for whoever reviews the study."""
+        return f"{self.teacher}, one for about {self.people_per_teacher} people announced"
