@@ -1,12 +1,13 @@
 """Adult split over several owners at one true epsilon: accuracy beside one run on all rows, wall time, bytes sent.
 
-    python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed]
+    python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed] [--teacher logistic]
 
 DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
 owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
 halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
 together; every exchange does the whole of create, join by each owner, and finish. Wall time of join is one owner's;
-bytes are its share.
+bytes are its share. With --teacher, each of these is there a second time, with teachers that are trained: one run trains
+as many as `ostrakon train` would, owners one for 100 people.
 """
 
 from __future__ import annotations
@@ -47,26 +48,37 @@ def write_tables(data: Any, folder: Path, *, owners: int, skewed: bool) -> dict[
     return tables
 
 
-def one_run(folder: Path, *, epsilon: float, seed: int) -> str:
+def one_run(folder: Path, *, epsilon: float, seed: int, teacher: str | None) -> str:
     """The line of a run on all rows together."""
     started = time.perf_counter()
     files: dict[str, Any] = {"test": folder / "test.csv", "target": TARGET, "by": PERSON}
     labels = sorted(pd.read_csv(folder / "test.csv")[TARGET].unique())
     task = task_from_files(folder / "all.csv", folder / "pool.csv", classes=labels, **files)
-    outcome = run(folder / "one-run", task, Options(epsilon=epsilon, delta=DELTA, seed=seed))
-    return line("one run", 1, outcome, joined=0.0, finished=time.perf_counter() - started, size=0)
+    trained: dict[str, Any] = {} if teacher is None else {"teacher": teacher}
+    outcome = run(
+        folder / name_of("one run", teacher), task, Options(epsilon=epsilon, delta=DELTA, seed=seed, **trained)
+    )
+    return line(name_of("one run", teacher), 1, outcome, joined=0.0, finished=time.perf_counter() - started, size=0)
 
 
-def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: float, seed: int) -> str:
+def name_of(way: str, teacher: str | None) -> str:
+    """What a line is called."""
+    return way if teacher is None else f"{way}, {teacher}"
+
+
+def by_owners(
+    folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: float, seed: int, teacher: str | None
+) -> str:
     """The line of one exchange."""
     rows = {name: len(pd.read_csv(path, usecols=[PERSON])) for name, path in tables.items()}
     study = create_study(
-        folder / exchange,
+        folder / name_of(exchange, teacher),
         public=folder / "pool.csv",
         target=TARGET,
         classes=sorted(pd.read_csv(folder / "test.csv")[TARGET].unique()),
         owners=[Owner(name=name, people=count) for name, count in rows.items()],
         exchange=exchange,
+        teacher=teacher,
         epsilon=epsilon,
         delta=DELTA,
         seed=seed,
@@ -78,7 +90,7 @@ def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: 
     outcome = finish_study(study, test=folder / "test.csv")
     finished = time.perf_counter() - started
     size = max(share.stat().st_size for share in shares)
-    return line(exchange, len(tables), outcome, joined=joined, finished=finished, size=size)
+    return line(name_of(exchange, teacher), len(tables), outcome, joined=joined, finished=finished, size=size)
 
 
 def line(way: str, owners: int, outcome: Any, *, joined: float, finished: float, size: int) -> str:
@@ -95,6 +107,7 @@ def main() -> None:
     parser.add_argument("--owners", type=int, nargs="*", default=[3, 5, 11])
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--skewed", action="store_true")
+    parser.add_argument("--teacher", default=None)
     options = parser.parse_args()
     for seed in range(options.seeds):
         data = adult(options.data, random_state=seed)
@@ -103,11 +116,12 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = Path(scratch)
                 tables = write_tables(data, folder, owners=owners, skewed=options.skewed)
-                if place == 0:
-                    print(one_run(folder, epsilon=options.epsilon, seed=seed), flush=True)
-                for exchange in EXCHANGES:
-                    told = by_owners(folder, tables, exchange, epsilon=options.epsilon, seed=seed)
-                    print(told, flush=True)
+                for teacher in dict.fromkeys([None, options.teacher]):
+                    asked = {"epsilon": options.epsilon, "seed": seed, "teacher": teacher}
+                    if place == 0:
+                        print(one_run(folder, **asked), flush=True)
+                    for exchange in EXCHANGES:
+                        print(by_owners(folder, tables, exchange, **asked), flush=True)
 
 
 if __name__ == "__main__":

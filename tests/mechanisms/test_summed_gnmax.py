@@ -46,6 +46,27 @@ def test_nobody_moves_the_tables_further_than_is_charged(contributions, owners):
     assert (charged["sum"].count, charged["each"].count) == (3, 1)
 
 
+@pytest.mark.parametrize("owners", [1, 2])
+def test_a_trained_teacher_moves_a_vote_on_every_query(owners):
+    """Over all pairs of what a person's teachers may say: one of them at each owner, on all queries or on none.
+
+    Where another person comes in this one's place, two teachers change, which may cost twice as much: that is another
+    adjacency.
+    """
+    said = [np.eye(3, dtype=int)[list(each)] for each in itertools.product(range(3), repeat=QUERIES)]
+    silent = [*said, np.zeros((QUERIES, 3), int)]
+    of_one = [a - b for a in silent for b in silent]
+    of_sum = max(np.linalg.norm(np.sum(each, axis=0)) for each in itertools.product(of_one, repeat=owners))
+    bounds = {"sigma2": 10.0, "max_contributions": QUERIES, "owners_per_person": owners}
+    assert SummedGNMax(**bounds).run_cost(queries=QUERIES).mu == pytest.approx(of_sum / 10, rel=1e-12)
+    shared = SharedGNMax(owners=3, **bounds).run_cost(queries=QUERIES).shares
+    assert shared.shift == pytest.approx(STEPS * of_sum, rel=1e-12)
+    # No query is free, and none beyond those that are asked is paid for.
+    assert SummedGNMax(**{**bounds, "max_contributions": 50}).run_cost(queries=QUERIES).mu == of_sum / 10
+    exchanged = max(np.linalg.norm(a + b) for a in of_one for b in of_one)
+    assert exchanged == pytest.approx(2 * math.sqrt(2 * QUERIES), rel=1e-12)
+
+
 def test_one_person_at_one_owner_costs_what_a_run_costs():
     for contributions in (1, 3):
         bound = {"sigma2": 7.0, "max_contributions": contributions}

@@ -1,11 +1,15 @@
 """A whole run with canaries: sound at its own noise, found out at a tenth of it."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.report.audit_run import audit_run
 from ostrakon.run.canaries import WithCanaries, plant
+from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.settings.options import Options
@@ -89,3 +93,15 @@ def test_trained_teachers_and_old_folders_are_refused(task, tmp_path):
     (tmp_path / "old").mkdir()
     with pytest.raises(InvalidInput, match="new folder"):
         audit_run(tmp_path / "old", task, RECIPE, rng=rng())
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize(
+    "mechanism", [SummedGNMax(sigma2=40.0, max_contributions=10), SharedGNMax(sigma2=40.0, owners=3)]
+)
+def test_a_study_is_refused_in_words(task, tmp_path, mechanism, trained):
+    plan = plan_of(task, RECIPE)
+    plan = dataclasses.replace(plan, mechanism=mechanism, trained=trained)
+    with pytest.raises(InvalidInput, match=r"where one operator has all the rows .* the rows of a study stay with its"):
+        audit_run(tmp_path / "run", task, RECIPE, rng=rng(), plan=plan)
+    assert not (tmp_path / "run").exists()
