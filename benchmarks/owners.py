@@ -1,13 +1,13 @@
 """Adult split over several owners at one true epsilon: accuracy beside one run on all rows, wall time, bytes sent.
 
-    python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed] [--teacher logistic]
+    python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed] [--teacher NAME]
 
 DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
 owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
 halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
 together; every exchange does the whole of create, join by each owner, and finish. Wall time of join is one owner's;
-bytes are its share. With --teacher, each of these is there a second time, with teachers that are trained: one run trains
-as many as `ostrakon train` would, owners one for 100 people.
+bytes are its share. With --teacher, each of these is there a second time, with teachers that are trained: one run
+trains as many as `ostrakon train` would, owners one for 100 people.
 """
 
 from __future__ import annotations

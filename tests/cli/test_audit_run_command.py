@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from ostrakon.cli import app
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.run.folder import RunFolder
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +127,10 @@ def test_bad_input_is_named(folder, monkeypatch, words, named):
     done = audited(*words)
     assert done.exit_code != 0
     assert named in str(done.exception)
+
+
+def test_a_finished_study_is_refused_in_words(tmp_path):
+    RunFolder(tmp_path).write({"asked": {"study": "0" * 64, "owners": ["north", "south"]}})
+    refused = audited("--run", tmp_path)
+    assert refused.exit_code != 0
+    assert "--run must be a run of ostrakon train; the rows of the study" in str(refused.exception)

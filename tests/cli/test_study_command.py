@@ -1,5 +1,9 @@
 """`ostrakon study`, over real processes: three owners, from the facts to a release."""
 
+import subprocess
+import sys
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,3 +78,32 @@ def test_what_is_refused_is_one_sentence(place):
     (place / "study" / "pool.csv").write_text("age,town\n1,Ulm\n")
     changed = ostrakon("study", *join, "--owner", "north", folder=place)
     assert "pool.csv was changed after the study was created" in " ".join(changed.stderr.split())
+
+
+@pytest.mark.slow
+def test_owners_train_teachers_and_one_that_was_killed_goes_on(place):
+    asked = ["--exchange", "files", "--epsilon", 8, "--teacher", "logistic", "--people-per-teacher", 20]
+    made = ostrakon("study", *CREATE, *asked, "--queries", 20, folder=place)
+    assert made.returncode == 0, made.stderr
+    assert "60, which the owners train: logistic, one for about 20 people announced" in " ".join(made.stdout.split())
+    for owner in ("north", "south", "west"):
+        join = ["join", "study", "--by", "patient", "--owner", owner, "--private", f"{owner}.csv", "--jobs", 1]
+        if owner == "north":
+            kept = place / "study-north" / "private" / "teachers"
+            words = [sys.executable, "-m", "ostrakon", "study", *map(str, join)]
+            with subprocess.Popen(words, cwd=place, stdout=subprocess.DEVNULL) as running:
+                until = time.monotonic() + 120
+                while len(list(kept.glob("teacher-*.bin"))) < 3 and time.monotonic() < until:
+                    time.sleep(0.002)
+                running.kill()
+            before = {path: path.stat().st_mtime_ns for path in kept.glob("teacher-*.bin")}
+            assert len(before) >= 3
+        done = ostrakon("study", *join, folder=place)
+        assert done.returncode == 0, done.stderr
+        if owner == "north":
+            assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+    done = ostrakon("study", "finish", "study", folder=place)
+    assert done.returncode == 0, done.stderr
+    refused = ostrakon("audit", "--run", "study-finished", folder=place)
+    assert refused.returncode == 2
+    assert "the rows of the study" in refused.stderr
