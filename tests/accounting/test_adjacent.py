@@ -13,6 +13,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms import ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.votes import Votes
 
 TEACHERS, QUERIES, DELTA = 12, 25, 1e-5
@@ -53,6 +54,21 @@ def test_the_smaller_of_both_theorems_is_reported():
     # A cap on answers counts: none given would cost more.
     capped, _ = replaced_record(one, mechanism, queries=100, max_answers=10)
     assert capped < two
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [SummedGNMax(sigma2=60, max_contributions=100), SharedGNMax(sigma2=60, owners=3, max_contributions=100)],
+)
+def test_two_teachers_of_owners_move_two_votes_on_every_query(mechanism):
+    """At least what Gaussian noise costs where both move; of one aggregator's noise, just that."""
+    truth = gaussian_dp_epsilon(2 * math.sqrt(2 * 100) / 60, DELTA)
+    one = worst_case(mechanism, queries=100, delta=DELTA)
+    two, delta = replaced_record(one, mechanism, queries=100)
+    assert delta == DELTA
+    assert truth <= two * (1 + 1e-9)
+    if not isinstance(mechanism, SharedGNMax):
+        assert two == pytest.approx(truth, rel=1e-9)
 
 
 @pytest.mark.parametrize("max_contributions", [1, 3])

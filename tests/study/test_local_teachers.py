@@ -226,7 +226,7 @@ def test_a_student_and_its_statement(three, tmp_path, exchange):
     assert "exchanged for those of another one" in by["replace"]["neighbours"]
     assert told["estimates"] == []
     assert "aggregator" in told["trust_model"]
-    assert told["tuned"]["teacher, owners_per_person"]
+    assert told["tuned"]["number of teachers"] == "logistic, one for about 11 people announced"
     # The majority is 0.55 or so.
     assert outcome.accuracy > 0.75
     assert (publish(outcome) / "report.html").exists()

@@ -67,6 +67,9 @@ def replaced_record(
         epsilon = worst_case(
             mechanism, queries=queries, delta=part, max_answers=max_answers, teachers=teachers, classes=classes
         ).epsilon
+    tied = mechanism.run_cost(queries=queries) if queries else None
+    if tied is not None and tied.mu is not None and tied.failure == 0:
+        best = min(best, gaussian_dp_epsilon(2 * tied.mu, delta))
     gaussian = mechanism.gaussian_dp()
     if gaussian is not None:
         check, answer = gaussian

@@ -102,8 +102,8 @@ def create_study(
         tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
         mechanism, asked = for_everybody(shape, people=people, **sizes)
     else:
-        tuned["number of teachers"] = f"one for {trained.people_per_teacher} people that an owner announced"
-        tuned["teacher, owners_per_person"] = BY_THE_OPERATOR
+        tuned["number of teachers"] = trained.in_words()
+        tuned["owners_per_person"] = BY_THE_OPERATOR
         tuned["max_contributions"] = "the number of queries: every teacher votes on each"
         mechanism, asked = for_trained(shape, teachers=sum(map(trained.number, known)), **sizes)
     tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"

@@ -53,7 +53,7 @@ EXCHANGES: dict[str, Exchange] = {
                 "protection"
             ),
             leaves=(
-                "the exact counts of your people's votes: give the file to the aggregator alone, over a safe way, and "
+                "the exact counts of your votes: give the file to the aggregator alone, over a safe way, and "
                 "to nobody else"
             ),
             noised=False,
