@@ -1,8 +1,10 @@
 """`ostrakon study`, over real processes: three owners, from the facts to a release."""
 
+import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -65,7 +67,7 @@ def test_what_is_refused_is_one_sentence(place):
         file.write("age,town,ill,patient\n40,Ulm,perhaps,1\n41,Ulm,no,2\n")
     for arguments, sentence in (
         (CREATE, "--out must be a new folder"),
-        ([*CREATE, "--out", "new", "--exchange", "post"], "--exchange must be one of trusted, files"),
+        ([*CREATE, "--out", "new", "--exchange", "post"], "--exchange must be one of trusted, files, secure-sum"),
         ([*join, "--owner", "east"], "--owner must be one of this study's, north, south, west"),
         ([*join, "--owner", "north", "--expect", "1234"], "--expect must be the study's hash"),
         (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "The class 'perhaps'"),
@@ -107,3 +109,49 @@ def test_owners_train_teachers_and_one_that_was_killed_goes_on(place):
     refused = ostrakon("audit", "--run", "study-finished", folder=place)
     assert refused.returncode == 2
     assert "the rows of the study" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_sum_over_the_network_from_certificates_to_a_student(place):
+    names, owners = ("north", "south", "west"), ""
+    for name in names:
+        made = ostrakon("study", "certificate", "--owner", name, "--out", "keys", folder=place)
+        assert made.returncode == 0, made.stderr
+        assert f"Keep secret: keys/{name}.key" in made.stdout
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        owners += f'[[owner]]\nname = "{name}"\npeople = 400\naddress = "{address}"\n'
+        owners += f'certificate = "keys/{name}.crt"\n'
+    (place / "owners.toml").write_text(owners)
+    made = ostrakon("study", *CREATE, "--exchange", "secure-sum", folder=place)
+    assert made.returncode == 0, made.stderr
+    assert "secure-sum (this one)" in made.stdout
+    assert "1 of 3 owners may collude: sqrt(3/2) = 1.22 times" in " ".join(made.stdout.replace("│", " ").split())
+    for name in names:
+        join = ["join", "study", "--by", "patient", "--private", f"{name}.csv", "--owner", name]
+        done = ostrakon("study", *join, folder=place)
+        assert done.returncode == 0, done.stderr
+        assert "Hand over" not in done.stdout
+        assert "Must stay" in done.stdout
+    assert not (place / "study-shares").exists()
+    early = ostrakon("study", "finish", "study", folder=place)
+    assert early.returncode == 2
+    assert "every owner runs `ostrakon study sum` first" in " ".join(early.stderr.split())
+
+    def add(name):
+        return ostrakon("study", "sum", "study", "--owner", name, "--key", f"keys/{name}.key", folder=place)
+
+    with ThreadPoolExecutor(3) as pool:
+        for name, done in zip(names, pool.map(add, names), strict=True):
+            assert done.returncode == 0, done.stderr
+            assert "Opened: the sum of 3 tables" in done.stdout
+            assert f"bytes sent by {name}" in done.stdout
+    refused = ostrakon("study", "sum", "study", "--owner", "north", "--key", "no.key", folder=place)
+    assert refused.returncode == 2
+    assert "--key must be the file of the private key, got no.key" in " ".join(refused.stderr.split())
+    assert "Traceback" not in refused.stderr
+    finished = ostrakon("study", "finish", "study", folder=place)
+    assert finished.returncode == 0, finished.stderr
+    student = load_student(place / "study-finished" / "release")
+    rows = pd.DataFrame({"age": [20, 85], "town": ["Ulm", "Bonn"]})
+    assert list(student.predict(rows)) == ["no", "yes"]

@@ -84,6 +84,16 @@ def test_colluders_raise_the_noise_as_told():
         assert noise / alone == pytest.approx(math.sqrt(5 / (5 - colluders)), rel=1e-3)
 
 
+def test_shares_that_may_be_missing_count_for_nothing():
+    """They cost what colluders cost, of a sum; of tables that leave one by one, nothing."""
+    asked = {"sigma2": 10.0, "owners": 5}
+    for released in ("sum", "each"):
+        lost = SharedGNMax(colluders=1, dropouts=2, released=released, **asked).run_cost(queries=100)
+        assert lost == SharedGNMax(colluders=3, released=released, **asked).run_cost(queries=100)
+    assert SharedGNMax(dropouts=2, **asked).run_cost(queries=100).shares.count == 3
+    assert SharedGNMax(dropouts=2, released="each", **asked).run_cost(queries=100).shares.count == 1
+
+
 def test_tables_that_leave_one_by_one_need_the_whole_noise_each():
     asked = {"epsilon": 1.0, "delta": 1e-6, "queries": 100}
     alone = calibrate(SharedGNMax(sigma2=10, owners=1), **asked)
@@ -128,6 +138,8 @@ def test_a_share_is_the_table_plus_noise():
         {"owners": 0},
         {"owners": 3, "colluders": 3},
         {"owners": 3, "colluders": -1},
+        {"owners": 3, "colluders": 2, "dropouts": 1},
+        {"owners": 3, "dropouts": -1},
         {"owners": 3, "released": "all"},
         {"owners": 3, "owners_per_person": 0},
         {"owners": 3, "owners_per_person": True},

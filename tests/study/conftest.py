@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from loopback_owners import NAMES
 
 from ostrakon.study import Owner, Study, create_study
-
-NAMES = ("north", "south", "west")
 
 
 class Three:

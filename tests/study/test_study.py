@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
+from loopback_owners import reachable
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.checksummed import digest_of_json
@@ -202,7 +203,7 @@ def test_queries_follow_from_announced_numbers(three):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"exchange": "post"}, "exchange must be one of trusted, files"),
+        ({"exchange": "post"}, "exchange must be one of trusted, files, secure-sum"),
         ({"owners": ()}, "owners must be from 1"),
         ({"classes": ["no"]}, "classes must be at least 2"),
         ({"classes": ["no", "no"]}, "classes must be at least 2 different"),
@@ -217,6 +218,9 @@ def test_queries_follow_from_announced_numbers(three):
         ({"student": "none"}, "There is no estimator 'none'"),
         ({"student": "sklearn.svm.SVC"}, "student must be a short name in a study, where nothing may run"),
         ({"target": ""}, "target must be the name"),
+        ({"colluders": 1}, "colluders is for the exchange secure-sum, and exchange is trusted"),
+        ({"dropouts": 0, "exchange": "files"}, "dropouts is for the exchange secure-sum, and exchange is files"),
+        ({"exchange": "secure-sum"}, "and north has no address"),
     ],
 )
 def test_what_is_no_study_is_refused(three, changes, sentence):
@@ -234,3 +238,52 @@ def test_a_pool_of_hardly_any_rows_is_refused(three, tmp_path):
     pd.DataFrame({"age": [1, 2]}).to_csv(tmp_path / "few.csv", index=False)
     with pytest.raises(InvalidInput, match="has 2 rows"):
         three.create("few", public=tmp_path / "few.csv")
+
+
+@pytest.mark.parametrize(
+    ("colluders", "dropouts", "left"), [(None, None, 2), (0, 0, 3), (2, 0, 1), (1, 1, 1), (0, 2, 1)]
+)
+def test_colluders_and_dropouts_cost_what_is_told(three, tmp_path, colluders, dropouts, left):
+    """The noise of `left` of three shares suffices: sqrt(3/left) times as much on the sum."""
+    asked = {"exchange": "secure-sum", "owners": reachable(three.folder / "keys")}
+    base = three.create(str(tmp_path / "base"), colluders=0, **asked)
+    study = three.create(str(tmp_path / "study"), colluders=colluders, dropouts=dropouts, **asked)
+    assert study.mechanism.sigma2 / base.mechanism.sigma2 == pytest.approx((3 / left) ** 0.5, rel=1e-3)
+    assert study.mechanism.share_sigma * left**0.5 == pytest.approx(base.mechanism.share_sigma * 3**0.5, rel=1e-3)
+    assert f"sqrt(3/{left}) = {(3 / left) ** 0.5:.2f} times" in study.price()
+    assert study.plan().bound.epsilon <= 3
+    for gone in range(3):
+        if gone <= (dropouts or 0):
+            found = study.plan(owners=3 - gone)
+            assert found.bound.epsilon == pytest.approx(study.plan().bound.epsilon, rel=1e-9)
+            assert found.mechanism.share_sigma == pytest.approx(study.mechanism.share_sigma, rel=1e-12)
+        else:
+            with pytest.raises(InvalidInput, match="without must name at most"):
+                study.plan(owners=3 - gone)
+
+
+@pytest.mark.parametrize(("colluders", "dropouts"), [(3, 0), (2, 1), (1, 2), (-1, 0), (0, True), (1.0, 0)])
+def test_more_colluders_than_noise_are_refused(three, tmp_path, colluders, dropouts):
+    asked = {"exchange": "secure-sum", "owners": reachable(three.folder / "keys")}
+    with pytest.raises(InvalidInput, match=r"colluders|dropouts"):
+        three.create(str(tmp_path / "study"), colluders=colluders, dropouts=dropouts, **asked)
+
+
+def test_of_two_owners_the_share_of_each_suffices(three, tmp_path):
+    """Every owner knows its own share: against one of two, the other's protects alone."""
+    study = three.create(str(tmp_path / "two"), exchange="secure-sum", owners=reachable(three.folder / "keys")[:2])
+    assert study.mechanism.colluders == 1
+    prices = {name: noise for name, noise, _ in study.prices()}
+    assert prices["secure-sum"] == pytest.approx(prices["files"], rel=1e-6)
+    alone = three.create(str(tmp_path / "one"), owners=three.owners[:1])
+    assert {name for name, _, _ in alone.prices()} == {"trusted", "files"}
+
+
+def test_who_is_trusted_depends_on_who_may_collude(three, tmp_path):
+    asked = {"exchange": "secure-sum", "owners": reachable(three.folder / "keys")}
+    told = {t: three.create(str(tmp_path / f"t{t}"), colluders=t, **asked).trust_model for t in (0, 1, 2)}
+    assert "is none of the owners" in told[0]
+    assert "even where one owner uses all that it knows" in told[1]
+    assert "even where up to 2 owners join all that they know" in told[2]
+    told = three.create(str(tmp_path / "d"), dropouts=1, **asked).trust_model
+    assert "holds all the same where 1 of the owners dropped out" in told

@@ -13,7 +13,7 @@ from ostrakon.run.settings.files import labels_in
 if TYPE_CHECKING:
     from ostrakon.study.study import Study
 
-study = typer.Typer(help="A study of several owners: create, show, join, finish.", no_args_is_help=True)
+study = typer.Typer(help="A study of several owners: create, show, join, sum, finish.", no_args_is_help=True)
 app.add_typer(study, name="study")
 
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")]
@@ -31,7 +31,11 @@ def create(
     owners: Annotated[Path, typer.Option(help="TOML file of the owners: [[owner]] with name and people.")],
     out: Annotated[Path, typer.Option(help="The study's folder, a new one.")] = Path("study"),
     exchange: Annotated[
-        str, typer.Option(help="trusted: an aggregator adds the noise; files: every owner noises its own table.")
+        str,
+        typer.Option(
+            help="trusted: an aggregator adds the noise; files: every owner noises its own table; secure-sum: so, and "
+            "only the sum is opened."
+        ),
     ] = "trusted",
     epsilon: Annotated[float, typer.Option(help="Keep the guarantee of every person within this.")] = 2.0,
     delta: Annotated[
@@ -50,6 +54,13 @@ def create(
     ] = None,
     people_per_teacher: Annotated[
         int | None, typer.Option(help="Announced people that make one such teacher. [default: 100]")
+    ] = None,
+    colluders: Annotated[
+        int | None,
+        typer.Option(help="Owners that may join all they know (secure-sum). [default: a minority, at least 1]"),
+    ] = None,
+    dropouts: Annotated[
+        int | None, typer.Option(help="Owners that may be missing from the sum (secure-sum). [default: 0]")
     ] = None,
     representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
     student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
@@ -72,6 +83,8 @@ def create(
         max_owners_per_person=max_owners_per_person,
         teacher=teacher,
         people_per_teacher=people_per_teacher,
+        colluders=colluders,
+        dropouts=dropouts,
         representation=representation,
         student=student,
         seed=seed,
@@ -128,8 +141,72 @@ def join(
     joined = join_study(
         known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
     )
-    console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
+    if not known.exchange.summed:
+        console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
     console.print(f"Must stay: {joined.folder}", highlight=False, markup=False)
+    if known.exchange.summed:
+        console.print("Next, at a time that all owners agree on: ostrakon study sum", highlight=False, markup=False)
+
+
+@study.command()
+def certificate(
+    *,
+    owner: Annotated[str, typer.Option(help="Whose: its name in owners.toml.")],
+    out: Annotated[Path, typer.Option(help="The folder for OWNER.key and OWNER.crt.")] = Path("."),
+    days: Annotated[int, typer.Option(help="Valid for so many days.")] = 730,
+) -> None:
+    """Make an owner's key, which it keeps to itself, and certificate, which goes into owners.toml (secure-sum)."""
+    from ostrakon.study.own_key import make_certificate
+
+    key, public = make_certificate(owner, out, days=days)
+    console.print(f"Keep secret: {key}", highlight=False, markup=False)
+    console.print(f"Give to the coordinator: {public}", highlight=False, markup=False)
+
+
+@study.command(name="sum")
+def sum_tables(
+    folder: Folder,
+    *,
+    owner: Annotated[str, typer.Option(help="Who takes part: a name in the study.")],
+    key: Annotated[Path, typer.Option(help="The private key of this owner's certificate.")],
+    keep: Annotated[
+        Path | None, typer.Option(help="This owner's own folder. [default: STUDY-OWNER beside the study]")
+    ] = None,
+    shares: Shares = None,
+    without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b: all others name them.")] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the others.")] = 300.0,
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to listen on, where another one is forwarded here.")
+    ] = None,
+    expect: Annotated[str | None, typer.Option(help="The hash that was signed off.")] = None,
+) -> None:
+    """Add up the tables with the other owners, who run this at the same time (secure-sum); only the sum opens."""
+    from ostrakon.cli.train import say
+    from ostrakon.study.secure_sum import sum_study
+
+    left = labels_in(without) or ()
+    done = sum_study(
+        folder,
+        owner=owner,
+        key=key,
+        keep=keep,
+        shares=shares,
+        without=left,
+        wait=wait,
+        listen=listen,
+        expect=expect,
+        say=say,
+    )
+    console.print(
+        f"Opened: the sum of {len(done.owners)} tables, in {done.seconds:.1f} s; {done.bytes_sent:,} bytes sent by "
+        f"{owner}.",
+        highlight=False,
+        markup=False,
+    )
+    if done.unsure:
+        told = f"{', '.join(done.unsure)} left before saying that they have it: give them the file."
+        console.print(told, highlight=False, markup=False)
+    console.print(f"The same for all owners: {done.path}", highlight=False, markup=False)
 
 
 @study.command()

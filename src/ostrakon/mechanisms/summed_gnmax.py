@@ -65,13 +65,15 @@ class SharedGNMax(SummedGNMax):
 
     sigma2: standard deviation of the whole sum's noise, in votes: each share has sigma2 / sqrt(owners). colluders: so
     many owners may join all that they know against a person; their shares then count for nothing. released: "sum", or
-    "each": every owner's noisy table is itself released, so that each share has to do all by itself.
+    "each": every owner's noisy table is itself released, so that each share has to do all by itself. dropouts: so
+    many owners' shares may be missing from the sum beside.
 
-    Guarantee: as of `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that do not
-    collude and a distance of h sqrt(2 r) votes; of each, for single shares and a distance of sqrt(2 h r).
+    Guarantee: as of `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that neither
+    collude nor drop out, and a distance of h sqrt(2 r) votes; of each, for single shares and a distance of sqrt(2 h r).
     Proof: from the sum, what colluders know is subtracted: the noise of the others is left. Of tables released side by
     side, a person moves h, each by at most sqrt(2 r).
-    Errors: as `SummedGNMax`; colluders that are not fewer than the owners; another word for what is released.
+    Errors: as `SummedGNMax`; colluders and dropouts that are not fewer than the owners; another word for what is
+    released.
     Source: Kairouz, Liu and Steinke 2021 (distributed discrete Gaussian).
     """
 
@@ -80,12 +82,16 @@ class SharedGNMax(SummedGNMax):
 
     owners: Owners
     colluders: Annotated[int, Parameter(help="Owners that may collude.", check=whole)] = 0
+    dropouts: Annotated[int, Parameter(help="Owners whose shares may be missing.", check=whole)] = 0
     released: Annotated[str, Parameter(help="What leaves: sum, or each table.", check=_released, option=False)] = SUM
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.colluders < self.owners:
-            raise InvalidInput(f"colluders must be fewer than the {self.owners} owners, got {self.colluders}.")
+        if not self.colluders + self.dropouts < self.owners:
+            missing = f" and {self.dropouts} dropouts" if self.dropouts else ""
+            raise InvalidInput(
+                f"colluders and dropouts must be fewer than the {self.owners} owners, got {self.colluders}{missing}."
+            )
 
     @property
     def share_sigma(self) -> float:
@@ -111,7 +117,7 @@ class SharedGNMax(SummedGNMax):
         if self.released == EACH:
             count, shift = 1, math.sqrt(cells)
         else:
-            count, shift = self.owners - self.colluders, tables * math.sqrt(entries)
+            count, shift = self.owners - self.colluders - self.dropouts, tables * math.sqrt(entries)
         # A few roundings may not make the noise wider, or the shift shorter, than they are.
         scale = self.share_sigma * (1 - 1e-12)
         return RunCost(shares=DiscreteShares(count=count, scale=scale, shift=STEPS * shift, cells=cells))

@@ -27,8 +27,8 @@ def study_table(study: Study) -> Table:
         "A person": (
             f"{_voice(study)} of each owner, and may have rows at up to {mechanism.owners_per_person} of them"
         ),
-        "Noise": f"standard deviation {mechanism.sigma2:.4g} votes on every count of the sum",
-        "Who is trusted": f"{study.exchange.trust_model}.",
+        "Noise": study.price(),
+        "Who is trusted": f"{study.trust_model}.",
     }
     return _of_facts(facts, title="A study")
 

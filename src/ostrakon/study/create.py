@@ -22,9 +22,10 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import queries_of
 from ostrakon.students.export import require_exportable
-from ostrakon.study.exchange import find_exchange
+from ostrakon.study.certificates import require_valid_now
+from ostrakon.study.exchange import default_colluders, find_exchange
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
-from ostrakon.study.owners import Owner, read_owners, require_owners
+from ostrakon.study.owners import Owner, read_owners, require_owners, require_reachable
 from ostrakon.study.pool import Pool
 from ostrakon.study.sizes import for_everybody, for_trained
 from ostrakon.study.study import NOISE, Study, write_study
@@ -46,6 +47,8 @@ def create_study(
     max_owners_per_person: int = 1,
     teacher: str | None = None,
     people_per_teacher: int | None = None,
+    colluders: int | None = None,
+    dropouts: int | None = None,
     representation: str = AUTO,
     student: str = AUTO,
     seed: int = 0,
@@ -58,7 +61,9 @@ def create_study(
     people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at
     how many owners a person may have rows and still be protected, at a price (`Study.prices`). teacher: what the owners
     train on their people's rows, a name; None: everybody votes for themselves. people_per_teacher: how many announced
-    people make a teacher, 100 by default. representation, student: names (see `ostrakon.run.settings.learners`).
+    people make a teacher, 100 by default. colluders, dropouts: of `secure-sum`: so many owners may join all they know
+    (None: a minority, but at least one), and so many may be missing from the sum (None: none): the noise of all others
+    suffices. representation, student: names (see `ostrakon.run.settings.learners`).
 
     Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes,
     an owner that announces too few people for one teacher.
@@ -86,6 +91,17 @@ def create_study(
     delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
     per_person = whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known))
     most = whole("max_contributions", max_contributions, at_least=1)
+    among: dict[str, int] = {}
+    if way.summed:
+        require_reachable(known)
+        for each in known:
+            require_valid_now(each.name, each.certificate or "")
+        among["colluders"] = default_colluders(len(known)) if colluders is None else whole("colluders", colluders)
+        among["dropouts"] = whole("dropouts", 0 if dropouts is None else dropouts)
+        tuned["colluders, dropouts"] = BY_THE_OPERATOR if colluders is not None else "a minority may collude"
+    elif colluders is not None or dropouts is not None:
+        given = "colluders" if colluders is not None else "dropouts"
+        raise InvalidInput(f"{given} is for the exchange secure-sum, and exchange is {way.name}.")
     pool = Pool.read(source, target=target, text=reads_text(representation))
     rows = len(pool.X)
     sizes: dict[str, Any] = {
@@ -96,7 +112,7 @@ def create_study(
         "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=rows),
         "tuned": tuned,
     }
-    shape = way.mechanism(owners=len(known), sigma2=10.0, max_contributions=most, owners_per_person=per_person)
+    shape = way.mechanism(owners=len(known), sigma2=10.0, max_contributions=most, owners_per_person=per_person, **among)
     if trained is None:
         tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
         tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
@@ -127,7 +143,7 @@ def create_study(
         write_study(
             aside,
             facts=facts,
-            noise={name: getattr(mechanism, name) for name in NOISE},
+            noise={name: getattr(mechanism, name) for name in (*NOISE, *way.facts)},
             owners=known,
             teachers=trained,
             tuned=tuned,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.accounting.statement import NOT_COVERED
-from ostrakon.mechanisms.summed_gnmax import EACH, SharedGNMax, SummedGNMax
+from ostrakon.mechanisms.summed_gnmax import EACH, SUM, SharedGNMax, SummedGNMax
 from ostrakon.validation import InvalidInput, shown
 
 _HONEST = (
@@ -21,7 +21,9 @@ class Exchange:
     """One way in which tables come together.
 
     mechanism: from the number of owners and the other public parameters, by name, to the noise. trust_model: for the
-    statement. leaves: what an owner hands over, and to whom it may be shown. noised: whether that is noised already.
+    statement, before what depends on the mechanism (`trust_model_of`). leaves: what an owner hands over, and to whom it
+    may be shown. noised: whether that is noised already. summed: whether owners sum their tables among themselves, so
+    that each table stays where it is. facts: public parameters of the mechanism that this exchange alone has.
     """
 
     name: str
@@ -29,6 +31,8 @@ class Exchange:
     trust_model: str
     leaves: str
     noised: bool
+    summed: bool = False
+    facts: tuple[str, ...] = ()
 
 
 def _trusted(*, owners: int, **parameters: Any) -> SummedGNMax:
@@ -37,6 +41,16 @@ def _trusted(*, owners: int, **parameters: Any) -> SummedGNMax:
 
 def _files(**parameters: Any) -> SummedGNMax:
     return SharedGNMax(released=EACH, **parameters)
+
+
+def _secure_sum(*, owners: int, colluders: int | None = None, **parameters: Any) -> SummedGNMax:
+    chosen = default_colluders(owners) if colluders is None else colluders
+    return SharedGNMax(released=SUM, owners=owners, colluders=chosen, **parameters)
+
+
+def default_colluders(owners: int) -> int:
+    """So many owners may collude by default: a minority, and one of two, since every owner knows its own share."""
+    return max(1, (owners - 1) // 2)
 
 
 EXCHANGES: dict[str, Exchange] = {
@@ -74,6 +88,24 @@ EXCHANGES: dict[str, Exchange] = {
             ),
             noised=True,
         ),
+        Exchange(
+            name="secure-sum",
+            mechanism=_secure_sum,
+            trust_model=(
+                "no aggregator is trusted: every owner adds its share of the noise to its counts on its own machine, "
+                "and the owners add up these tables by secret sharing (Shamir's, by MPyC, over TLS from owner to "
+                "owner, each known by the certificate in the study), so that only the sum of all tables is ever "
+                "opened; each owner sees its own data, random numbers in place of the others' tables, and the sum; "
+                f"{_HONEST}"
+            ),
+            leaves=(
+                "random numbers, a set for each other owner, in which your noised counts are hidden: only the sum of "
+                "all owners' tables is opened, which may be seen by anybody; the table itself stays here"
+            ),
+            noised=True,
+            summed=True,
+            facts=("colluders", "dropouts"),
+        ),
     )
 }
 
@@ -91,3 +123,21 @@ def find_exchange(name: Any) -> Exchange:
     if not isinstance(name, str) or name not in EXCHANGES:
         raise InvalidInput(f"exchange must be one of {', '.join(EXCHANGES)}, got {shown(name)}.")
     return EXCHANGES[name]
+
+
+def trust_model_of(exchange: Exchange, mechanism: SummedGNMax) -> str:
+    """Who has to be trusted, in words, without a final full stop."""
+    if not isinstance(mechanism, SharedGNMax) or mechanism.released != SUM:
+        return exchange.trust_model
+    n, t, d = mechanism.owners, mechanism.colluders, mechanism.dropouts
+    if t:
+        some = "one owner uses all that it knows" if t == 1 else f"up to {t} owners join all that they know"
+        told = f"the guarantee holds even where {some} against a person"
+    else:
+        told = "the guarantee is against whoever sees the sum or release/ and is none of the owners"
+    told += (
+        f"; where more of the {n} owners do, the others' shares of the noise alone protect, and the guarantee is weaker"
+    )
+    if d:
+        told += f"; it holds all the same where {d} of the owners dropped out"
+    return f"{exchange.trust_model}; {told}"

@@ -29,6 +29,7 @@ from ostrakon.run.pipeline import Outcome
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View
 from ostrakon.study.exchange import STUDY_NOT_COVERED
+from ostrakon.study.opened import read_sum
 from ostrakon.study.place import InStudy
 from ostrakon.study.share import read_shares, shares_folder
 from ostrakon.study.study import Study
@@ -52,27 +53,37 @@ def finish_study(
 ) -> Outcome:
     """Sum what the owners handed over and train the student; `ostrakon.report.release.publish` writes the release.
 
-    shares: the folder of their files (see `ostrakon.study.share.shares_folder`). out: the folder of this run, by
-    default STUDY-finished beside the study. without: owners that dropped out: the guarantee holds without them. test: a
-    public labelled table to measure the student on. rng: as of `ostrakon.run.pipeline.run`, where an aggregator draws
-    the noise.
+    shares: the folder of their files, or of the sum that they opened (see `ostrakon.study.share.shares_folder`). out:
+    the folder of this run, by default STUDY-finished beside the study. without: owners that dropped out: the guarantee
+    holds without them, and the release names them. test: a public labelled table to measure the student on. rng: as of
+    `ostrakon.run.pipeline.run`, where an aggregator draws the noise.
 
     Guarantee: as the study says; killed and called again, noise is not drawn twice.
     Errors: `InvalidInput` for a study that was changed, shares that are missing, damaged or of another study.
     """
     known = study if isinstance(study, Study) else Study.read(study)
-    tables = _tables(known, shares_folder(known, shares), without)
+    folder = shares_folder(known, shares)
+    owners, tables = (_opened if known.exchange.summed else _tables)(known, folder, without)
     place = known.folder.resolve()
     home = RunFolder(place.with_name(f"{place.name}-finished") if out is None else out)
-    plan = known.plan(teachers=known.voters(known.owner(name) for name in tables), owners=len(tables))
-    task = _task(known, tables, test)
-    asked = {"owners": list(tables)}
-    kept = _Handed(home, task, known, plan, asked, tables, shares_folder(known, shares))
+    plan = known.plan(teachers=known.voters(map(known.owner, owners)), owners=len(owners))
+    task = _task(known, owners, tables, test)
+    kept = _Handed(home, task, known, plan, {"owners": owners}, tables, folder)
     finished = conduct(task, known.options(), kept, rng=rng, say=say)
     return Outcome(folder=home.path, **vars(finished))
 
 
-def _tables(study: Study, folder: Path, without: Sequence[str]) -> dict[str, IntArray]:
+def _opened(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
+    """(owners that took part, the sum that they opened)."""
+    owners, table = read_sum(folder, study)
+    left = [owner.name for owner in study.owners if owner.name not in owners]
+    if without and {study.owner(name).name for name in without} != set(left):
+        raise InvalidInput(f"without must name whose tables are not in the sum, {', '.join(left) or 'none'}.")
+    return owners, {"opened sum": table}
+
+
+def _tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
+    """(owners that took part, their tables)."""
     left = {study.owner(name).name for name in without}
     tables = {name: table for name, table in read_shares(folder, study).items() if name not in left}
     missing = [owner.name for owner in study.owners if owner.name not in tables and owner.name not in left]
@@ -83,13 +94,23 @@ def _tables(study: Study, folder: Path, without: Sequence[str]) -> dict[str, Int
         )
     if not tables:
         raise InvalidInput(f"{folder} holds no share that is to be summed.")
-    return tables
+    return list(tables), {f"share of {name}": table for name, table in tables.items()}
 
 
-def _task(study: Study, tables: dict[str, IntArray], test: Any) -> Task:
+def _trust_model(study: Study, owners: list[str]) -> str:
+    left = [owner.name for owner in study.owners if owner.name not in owners]
+    if not left:
+        return study.trust_model
+    return (
+        f"{study.trust_model}; {', '.join(left)} dropped out: nothing of {'its' if len(left) == 1 else 'their'} data "
+        f"is in this release, to which {', '.join(owners)} contributed"
+    )
+
+
+def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: Any) -> Task:
     pool = study.pool
     X_test, y_test = None, None
-    fingerprints = {f"share of {name}": sha256(table.tobytes()) for name, table in tables.items()}
+    fingerprints = {name: sha256(table.tobytes()) for name, table in tables.items()}
     if test is not None:
         X_test, y_test = pool.labelled(test, target=study.target, classes=study.classes)
         fingerprints["test"] = digest_of_file(test)
@@ -115,7 +136,7 @@ def _task(study: Study, tables: dict[str, IntArray], test: Any) -> Task:
             only_public=(),
         ),
         counted=False,
-        trust_model=study.exchange.trust_model,
+        trust_model=_trust_model(study, owners),
         not_covered=STUDY_NOT_COVERED,
     )
 

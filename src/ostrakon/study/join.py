@@ -32,7 +32,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """What an owner has handed over. share: the file; folder: what the owner keeps, whose private/ must stay."""
+    """What an owner has made. share: its table, to be handed over, or, where owners sum among themselves, in private/.
+
+    folder: what the owner keeps, whose private/ must stay.
+    """
 
     share: Path
     folder: Path
@@ -71,8 +74,9 @@ def join_study(
     require_expected(known, expect)
     who = known.owner(owner).name
     task = _task(known, private, by=by)
-    place = known.folder.resolve()
-    home = RunFolder(place.with_name(f"{place.name}-{who}") if keep is None else keep)
+    if known.exchange.summed and shares is not None:
+        raise InvalidInput("shares must not be given where owners sum among themselves: the table stays where it is.")
+    home = home_of(known, who, keep)
     plan = known.plan(teachers=_voters(known, who, task.private.units))
     asked = {"owner": who, "by": by}
     kept = InStudy(home, task, known, plan, asked)
@@ -100,8 +104,14 @@ def join_study(
         if budget is not None:
             labels, counts = table.argmax(axis=1), table / STEPS
             budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts))
-        share = write_share(shares_folder(known, shares), known, who, table)
+        share = write_share(home.private if known.exchange.summed else shares_folder(known, shares), known, who, table)
     return Joined(share=share, folder=home.path)
+
+
+def home_of(study: Study, owner: str, keep: str | os.PathLike[str] | None) -> RunFolder:
+    """The owner's own folder: `keep`, or STUDY-OWNER beside the study."""
+    place = study.folder.resolve()
+    return RunFolder(place.with_name(f"{place.name}-{owner}") if keep is None else keep)
 
 
 def require_expected(study: Study, expect: str | None) -> None:
@@ -119,7 +129,8 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
     facts = {
         "Study": f"{study.hash} (agree on it before you join)",
         "You are": f"{study.owner(owner).name}, one of {len(study.owners)} owners",
-        "What leaves": f"one table of whole numbers, {plan.queries} public rows x {classes} classes, and nothing else",
+        "What leaves": f"{'later, hidden, ' if study.exchange.summed else ''}one table of whole numbers, "
+        f"{plan.queries} public rows x {classes} classes, and nothing else",
         "What it is": study.exchange.leaves,
         "A number says": _a_number_says(study, owner),
         "Guarantee": (
@@ -128,7 +139,7 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
         ),
         "Noise": study.price(),
     }
-    return facts | {"Who is trusted": f"{study.exchange.trust_model}."}
+    return facts | {"Who is trusted": f"{study.trust_model}."}
 
 
 def _a_number_says(study: Study, owner: str) -> str:

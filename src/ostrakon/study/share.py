@@ -25,19 +25,24 @@ def shares_folder(study: Study, folder: str | os.PathLike[str] | None) -> Path:
     return Path(folder) if folder is not None else place.with_name(f"{place.name}-shares")
 
 
+def share_path(folder: Path, owner: str) -> Path:
+    """Where the table of an owner is in a folder."""
+    return folder / f"{owner}{_ENDING}"
+
+
 def write_share(folder: Path, study: Study, owner: str, table: IntArray) -> Path:
     """Write the table of an owner into `folder`; one that is there must be the same.
 
-    A table that is not noised is readable by whoever runs this alone.
+    A table that is not noised, or stays where it is, is readable by whoever runs this alone.
     Errors: `InvalidInput` where the owner has handed over another table in this study.
     """
-    path = private_folder(folder) / f"{owner}{_ENDING}"
+    path = share_path(private_folder(folder), owner)
     if path.exists():
         if not np.array_equal(read_share(path, study)[1], table):
             raise InvalidInput(f"{owner} has joined already, with another table: {path} is not replaced.")
         return path
     belongs = {"study": study.hash, "owner": owner}
-    mode = 0o644 if study.exchange.noised else 0o600
+    mode = 0o644 if study.exchange.noised and not study.exchange.summed else 0o600
     write_checksummed(path, npy(np.asarray(table, np.int64)), what=_WHAT, belongs=belongs, mode=mode)
     return path
 
@@ -54,17 +59,23 @@ def read_share(path: Path, study: Study) -> tuple[str, IntArray]:
     if not isinstance(held.belongs, dict) or held.belongs.get("study") != study.hash:
         raise InvalidInput(f"{path} was made for another study, or another version of this one: join this one.")
     owner = study.owner(str(held.belongs.get("owner"))).name
+    return owner, table_in(path, held.payload, study)
+
+
+def table_in(path: Path, payload: bytes, study: Study, *, tables: int = 1) -> IntArray:
+    """The table, or the sum of so many, that a file holds; refused unless it is one of the study's."""
     try:
-        table = array_from(held.payload)
+        table = array_from(payload)
     except ValueError:
         raise InvalidInput(f"{path} must hold a table of whole numbers, and it holds something else.") from None
     shape = (len(study.queries), len(study.classes))
     if table.dtype != np.int64 or table.shape != shape:
         raise InvalidInput(f"{path} must hold whole numbers of shape {shape}, got {table.dtype} of {table.shape}.")
-    least = -_LARGEST if study.exchange.noised else 0
-    if table.size and not (least <= table.min() and table.max() <= _LARGEST):
-        raise InvalidInput(f"{path} must hold counts from {least} to {_LARGEST}, got {table.min()} to {table.max()}.")
-    return owner, table
+    most = tables * _LARGEST
+    least = -most if study.exchange.noised else 0
+    if table.size and not (least <= table.min() and table.max() <= most):
+        raise InvalidInput(f"{path} must hold counts from {least} to {most}, got {table.min()} to {table.max()}.")
+    return table
 
 
 def read_shares(folder: Path, study: Study) -> dict[str, IntArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -19,18 +20,18 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
-from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
 from ostrakon.public.representation import require_known
 from ostrakon.public.text import reads_text
 from ostrakon.run.settings.defaults import require_delta
 from ostrakon.run.settings.options import AUTO, Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View, view_of
-from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange
+from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange, trust_model_of
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
-from ostrakon.study.owners import Owner, owners_from
+from ostrakon.study.owners import Owner, owners_from, require_reachable
 from ostrakon.study.pool import Pool
-from ostrakon.validation import InvalidInput, shown, whole
+from ostrakon.validation import InvalidInput, positive, shown, whole
 from ostrakon.votes import IntArray
 
 FORMAT = 1
@@ -85,7 +86,7 @@ class Study:
         """
         place = Path(folder)
         try:
-            content = tomllib.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+            content = tomllib.loads((place / DESCRIPTION).read_text(encoding="utf-8-sig"))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise InvalidInput(
@@ -94,12 +95,17 @@ class Study:
         own = content.pop("ostrakon", None)
         if not isinstance(own, dict) or own.get("format") != FORMAT:
             raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
-        if own.get("hash") != digest_of_json(content):
+        try:
+            digest = digest_of_json(content)
+        except TypeError:
+            raise InvalidInput(f"{place / DESCRIPTION} must hold words and numbers, and it holds dates.") from None
+        if own.get("hash") != digest:
             raise InvalidInput(f"{place / DESCRIPTION} was changed after the study was created; get the original one.")
         listed = content.get("files")
-        if not isinstance(listed, dict) or not isinstance(content.get("study"), dict):
+        facts = content.get("study")
+        if not isinstance(listed, dict) or not isinstance(facts, dict) or not isinstance(facts.get("public"), str):
             raise InvalidInput(f"{place / DESCRIPTION} must hold the facts of a study, with [study] and [files].")
-        if set(listed) != {content["study"].get("public"), QUERIES, FEATURES}:
+        if set(listed) != {facts["public"], QUERIES, FEATURES}:
             raise InvalidInput(f"{place / DESCRIPTION} must list the pool, {QUERIES} and {FEATURES}, and nothing else.")
         for name, checksum in listed.items():
             if Path(name).name != name:
@@ -111,7 +117,9 @@ class Study:
             if held != checksum:
                 raise InvalidInput(f"{place / name} was changed after the study was created; get the original one.")
         try:
-            _require_facts(content["study"], content["noise"])
+            _require_facts(facts, content["noise"])
+            for name in ("tuned", "versions"):
+                _require_words(name, content[name])
             study = cls._from(place, own["hash"], content)
         except InvalidInput:
             raise
@@ -119,6 +127,8 @@ class Study:
             told = f"{place / DESCRIPTION} must hold the facts of a study, and it does not: {error!r}."
             raise InvalidInput(told) from None
         study.require_honest()
+        if study.exchange.summed:
+            require_reachable(study.owners)
         return study
 
     @classmethod
@@ -142,7 +152,7 @@ class Study:
             seed=facts["seed"],
             public=place / facts["public"],
             queries=_positions(np.load(place / QUERIES, allow_pickle=False)),
-            features=np.load(place / FEATURES, allow_pickle=False),
+            features=_features(np.load(place / FEATURES, allow_pickle=False)),
             tuned=content["tuned"],
         )
 
@@ -201,12 +211,29 @@ class Study:
             )
 
     def among(self, owners: int) -> SummedGNMax:
-        """The mechanism where so many owners hand something over: each share stays, and fewer of them are summed."""
-        if not isinstance(self.mechanism, SharedGNMax) or owners == len(self.owners):
-            return self.mechanism
-        return replace(
-            self.mechanism, owners=owners, sigma2=self.mechanism.sigma2 * float(np.sqrt(owners / len(self.owners)))
-        )
+        """The mechanism where so many owners hand something over: each share stays, and fewer of them are summed.
+
+        Errors: `InvalidInput` where the shares that are left do not keep the study's epsilon.
+        """
+        own, gone = self.mechanism, len(self.owners) - owners
+        if not isinstance(own, SharedGNMax) or not gone:
+            return own
+        dropouts = own.dropouts
+        if own.released == SUM:
+            dropouts -= gone
+            if dropouts < 0:
+                raise InvalidInput(
+                    f"without must name at most {own.dropouts} owners that dropped out, as the study says (dropouts), "
+                    f"got {gone}: the noise of the others alone would not keep epsilon {self.epsilon:g}; wait for all, "
+                    "or create a study with more dropouts, at the price of more noise."
+                )
+        sigma2 = own.sigma2 * float(np.sqrt(owners / len(self.owners)))
+        return replace(own, owners=owners, dropouts=dropouts, sigma2=sigma2)
+
+    @property
+    def trust_model(self) -> str:
+        """Who sees what and who has to be trusted, in words, without a final full stop."""
+        return trust_model_of(self.exchange, self.mechanism)
 
     def voters(self, owners: Iterable[Owner]) -> int:
         """How many teachers of these owners vote: those that they train, or the people that they announced."""
@@ -244,20 +271,33 @@ class Study:
 
     def prices(self) -> list[tuple[str, float, float]]:
         """(exchange, its noise on the sum in votes, how many times a trusted aggregator's that is), at this epsilon."""
-        own = self.mechanism
+        own, owners = self.mechanism, len(self.owners)
         bounds = {"max_contributions": own.max_contributions, "owners_per_person": own.owners_per_person}
         sizes: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "queries": len(self.queries)}
-        found = {
-            name: calibrate(each.mechanism(owners=len(self.owners), sigma2=10.0, **bounds), **sizes).vote_noise or 0.0
-            for name, each in EXCHANGES.items()
-        }
+        found: dict[str, float] = {}
+        for name, each in EXCHANGES.items():
+            if each.summed and owners < 2:
+                continue
+            others = {fact: getattr(own, fact) for fact in each.facts if name == self.exchange.name}
+            shape = each.mechanism(owners=owners, sigma2=10.0, **bounds, **others)
+            found[name] = calibrate(shape, **sizes).vote_noise or 0.0
         return [(name, noise, noise / found["trusted"]) for name, noise in found.items()]
 
     def price(self) -> str:
         """The noise of the sum, in words, with what it is beside a trusted aggregator's."""
         times = next(times for name, _, times in self.prices() if name == self.exchange.name)
         beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
-        return f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+        told = f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
+        return f"{told}; {self.shares_needed()}" if self.exchange.summed else told
+
+    def shares_needed(self) -> str:
+        """How many owners' noise has to suffice, and what that costs, in words; of an exchange that sums."""
+        own = self.mechanism
+        assert isinstance(own, SharedGNMax)
+        n, t, d = own.owners, own.colluders, own.dropouts
+        lost = f"{t} of {n} owners may collude" + (f" and {d} drop out" if d else "")
+        why = f"sqrt({n}/{n - t - d}) = {math.sqrt(n / (n - t - d)):.2f} times as much as if none did"
+        return f"{lost}: {why}"
 
 
 def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
@@ -268,10 +308,17 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     for name in ("target", "public"):
         if not isinstance(facts[name], str) or not facts[name]:
             raise InvalidInput(f"{name} must be a name, got {shown(facts[name])}.")
-    if set(noise) != set(NOISE):
-        raise InvalidInput(f"[noise] must hold {', '.join(NOISE)}, and nothing else, got {', '.join(noise)}.")
+    named = (*NOISE, *find_exchange(facts["exchange"]).facts)
+    if set(noise) != set(named):
+        raise InvalidInput(f"[noise] must hold {', '.join(named)}, and nothing else, got {', '.join(noise)}.")
     require_known(facts["representation"])
     whole("seed", facts["seed"])
+    positive("epsilon", facts["epsilon"])
+
+
+def _require_words(name: str, held: Any) -> None:
+    if not isinstance(held, dict) or not all(isinstance(word, str) for word in held.values()):
+        raise InvalidInput(f"[{name}] must hold words, got {shown(held)}.")
 
 
 def _positions(queries: NDArray[Any]) -> IntArray:
@@ -279,6 +326,12 @@ def _positions(queries: NDArray[Any]) -> IntArray:
     if not whole or queries.min(initial=0) < 0 or np.unique(queries).size < queries.size:
         raise InvalidInput(f"{QUERIES} must hold different positions in the pool.")
     return queries
+
+
+def _features(features: NDArray[Any]) -> NDArray[np.float64]:
+    if features.dtype != np.float64 or features.ndim < 2 or not np.isfinite(features).all():
+        raise InvalidInput(f"{FEATURES} must hold finite numbers, got {features.dtype} of shape {features.shape}.")
+    return features
 
 
 def write_study(
