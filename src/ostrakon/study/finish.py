@@ -116,7 +116,7 @@ def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: An
         fingerprints["test"] = digest_of_file(test)
     return Task(
         private=People(
-            people=sum(study.owner(name).people for name in tables), owners_per_person=study.mechanism.owners_per_person
+            people=sum(study.owner(name).people for name in owners), owners_per_person=study.mechanism.owners_per_person
         ),
         classes=study.classes,
         X_public=pool.X,
