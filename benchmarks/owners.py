@@ -1,21 +1,25 @@
 """Adult split over several owners at one true epsilon: accuracy beside one run on all rows, wall time, bytes sent.
 
     python benchmarks/owners.py --data DIR [--seeds 3] [--owners 3 5 11] [--epsilon 1] [--skewed] [--teacher NAME]
+        [--exchange one-run trusted files secure-sum] [--colluders 0]
 
 DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
 owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
 halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
 together; every exchange does the whole of create, join by each owner, and finish. Wall time of join is one owner's;
-bytes are its share. With --teacher, each of these is there a second time, with teachers that are trained: one run
+bytes are its share, or what it sends in the sum. With --teacher, each of these is there a second time, with teachers that are trained: one run
 trains as many as `ostrakon train` would, owners one for 100 people.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import hashlib
+import socket
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +30,16 @@ from ostrakon.data.datasets import adult
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.run.settings.options import Options
-from ostrakon.study import EXCHANGES, Owner, create_study, finish_study, join_study
+from ostrakon.study import (
+    EXCHANGES,
+    Owner,
+    create_study,
+    finish_study,
+    join_study,
+    make_certificate,
+    sum_study,
+)
+from ostrakon.study.certificates import read_certificate
 
 DELTA = 1e-6
 TARGET, PERSON = "income", "person"
@@ -66,18 +79,24 @@ def name_of(way: str, teacher: str | None) -> str:
     return way if teacher is None else f"{way}, {teacher}"
 
 
-def by_owners(
-    folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: float, seed: int, teacher: str | None
-) -> str:
-    """The line of one exchange."""
+def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: float, seed: int, **chosen: Any) -> str:
+    """The line of one exchange. chosen: teacher, colluders."""
+    teacher, colluders = chosen["teacher"], chosen["colluders"]
+    place = folder / name_of(f"{exchange}-{colluders}", teacher)
     rows = {name: len(pd.read_csv(path, usecols=[PERSON])) for name, path in tables.items()}
+    owners = [Owner(name=name, people=count) for name, count in rows.items()]
+    keys = folder / "keys"
+    if exchange == "secure-sum":
+        keys.mkdir(exist_ok=True)
+        owners = [on_this_machine(owner, keys) for owner in owners]
     study = create_study(
-        folder / name_of(exchange, teacher),
+        place,
         public=folder / "pool.csv",
         target=TARGET,
         classes=sorted(pd.read_csv(folder / "test.csv")[TARGET].unique()),
-        owners=[Owner(name=name, people=count) for name, count in rows.items()],
+        owners=owners,
         exchange=exchange,
+        colluders=colluders,
         teacher=teacher,
         epsilon=epsilon,
         delta=DELTA,
@@ -86,11 +105,29 @@ def by_owners(
     started = time.perf_counter()
     shares = [join_study(study, path, owner=name, by=PERSON).share for name, path in tables.items()]
     joined = (time.perf_counter() - started) / len(tables)
+    if exchange == "secure-sum":
+        with ThreadPoolExecutor(len(owners)) as pool:
+            opened = list(
+                pool.map(lambda each: sum_study(study, owner=each.name, key=keys / f"{each.name}.key"), owners)
+            )
+        size = max(each.bytes_sent for each in opened)
+    else:
+        size = max(share.stat().st_size for share in shares if share is not None)
     started = time.perf_counter()
     outcome = finish_study(study, test=folder / "test.csv")
     finished = time.perf_counter() - started
-    size = max(share.stat().st_size for share in shares)
-    return line(name_of(exchange, teacher), len(tables), outcome, joined=joined, finished=finished, size=size)
+    way = exchange if colluders is None else f"{exchange}, t={colluders}"
+    return line(name_of(way, teacher), len(tables), outcome, joined=joined, finished=finished, size=size)
+
+
+def on_this_machine(owner: Owner, keys: Path) -> Owner:
+    """The owner at a free port of the loopback, with a certificate whose key is OWNER.key in `keys`."""
+    if not (keys / f"{owner.name}.key").exists():
+        make_certificate(owner.name, keys)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    pem = read_certificate(keys / f"{owner.name}.crt")
+    return dataclasses.replace(owner, address=f"127.0.0.1:{port}", certificate=pem)
 
 
 def line(way: str, owners: int, outcome: Any, *, joined: float, finished: float, size: int) -> str:
@@ -108,6 +145,9 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--skewed", action="store_true")
     parser.add_argument("--teacher", default=None)
+    every = ["one-run", *EXCHANGES]
+    parser.add_argument("--exchange", nargs="*", default=every, choices=every)
+    parser.add_argument("--colluders", type=int, nargs="*", default=[0], help="of secure-sum")
     options = parser.parse_args()
     for seed in range(options.seeds):
         data = adult(options.data, random_state=seed)
@@ -118,10 +158,12 @@ def main() -> None:
                 tables = write_tables(data, folder, owners=owners, skewed=options.skewed)
                 for teacher in dict.fromkeys([None, options.teacher]):
                     asked = {"epsilon": options.epsilon, "seed": seed, "teacher": teacher}
-                    if place == 0:
+                    if place == 0 and "one-run" in options.exchange:
                         print(one_run(folder, **asked), flush=True)
-                    for exchange in EXCHANGES:
-                        print(by_owners(folder, tables, exchange, **asked), flush=True)
+                    ways = [(name, None) for name in EXCHANGES if name in options.exchange and name != "secure-sum"]
+                    ways += [("secure-sum", some) for some in options.colluders if "secure-sum" in options.exchange]
+                    for exchange, colluders in ways:
+                        print(by_owners(folder, tables, exchange, colluders=colluders, **asked), flush=True)
 
 
 if __name__ == "__main__":

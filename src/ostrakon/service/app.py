@@ -30,8 +30,11 @@ except ImportError as missing:
 MOST_ROWS = 1000
 """Rows of one request."""
 
+LONGEST_TEXT = 20_000
+"""Characters of one cell."""
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Cell = Annotated[str, Field(max_length=20_000)] | bool | int | Number | list[Number] | None
+Cell = Annotated[str, Field(max_length=LONGEST_TEXT)] | bool | int | Number | list[Number] | None
 
 _CODES = {
     400: "bad_request",
@@ -85,7 +88,7 @@ def rows_of(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
     """The model of a request: public rows, with these columns by name (see `RowForm.columns`); further ones may be."""
     properties = {str(column["name"]): {"title": str(column["kind"]), **_cell_of(column)} for column in columns}
     described = {"type": "object", "properties": properties, "required": list(properties)}
-    row = Annotated[dict[str, Cell], WithJsonSchema({**described, "additionalProperties": True})]
+    row = Annotated[dict[str, Cell], WithJsonSchema({**described, "additionalProperties": _cell_of({"kind": ""})})]
     rows: Any = Annotated[list[row], Field(min_length=1, max_length=MOST_ROWS)]
     return create_model("Rows", __doc__="Public rows to be labelled, columns by name.", rows=(rows, ...))
 
@@ -94,7 +97,8 @@ def _cell_of(column: Mapping[str, Any]) -> dict[str, Any]:
     if column["kind"] == "embedding":
         width = column["width"]
         return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
-    return {"anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")]}
+    text = {"type": "string", "maxLength": LONGEST_TEXT}
+    return {"anyOf": [text, *({"type": kind} for kind in ("number", "boolean", "null"))]}
 
 
 def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
