@@ -6,9 +6,10 @@
 DIR holds adult.data.gz and adult.test.gz. adult.data is private, every row a person of its own, and split over the
 owners by a hash of its number, or (--skewed) by occupation; adult.test is split at random (anew for each seed) into two
 halves, the public pool (unlabelled) and the test set. Delta is 1e-6. "one run" is `ostrakon train` on all rows
-together; every exchange does the whole of create, join by each owner, and finish. Wall time of join is one owner's;
-bytes are its share, or what it sends in the sum. With --teacher, each of these is there a second time, with teachers that are trained: one run
-trains as many as `ostrakon train` would, owners one for 100 people.
+together; every exchange does the whole of create, join by each owner, and finish; secure-sum with its sum on the
+loopback. Wall time of join is one owner's; bytes are its share, or what it sends in the sum. With --teacher, each of
+these is there a second time, with teachers that are trained: one run trains as many as `ostrakon train` would, owners
+one for 100 people. --colluders: of secure-sum, one line each.
 """
 
 from __future__ import annotations
