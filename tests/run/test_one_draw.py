@@ -9,6 +9,7 @@ import pytest
 
 from commands import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms import GNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
@@ -47,6 +48,17 @@ def test_paid_once_drawn_once_and_kept(url, tmp_path):
     assert table["label"].tolist() == first.labels.tolist()
     assert {-1, 0} <= set(first.labels) <= {-1, 0, 1, 2}
     assert drawn(url, tmp_path / "other").labels.tolist() != first.labels.tolist()
+
+
+def test_an_older_copy_of_the_ledger_is_refused(url, tmp_path):
+    files = (tmp_path / "budget.db", tmp_path / "budget.db.head")
+    held = {each: each.read_bytes() for each in files}
+    drawn(url, tmp_path / "out")
+    for each, content in held.items():
+        each.write_bytes(content)
+    with pytest.raises(Tampered, match="older copy"):
+        drawn(url, tmp_path / "out")
+    assert not Ledger(url).account("me").spends
 
 
 def test_what_does_not_fit_draws_nothing(url, tmp_path):

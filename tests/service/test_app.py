@@ -11,6 +11,7 @@ from ostrakon.service import Client
 from ostrakon.service.app import MOST_ROWS, make_app
 from ostrakon.service.body_limit import LARGEST_BODY
 from ostrakon.service.clients import digest_of
+from ostrakon.validation import InvalidInput
 
 
 class Service:
@@ -190,3 +191,17 @@ def test_the_openapi_page_is_there(idle):
     assert idle.web.get("/docs").status_code == 200
     described = idle.web.get("/openapi.json").json()
     assert set(described["paths"]) == {"/v1/labels", "/v1/budget", "/v1/statement", "/health"}
+
+
+def test_what_fails_here_is_no_clients_business(service, rows, monkeypatch, caplog):
+    def fails(*_, **__):
+        raise InvalidInput(f"There is no ledger at {service.place.ledger}.")
+
+    known = service.ask(rows(1)).json()["labels"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "reserve", fails)
+        told = refused(service.ask(rows(200, start=1)), 503, "unavailable")
+    assert str(service.place.run.parent) not in told
+    assert service.place.ledger in caplog.text
+    assert service.ask(rows(1)).json()["labels"] == known
+    assert service.ask(rows(9, start=1)).status_code == 200

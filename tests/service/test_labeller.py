@@ -2,12 +2,14 @@
 
 import shutil
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.service import Spent, TooMany, opened
@@ -222,3 +224,46 @@ def test_changed_data_are_refused(place):
 def test_a_block_is_a_number_of_answers(place, block):
     with pytest.raises(InvalidInput, match="block must be"):
         place.open(block=block)
+
+
+class Backup:
+    """What the ledger's files were; `restore` puts them back."""
+
+    def __init__(self, place):
+        self.file = Path(place.ledger.removeprefix("sqlite:///"))
+        self.held = {each: each.read_bytes() for each in self._files()}
+
+    def _files(self):
+        return [each for each in self.file.parent.glob(f"{self.file.name}*") if each.suffix != ".lock"]
+
+    def restore(self):
+        for each in self._files():
+            each.unlink()
+        for each, content in self.held.items():
+            each.write_bytes(content)
+
+
+def test_an_older_copy_of_the_ledger_ends_new_answers(place, ask, rows):
+    held = place.open()
+    ask(held, rows(3))
+    backup = Backup(place)
+    ask(held, rows(60, start=10))
+    backup.restore()
+    drawn = len(held._store.labels)
+    for start in (100, 200, 300):
+        with pytest.raises(Tampered, match="older copy"):
+            ask(held, rows(30, start=start))
+    assert len(held._store.labels) - drawn <= 10  # what the block at hand still paid
+    with pytest.raises(Tampered):
+        place.close()
+
+
+def test_a_ledger_that_has_forgotten_blocks_is_refused(place, ask, rows):
+    ask(place.open(), rows(3))
+    place.close()
+    backup = Backup(place)
+    ask(place.open(), rows(60))
+    place.close()
+    backup.restore()
+    with pytest.raises(Tampered, match=r"whose answers were given.*older copy"):
+        place.open()

@@ -1,8 +1,10 @@
 """Where a service listens."""
 
 import pytest
+from cryptography.hazmat.primitives import serialization
 
 from ostrakon.service.web import require_safe
+from ostrakon.study import make_certificate
 from ostrakon.validation import InvalidInput
 
 
@@ -12,12 +14,31 @@ def test_beyond_this_machine_with_tls_alone(tmp_path):
             require_safe(host, port=8443, certificate=None, key=None)
     for host in ("127.0.0.1", "::1", "localhost", "127.9.9.9"):
         require_safe(host, port=8443, certificate=None, key=None)
-    (tmp_path / "c").touch()
-    require_safe("0.0.0.0", port=8443, certificate=tmp_path / "c", key=tmp_path / "c")
+    key, certificate = make_certificate("north", tmp_path)
+    require_safe("0.0.0.0", port=8443, certificate=certificate, key=key)
     with pytest.raises(InvalidInput, match="must be given together"):
-        require_safe("127.0.0.1", port=8443, certificate=tmp_path / "c", key=None)
+        require_safe("127.0.0.1", port=8443, certificate=certificate, key=None)
     with pytest.raises(InvalidInput, match="tls_key must be a file"):
-        require_safe("127.0.0.1", port=8443, certificate=tmp_path / "c", key=tmp_path / "d")
+        require_safe("127.0.0.1", port=8443, certificate=certificate, key=tmp_path / "d")
+
+
+def test_files_that_are_no_certificate_and_its_key_are_refused(tmp_path):
+    key, certificate = make_certificate("north", tmp_path)
+    other, _ = make_certificate("south", tmp_path)
+    (tmp_path / "garbage").write_text("garbage")
+    (tmp_path / "under").write_bytes(
+        serialization.load_pem_private_key(key.read_bytes(), None).private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"x")
+        )
+    )
+    for shown, held in (
+        (tmp_path / "garbage", key),
+        (certificate, tmp_path / "garbage"),
+        (certificate, other),
+        (certificate, tmp_path / "under"),
+    ):
+        with pytest.raises(InvalidInput, match="must be a certificate and its key in PEM, without a password"):
+            require_safe("127.0.0.1", port=8443, certificate=shown, key=held)
 
 
 @pytest.mark.parametrize("port", [0, 65536, -1, True])

@@ -15,7 +15,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.files import write_atomically
 from ostrakon.ledger.cost import cost_of
-from ostrakon.ledger.ledger import Ledger
+from ostrakon.ledger.ledger import Ledger, Receipt
 from ostrakon.ledger.state import Account
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
@@ -96,9 +96,14 @@ def draw_once(
             home.add("ledger", kept)
         if kept["ledger"] != held.url:
             raise InvalidInput(f"ledger must be {kept['ledger']}, in which {folder} has reserved, got {ledger!r}.")
+        if "hash" in kept:
+            # Something may have been drawn: a ledger that does not know of it is an older copy.
+            held.require_kept(Receipt.of_dict(kept))
         what = f"{mechanism.name}, {votes.queries} queries, {votes.teachers} teachers"
         of: dict[str, Any] = {"unit": known.unit, "relation": relation, "epsilon": bound.epsilon, "delta": delta}
         receipt = held.reserve(account, kept["run"], cost, what=what, **of)
+        if receipt.as_dict() != kept:
+            home.add("ledger", receipt.as_dict())
         log = NoiseLog(home.private / "noise", marks=home.marks)
         labels, _ = log.draw("answers", votes, mechanism, secure_rng(), max_answers=max_answers)
         held.settle(receipt, hashlib.sha256(labels.tobytes()).hexdigest())

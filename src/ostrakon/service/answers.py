@@ -47,11 +47,13 @@ class AnswerStore:
                 raise InvalidInput(f"{self._file} must be of format {FORMAT}, got {version}.")
             self._connection.execute(_TABLE)
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-            held = self._connection.execute("SELECT row, label, client FROM answers").fetchall()
+            held = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
         except sqlite3.Error as error:
             raise InvalidInput(f"{self._file} must be the answers of a labelling service ({error}).") from None
-        self.labels: dict[str, int] = {row: label for row, label, _ in held}
-        self.asked: Counter[str] = Counter(client for _, _, client in held)
+        self.labels: dict[str, int] = {row: label for row, label, _, _ in held}
+        self.asked: Counter[str] = Counter(client for _, _, client, _ in held)
+        self.blocks = {block for _, _, _, block in held}
+        """Of the answers that were there; it does not grow."""
 
     def keep(self, given: Iterable[Given]) -> None:
         """Write answers, all or none; on the disk, and never another one for the same row, when this returns."""

@@ -10,7 +10,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_log import AuditLog
 from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit
 from ostrakon.service.clients import Client, digest_of
-from ostrakon.service.desk import Busy, Desk
+from ostrakon.service.desk import Busy, Desk, Unavailable
 from ostrakon.service.labeller import Labeller, Spent, TooMany
 from ostrakon.validation import InvalidInput
 
@@ -45,9 +45,9 @@ _CODES = {
     413: "too_large",
     422: "invalid",
     429: "too_many_requests",
-    503: "busy",
+    503: "unavailable",
 }
-_REFUSALS: dict[type[InvalidInput], int] = {Spent: 403, TooMany: 403, Busy: 503}
+_REFUSALS: dict[type[InvalidInput], int] = {Spent: 403, TooMany: 403, Busy: 503, Unavailable: 503}
 
 
 class Labels(BaseModel):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
+import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,12 +18,17 @@ from ostrakon.validation import InvalidInput
 
 MOST_WAITING = 10_000
 """Rows that may wait; beyond, whoever comes is sent away."""
+_LOG = logging.getLogger(__name__)
 _AT_ONCE = 2048
 _REMEMBERED = 200_000
 
 
 class Busy(InvalidInput):
     """Too many rows are waiting for the teachers."""
+
+
+class Unavailable(InvalidInput):
+    """New rows cannot be answered: the ledger or the disk fails. Whoever runs the service reads why in its log."""
 
 
 class Desk:
@@ -103,7 +110,12 @@ class Desk:
                 read.append(self.labeller.read(client.name, client.answers, rows))
             except InvalidInput as error:
                 read.append(error)
-        told = iter(self.labeller.answer([each for each in read if isinstance(each, Request)]))
+        try:
+            told = iter(self.labeller.answer([each for each in read if isinstance(each, Request)]))
+        except InvalidInput as error:
+            # It names files and the ledger, which are no client's business.
+            _LOG.error("No new row was answered: %s", error)
+            told = itertools.repeat(Unavailable("New rows cannot be answered now; come again later."))
         return [next(told) if isinstance(each, Request) else each for each in read]
 
     def _words(self, row: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Refused
 from ostrakon.ledger.state import Account
 from ostrakon.mechanisms import NO_ANSWER
@@ -156,9 +157,8 @@ class Labeller:
         return told
 
     def close(self) -> None:
-        """End the block at hand, and let go of the answers."""
+        """End the block at hand."""
         self._end_block()
-        self._store.close()
 
     def _features(self, requests: Sequence[Request]) -> tuple[list[Any], list[tuple[str, ...]]]:
         """Features of each request's rows, and a checksum of those of every row."""
@@ -207,10 +207,12 @@ class Labeller:
         return self._block
 
     def _end_block(self) -> None:
-        block, self._block = self._block, None
+        block = self._block
         if block is not None:
             labels = np.array(block.labels, np.int64)
+            # Refused by an older copy of the ledger, the block stays at hand: no other one is begun in that copy.
             block.budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True))
+            self._block = None
 
 
 @contextlib.contextmanager
@@ -264,7 +266,8 @@ def opened(
         store = TeacherStore(private / "teachers")
         teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=private / "shards")
         each = _block_plan(plan, block)
-        answers = AnswerStore(private / "service")
+        answers = stack.enter_context(contextlib.closing(AnswerStore(private / "service")))
+        _require_paid(answers, first.account)
         stack.enter_context(threadpool_limits(1))
         labeller = Labeller(
             task=task,
@@ -287,6 +290,17 @@ def _block_plan(plan: Plan, block: int) -> Plan:
     of_votes: dict[str, Any] = shape(False, teachers=plan.teachers, classes=plan.classes)
     bound = worst_case(plan.mechanism, **sizes, **of_votes)
     return dataclasses.replace(plan, interactive=False, bound=bound, **sizes)
+
+
+def _require_paid(answers: AnswerStore, account: Account) -> None:
+    """Refuse a ledger that does not know of a block from which answers were given: it is an older copy."""
+    paid = {spend.run for spend in account.spends}
+    unknown = sorted(answers.blocks - paid)
+    if unknown:
+        raise Tampered(
+            f"The ledger does not hold {len(unknown)} blocks whose answers were given (the first is {unknown[0]}): it "
+            "was restored from an older copy; restore the newest copy, and charge nothing to it until then."
+        )
 
 
 def _require_served(plan: Plan, options: Options, task: Task, folder: Path) -> None:

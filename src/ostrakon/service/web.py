@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,13 +16,22 @@ import uvicorn  # isort: skip  (after the app, which says what is to be installe
 
 
 def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | None) -> None:
-    """Refuse to listen without TLS where others could read along, half of a key pair, and files that are not there."""
+    """Refuse to listen without TLS where others could read along, half of a key pair, and files that are none."""
     whole("port", port, at_least=1, at_most=65_535)
     if (certificate is None) != (key is None):
         raise InvalidInput("tls_cert and tls_key must be given together.")
     for name, file in (("tls_cert", certificate), ("tls_key", key)):
         if file is not None and not file.is_file():
             raise InvalidInput(f"{name} must be a file, got {file}.")
+    if certificate is not None and key is not None:
+        try:
+            # No password is asked for: a service starts without anybody at the keyboard.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"tls_cert and tls_key must be a certificate and its key in PEM, without a password; {certificate} and "
+                f"{key} are not ({getattr(error, 'reason', None) or error})."
+            ) from None
     if certificate is None and not _is_here(host):
         raise InvalidInput(f"tls_cert and tls_key must be given to listen beyond this machine, got host {host!r}.")
 
