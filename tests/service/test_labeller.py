@@ -12,6 +12,7 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
+from ostrakon.run.budget import Budget
 from ostrakon.service import Spent, TooMany, opened
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
@@ -256,6 +257,17 @@ def test_an_older_copy_of_the_ledger_ends_new_answers(place, ask, rows):
     assert len(held._store.labels) - drawn <= 10  # what the block at hand still paid
     with pytest.raises(Tampered):
         place.close()
+
+
+def test_what_is_left_is_computed_once_a_reservation(place, ask, rows, monkeypatch):
+    asked, times = [], Budget.times
+    monkeypatch.setattr(Budget, "times", lambda self: asked.append(self) or times(self))
+    held = place.open()
+    first = [held.blocks_left() for _ in range(3)]
+    ask(held, rows(3))
+    then = [held.blocks_left() for _ in range(3)]
+    assert (len(asked), len(set(first)), len(set(then))) == (2, 1, 1)
+    assert then[0] < first[0]
 
 
 def test_a_ledger_that_has_forgotten_blocks_is_refused(place, ask, rows):

@@ -105,6 +105,7 @@ class Labeller:
         self._budget = budget
         self._store = store
         self._block: _Block | None = None
+        self._left: tuple[Account, int] | None = None
         self._rng = secure_rng()
 
     def known(self, key: str) -> int | None:
@@ -127,7 +128,11 @@ class Labeller:
 
     def blocks_left(self) -> int:
         """How many blocks still fit into the account, as it was when this process last reserved."""
-        return self._budget.times()
+        account = self.account
+        if self._left is None or self._left[0] is not account:
+            # Of an account with thousands of blocks it takes a second, and any client may ask.
+            self._left = (account, self._budget.times())
+        return self._left[1]
 
     def read(self, client: str, most: int, rows: Sequence[Mapping[str, Any]]) -> Request:
         """Rows of a client. Errors: `InvalidInput` for what is no row of the public table."""
