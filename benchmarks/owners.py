@@ -89,7 +89,7 @@ def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: 
     keys = folder / "keys"
     if exchange == "secure-sum":
         keys.mkdir(exist_ok=True)
-        owners = [on_this_machine(owner, keys) for owner in owners]
+        owners = on_this_machine(owners, keys)
     study = create_study(
         place,
         public=folder / "pool.csv",
@@ -121,14 +121,18 @@ def by_owners(folder: Path, tables: dict[str, Path], exchange: str, *, epsilon: 
     return line(name_of(way, teacher), len(tables), outcome, joined=joined, finished=finished, size=size)
 
 
-def on_this_machine(owner: Owner, keys: Path) -> Owner:
-    """The owner at a free port of the loopback, with a certificate whose key is OWNER.key in `keys`."""
-    if not (keys / f"{owner.name}.key").exists():
-        make_certificate(owner.name, keys)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    pem = read_certificate(keys / f"{owner.name}.crt")
-    return dataclasses.replace(owner, address=f"127.0.0.1:{port}", certificate=pem)
+def on_this_machine(owners: list[Owner], keys: Path) -> list[Owner]:
+    """The owners at free ports of the loopback, with certificates whose keys are OWNER.key in `keys`."""
+    free = [socket.create_server(("127.0.0.1", 0)) for _ in owners]
+    placed: list[Owner] = []
+    for owner, each in zip(owners, free, strict=True):
+        if not (keys / f"{owner.name}.key").exists():
+            make_certificate(owner.name, keys)
+        pem = read_certificate(keys / f"{owner.name}.crt")
+        placed.append(dataclasses.replace(owner, address=f"127.0.0.1:{each.getsockname()[1]}", certificate=pem))
+    for each in free:
+        each.close()
+    return placed
 
 
 def line(way: str, owners: int, outcome: Any, *, joined: float, finished: float, size: int) -> str:

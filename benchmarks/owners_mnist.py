@@ -2,9 +2,9 @@
 
     python benchmarks/owners_mnist.py --data DIR [--owners 5] [--epsilon 0.2] [--seed 0]
 
-DIR holds MNIST. 60,000 private images, each a person's, split over the owners by a hash of their number; test[:9000] is the
-public pool and test[9000:] the test set. A study is of tables: an image enters as one column of features, histograms of
-oriented gradients in 64 principal components that were fitted on the pool. Delta is 1e-5.
+DIR holds MNIST. 60,000 private images, each a person's, split over the owners by a hash of their number; test[:9000] is
+the public pool and test[9000:] the test set. A study is of tables: an image enters as one column of features,
+histograms of oriented gradients in 64 principal components that were fitted on the pool. Delta is 1e-6.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from owners import HEAD, by_owners, one_run, write_tables
 from sklearn.decomposition import PCA
 
 from ostrakon.data.datasets import mnist
 from ostrakon.public import learn_representation
+from owners import HEAD, by_owners, one_run, write_tables
 
 
 class Features:

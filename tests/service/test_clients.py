@@ -1,6 +1,7 @@
 """The file of clients: no token stands in it, and nothing in it is taken on trust."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -37,6 +38,13 @@ def test_a_name_is_taken_once(tmp_path):
         with pytest.raises(InvalidInput, match="answers must be"):
             add_client(path, "b", answers=wrong)
     assert path.read_text() == before
+
+
+def test_two_at_once_are_both_in_the_file(tmp_path):
+    path = tmp_path / "clients.toml"
+    with ThreadPoolExecutor(8) as pool:
+        tokens = list(pool.map(lambda at: add_client(path, f"c{at}", answers=1), range(24)))
+    assert set(read_clients(path)) == {hashlib.sha256(token.encode()).hexdigest() for token in tokens}
 
 
 @pytest.mark.parametrize(

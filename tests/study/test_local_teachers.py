@@ -259,6 +259,7 @@ def test_a_ledger_charges_every_query(trusted, three, tmp_path):
         ({"teacher": "sklearn.svm.SVC"}, "teacher must be a short name in a study, where nothing may run"),
         ({"teacher": "none"}, "There is no estimator 'none'"),
         ({"teacher": 5}, "teacher must be a short name"),
+        ({"teacher": "logistic(C='nan')"}, "could not be trained on its 16 rows"),
         ({"teacher": None}, "people_per_teacher is for teachers that owners train: give teacher, too"),
         ({"people_per_teacher": 331}, "north has announced 330 people, too few for one teacher of 331"),
         ({"people_per_teacher": 0}, "people_per_teacher must be an integer of at least 1"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
+from filelock import FileLock
 
 from ostrakon.data.files import write_atomically
 from ostrakon.validation import InvalidInput, settle, shown, whole
@@ -87,12 +88,14 @@ def add_client(path: str | os.PathLike[str], name: str, *, answers: int, request
 
     Errors: `InvalidInput` as `read_clients`, and for a name that is there.
     """
-    held = list(read_clients(path).values()) if Path(path).exists() else []
-    if any(each.name == name for each in held):
-        raise InvalidInput(f"name must be a new client's, and {path} has {name!r} already.")
     token = secrets.token_urlsafe(32)
     made = Client(name=name, token=digest_of(token), answers=answers, requests_per_second=requests_per_second)
-    write_atomically(path, _HEADER + tomli_w.dumps({"client": [asdict(each) for each in [*held, made]]}), mode=0o600)
+    with FileLock(f"{os.fspath(path)}.lock", mode=0o600):
+        held = list(read_clients(path).values()) if Path(path).exists() else []
+        if any(each.name == name for each in held):
+            raise InvalidInput(f"name must be a new client's, and {path} has {name!r} already.")
+        text = tomli_w.dumps({"client": [asdict(each) for each in [*held, made]]})
+        write_atomically(path, _HEADER + text, mode=0o600)
     return token
 
 

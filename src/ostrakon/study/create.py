@@ -124,6 +124,8 @@ def create_study(
         mechanism, asked = for_trained(shape, teachers=sum(map(trained.number, known)), **sizes)
     tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
     view = view_of(pool.X, representation, seed=seed)
+    if trained is not None:
+        trained.require_trainable(view.public, classes=len(labels))
     chosen = queries_of(view, asked, strategy="representatives", seed=seed)
     facts = {
         "target": target,

@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.run.settings.learners import make_teacher, parse_call
 from ostrakon.study.owners import Owner
+from ostrakon.teachers import train_teachers
 from ostrakon.validation import InvalidInput, settle, shown, whole
 
 
@@ -63,6 +67,16 @@ class LocalTeachers:
                 f"{self.people_per_teacher}: ask for fewer people per teacher, or leave that owner out."
             )
         return found
+
+    def require_trainable(self, public: Any, *, classes: int) -> None:
+        """Refuse, before anybody joins, a teacher that no owner could train: tried on public rows, with made-up labels.
+
+        public: features of the pool, (pool, features). Errors: `InvalidInput`, with what the learner says.
+        """
+        some = np.resize(np.arange(row_count(public)), 8 * classes)
+        labels, one = np.arange(len(some)) % classes, np.zeros(len(some), np.int64)
+        learner = make_teacher(self.teacher, public=public)
+        train_teachers(learner, take_rows(public, some), labels, one, n_teachers=1, classes=classes, n_jobs=1)
 
     def in_words(self) -> str:
         """What is trained, for whoever reviews the study."""
