@@ -114,7 +114,7 @@ def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
     held._teachers = Agreed([0, 20])
     told = ask(held, rows(10 * room + 10))
     assert isinstance(told, Spent)
-    assert "would pass the cap" in str(told)
+    assert str(told).startswith("The budget of these data is spent")
     assert len(spends(place)) == 1 + room
     assert held.blocks_left() == 0
     assert 5 * room <= len(answers(place)) <= 10 * room
@@ -122,6 +122,13 @@ def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
     assert isinstance(ask(held, [{"age": 3.25, "town": "Ulm"}]), Spent)
     with pytest.raises(Refused, match="would pass the cap"):
         Ledger(place.ledger).reserve("data-1", "x", spends(place)[1].cost, unit="record", relation="add-remove")
+
+
+def test_a_budget_without_room_for_a_block_opens_no_account(place):
+    with pytest.raises(Refused, match="room for this run and what comes after it, which would take"):
+        place.open(budget=6.5)
+    assert Ledger(place.ledger).accounts() == {}
+    assert place.open(budget=20.0).blocks_left() > 0
 
 
 def test_a_client_has_a_cap_of_its_own(place, ask, rows):

@@ -136,7 +136,7 @@ def test_an_owner_with_one_class_and_rows_near_few_representatives_joins(trusted
     ("change", "sentence"),
     [
         (lambda t: t.drop(columns="town"), "has no column 'town', which the study uses"),
-        (lambda t: t.assign(extra=1), "has no column 'extra'"),
+        (lambda t: t.assign(extra=1), "must have the study's columns and 'patient' alone, and it has 'extra', too"),
         (lambda t: t.drop(columns="ill"), "target column"),
         (lambda t: t.drop(columns="patient"), "column of users"),
         (lambda t: t.assign(ill=t["ill"].replace("yes", "perhaps")), "class 'perhaps' .* does not occur in"),

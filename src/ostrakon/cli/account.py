@@ -35,7 +35,9 @@ def account(
     parameters: dict[str, Any],
     queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
     max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
-    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
+    delta: Annotated[
+        float | None, typer.Option(help=r"Of (epsilon, delta)-DP. \[default: 1e-5; with --spend the account's]")
+    ] = None,
     conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
     public: Annotated[
         bool, typer.Option("--public", help="VOTES depend on no private record: plan a gate on them.")
@@ -77,6 +79,7 @@ def account(
     if spend is not None and ledger is not None and ledger_account is not None:
         _spend(loaded, law, spend, ledger, ledger_account, delta=delta, max_answers=max_answers, as_json=as_json)
         return
+    delta = 1e-5 if delta is None else delta
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
@@ -109,7 +112,7 @@ def _spend(
     ledger: str,
     name: str,
     *,
-    delta: float,
+    delta: float | None,
     max_answers: int | None,
     as_json: bool,
 ) -> None:
@@ -126,7 +129,7 @@ def _spend(
     answered = int((drawn.labels >= 0).sum())
     console.print(
         f"{answered:,} of {votes.queries:,} queries answered; paid: epsilon {_shown(drawn.cost.epsilon)} at delta "
-        f"{delta!r}.",
+        f"{drawn.cost.delta!r}.",
         highlight=False,
     )
     console.print(f"May leave: {drawn.file}", highlight=False, markup=False)

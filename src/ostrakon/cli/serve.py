@@ -50,6 +50,8 @@ def serve(
             highlight=False,
             markup=False,
         )
+        if not labeller.blocks_left():
+            console.print(f"No block of {block} answers fits: rows that were answered before are, no new one is.")
         scheme = "http" if tls_cert is None else "https"
         console.print(f"Listening at {scheme}://{host}:{port}; Ctrl-C ends it.", highlight=False, markup=False)
         listen(

@@ -28,7 +28,7 @@ def create(
     public: Annotated[Path, typer.Option(help="Unlabelled rows, free to publish: one CSV or Parquet file.")],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     classes: Annotated[str, typer.Option(help="All labels, as a,b,c.")],
-    owners: Annotated[Path, typer.Option(help="TOML file of the owners: [[owner]] with name and people.")],
+    owners: Annotated[Path, typer.Option(help=r"TOML file of the owners: tables \[\[owner]] with name and people.")],
     out: Annotated[Path, typer.Option(help="The study's folder, a new one.")] = Path("study"),
     exchange: Annotated[
         str,

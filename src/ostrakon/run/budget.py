@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ostrakon.run.inputs.task import Task
@@ -113,11 +114,14 @@ class Budget:
         self._ledger.settle(_receipt(kept), drawn)
 
 
-def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> Budget | None:
+def budget_of(
+    plan: Plan, task: Task, options: Options, receipts: Receipts, *, besides: Sequence[Plan] = ()
+) -> Budget | None:
     """The place of a run in the ledger that its options name, None where they name none.
 
     An account is opened where the data have none and a budget is given: at the plan's delta, and of the kind in which
-    most runs like this one fit (`Filter.for_runs_like`).
+    most runs like this one fit (`Filter.for_runs_like`). besides: runs on the same data for which a new account must
+    have room, too.
     Errors: `InvalidInput` for a budget or an account without a ledger, data without an account where no budget is
     given, data that are bound to another account, another budget than the account has; a run that does not fit.
     """
@@ -131,7 +135,7 @@ def budget_of(plan: Plan, task: Task, options: Options, receipts: Receipts) -> B
     ledger = Ledger(options.ledger)
     relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
     of, cost = {"unit": task.private.unit, "relation": relation}, cost_of_plan(plan)
-    account = _account_of(ledger, plan, task, options, cost=cost, of=of)
+    account = _account_of(ledger, plan, task, options, costs=[cost, *map(cost_of_plan, besides)], of=of)
     budget = Budget(ledger, account, plan, cost=cost, of=of, receipts=receipts)
     budget.require_room()
     return budget
@@ -153,7 +157,9 @@ def cost_of_plan(plan: Plan) -> Cost:
     )
 
 
-def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options, *, cost: Cost, of: dict[str, Any]) -> Account:
+def _account_of(
+    ledger: Ledger, plan: Plan, task: Task, options: Options, *, costs: list[Cost], of: dict[str, Any]
+) -> Account:
     """The account of the data, opened where there is none yet. of: the unit and the relation that it is for."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
@@ -173,7 +179,7 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options, *, cos
             f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
         )
     if bound is None:
-        return _opened(ledger, plan, options, cost=cost, of=of, fingerprint=fingerprint, known=len(accounts))
+        return _opened(ledger, plan, options, costs=costs, of=of, fingerprint=fingerprint, known=len(accounts))
     if options.budget is not None and options.budget != bound.cap.epsilon:
         raise InvalidInput(
             f"budget must be {bound.cap.epsilon:g}, with which account {bound.name!r} of these data was opened, got "
@@ -183,7 +189,7 @@ def _account_of(ledger: Ledger, plan: Plan, task: Task, options: Options, *, cos
 
 
 def _opened(
-    ledger: Ledger, plan: Plan, options: Options, *, cost: Cost, of: dict[str, Any], fingerprint: str, known: int
+    ledger: Ledger, plan: Plan, options: Options, *, costs: list[Cost], of: dict[str, Any], fingerprint: str, known: int
 ) -> Account:
     from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.ledger import Refused
@@ -196,10 +202,11 @@ def _opened(
             f"account must be given: these data, with these neighbours, are new to {options.ledger}. If their people "
             "have an account there, bind them to it by `ostrakon ledger open`; else name a new one."
         )
-    cap = Filter.for_runs_like(cost, epsilon=options.budget, delta=plan.delta)
-    if not cap.admits([cost]):
+    cap = Filter.for_runs_like(costs[0], epsilon=options.budget, delta=plan.delta)
+    if not cap.admits(costs):
+        what = "this run" if len(costs) == 1 else "this run and what comes after it"
         raise Refused(
-            f"budget must leave room for this run, which would take {cap.fraction_used([cost]):.4g} of it; "
+            f"budget must leave room for {what}, which would take {cap.fraction_used(costs):.4g} of it; "
             f"got {options.budget:g}: no account was opened."
         )
     name = options.account or f"data-{known + 1}"

@@ -48,22 +48,23 @@ def draw_once(
     *,
     ledger: str,
     account: str,
-    delta: float,
+    delta: float | None = None,
     max_answers: int | None = None,
 ) -> Drawn:
     """Reserve in `ledger` what the answers cost, draw them, settle, and write them to FOLDER/release/labels.csv.
 
     folder: a new one; called again with the same arguments, the same answers are found there, and nothing is paid
-    twice. account: one that is open; whose votes these are is its caller's word, for nothing here sees the data.
+    twice. account: one that is open; whose votes these are is its caller's word, for nothing here sees the data. delta:
+    of `cost`; None: the account's.
 
     Guarantee: `cost`, as of `ostrakon.accounting.worst_case`, when one teacher's vote changes: one record (or user)
     more or less where teachers are trained on shards, and one replaced where everyone is a teacher; so the account must
     be for such neighbours. With all else on the account: its cap (docs/ledger.md).
     Errors: `Refused` where it does not fit; `InvalidInput` for an account of other neighbours, another folder.
     """
-    delta = fraction("delta", delta)
     held = Ledger(ledger)
     known = held.account(line("account", account))
+    delta = known.cap.delta if delta is None else fraction("delta", delta)
     relation = "replace" if mechanism.per_record else "add-remove"
     if known.relation != relation:
         raise InvalidInput(

@@ -184,8 +184,8 @@ class Labeller:
         while start < len(keys):
             try:
                 block = self._paid()
-            except Refused as error:
-                return Spent(str(error))
+            except Refused:
+                return Spent("The budget of these data is spent: rows answered before still are, new ones not.")
             # No more answers than are paid for can come of so many rows.
             some = slice(start, start + min(block.checks, block.answers))
             drawn = np.asarray(self.plan.mechanism.sample(votes[some], self._rng), np.int64)
@@ -263,14 +263,14 @@ def opened(
         if known is not None and known["ledger"] != own.ledger:
             raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
         # What the run draws, or has drawn, comes first: a budget that forgot it would be a false one.
-        first = budget_of(plan, task, own, place)
+        each = _block_plan(plan, block)
+        first = budget_of(plan, task, own, place, besides=[each])
         assert first is not None
         first.reserve()
         view = place.view(lambda: view_of(task.X_public, own.representation, seed=own.seed))
         private = home.private
         store = TeacherStore(private / "teachers")
         teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=private / "shards")
-        each = _block_plan(plan, block)
         answers = stack.enter_context(contextlib.closing(AnswerStore(private / "service")))
         _require_paid(answers, first.account)
         stack.enter_context(threadpool_limits(1))

@@ -77,14 +77,14 @@ def _opened(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[st
     """(owners that took part, the sum that they opened)."""
     owners, table = read_sum(folder, study)
     left = [owner.name for owner in study.owners if owner.name not in owners]
-    if without and {study.owner(name).name for name in without} != set(left):
+    if without and {study.owner(name, given_as="without").name for name in without} != set(left):
         raise InvalidInput(f"without must name whose tables are not in the sum, {', '.join(left) or 'none'}.")
     return owners, {"opened sum": table}
 
 
 def _tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
     """(owners that took part, their tables)."""
-    left = {study.owner(name).name for name in without}
+    left = {study.owner(name, given_as="without").name for name in without}
     tables = {name: table for name, table in read_shares(folder, study).items() if name not in left}
     missing = [owner.name for owner in study.owners if owner.name not in tables and owner.name not in left]
     if missing:

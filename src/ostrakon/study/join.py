@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ostrakon.accounting.statement import round_up
+from ostrakon.data.sources import open_table
 from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax
 from ostrakon.noise import secure_rng
@@ -170,7 +171,25 @@ def _voters(study: Study, owner: str, people: int) -> int:
     return number
 
 
+def _require_columns(study: Study, private: str | os.PathLike[str], *, by: str) -> None:
+    """Refuse a table without the study's columns, and one with others, which nobody has agreed on."""
+    held, wanted = list(open_table(private).columns), study.pool.features
+    absent = [name for name in wanted if name not in held]
+    more = [name for name in held if name not in (*wanted, study.target, by)]
+    if absent:
+        raise InvalidInput(
+            f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "
+            f"{len(wanted)} columns are missing; it has {', '.join(map(repr, more[:5])) or 'none'} besides)."
+        )
+    if more:
+        raise InvalidInput(
+            f"The private table {private} must have the study's columns and {by!r} alone, and it has {more[0]!r}, too "
+            f"({len(more)} columns to leave out)."
+        )
+
+
 def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
+    _require_columns(study, private, by=by)
     task = task_from_tables(
         private,
         study.public,

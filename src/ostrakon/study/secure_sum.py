@@ -78,7 +78,7 @@ def sum_study(
             f"This study's exchange is {known.exchange.name}: its tables are handed over, and `finish` sums them."
         )
     who, seconds = known.owner(owner).name, positive("wait", wait)
-    left = {known.owner(name).name for name in without}
+    left = {known.owner(name, given_as="without").name for name in without}
     if who in left:
         raise InvalidInput(f"without must name other owners, and {who} is you.")
     owners = [each.name for each in known.owners if each.name not in left]

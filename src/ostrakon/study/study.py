@@ -171,12 +171,12 @@ class Study:
                 f"{round_up(found):.4g}: do not join it."
             )
 
-    def owner(self, name: str) -> Owner:
+    def owner(self, name: str, *, given_as: str = "owner") -> Owner:
         """The owner of that name. Errors: `InvalidInput`, with the names there are."""
         found = next((owner for owner in self.owners if owner.name == name), None)
         if found is None:
             names = ", ".join(owner.name for owner in self.owners)
-            raise InvalidInput(f"owner must be one of this study's, {names}, got {name!r}.")
+            raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {name!r}.")
         return found
 
     @property
