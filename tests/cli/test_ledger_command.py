@@ -73,3 +73,20 @@ def test_train_on_a_budget(tables):
     assert again.returncode == 0, again.stderr
     (spend,) = Ledger(f"sqlite:///{tables / 'budget.db'}").account("data-1").spends
     assert spend.settled
+
+
+def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "z": rng.normal(size=400)})
+    frame["y"] = np.where(frame["x"] > 0, "a", "b")
+    (tmp_path / "data").mkdir()
+    frame[:300].to_csv(tmp_path / "data" / "private.csv", index=False)
+    frame[300:].drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
+    asked = ["--private", "data/private.csv", "--public", "public.csv", "--target", "y", "--student", "logistic"]
+    asked += ["--queries", 5, "--epsilon", 2, "--out", "run"]
+    for _ in range(2):
+        told = ostrakon("train", *asked, "--budget", 3, folder=tmp_path)
+        assert told.returncode == 0, told.stderr
+    (account,) = Ledger(f"sqlite:///{tmp_path / 'data' / 'budget.db'}").accounts().values()
+    assert account.cap.epsilon == 3
+    assert len(account.spends) == 1

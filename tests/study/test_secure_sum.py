@@ -110,6 +110,27 @@ def test_only_the_sum_is_opened_and_everybody_has_it(owners, three):
     assert "dropped out" not in said["trust_model"]
 
 
+@pytest.mark.parametrize(
+    "owners", [{"queries": 20, "epsilon": 8.0, "teacher": "logistic", "people_per_teacher": 11}], indirect=True
+)
+def test_what_trained_teachers_vote_is_summed_too(owners, three):
+    for name in NAMES:
+        keep = owners.place / name
+        join_study(owners.study, three.table(name), owner=name, by="patient", keep=keep, jobs=1)
+    done = owners.together(*NAMES)
+    assert not any(isinstance(each, str) for each in done.values()), done
+    outcome = finish_study(owners.study, shares=owners.place / "sum-west", out=owners.place / "run")
+    told = outcome.statement.as_dict()
+    assert told["teachers"] == 90
+    assert told["rounds"][0]["parameters"]["max_contributions"] == told["queries"] == 20
+    assert 7 < told["guarantee"]["epsilon"] <= 8
+    # Every teacher has voted on every query, under the noise of all three.
+    cast, noise = outcome.answers.counts.sum(axis=1), np.sqrt(2) * owners.study.mechanism.sigma2
+    assert np.abs(cast - 90).max() < 5 * noise
+    assert np.abs(cast - 90).max() > 0.5 * noise
+    assert np.abs(cast.mean() - 90) < 4 * noise / np.sqrt(20)
+
+
 def test_negative_sums_and_large_ones_are_opened_as_they_are(owners):
     """The field has to hold the largest tables that are read, of either sign."""
     owners.seat(*NAMES)

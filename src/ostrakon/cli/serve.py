@@ -16,7 +16,10 @@ Clients = Annotated[Path, typer.Option(help="TOML file of the clients (`ostrakon
 def serve(
     run: Annotated[Path, typer.Argument(help="The folder of a run with trained teachers.", metavar="RUN")],
     *,
-    ledger: Annotated[str, typer.Option(help="Answers are paid from this ledger: sqlite:///FILE or postgresql://….")],
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="Answers are paid from this ledger. [default: the run's, or budget.db beside its data]"),
+    ] = None,
     clients: Clients = Path("clients.toml"),
     budget: Annotated[
         float | None, typer.Option(help="Open an account for the data with this epsilon, unless it has one.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ostrakon.cli.app import app, console
+from ostrakon.ledger.place import beside
 from ostrakon.run.settings.files import labels_in
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def join(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would leave the building; read no private row, write nothing.")
     ] = False,
-    ledger: Annotated[str | None, typer.Option(help="Reserve what the study costs in this ledger.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(help="Reserve what the study costs in this ledger. With --budget: budget.db beside the data."),
+    ] = None,
     budget: Annotated[
         float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")
     ] = None,
@@ -137,6 +141,8 @@ def join(
     if dry_run:
         console.print("[dim]A dry run: no private row was read, nothing was written.[/]")
         return
+    if ledger is None and budget is not None:
+        ledger = beside(private)
     spend = {"ledger": ledger, "budget": budget, "account": account}
     joined = join_study(
         known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say

@@ -11,6 +11,7 @@ import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
+from ostrakon.ledger.place import beside
 from ostrakon.run.settings.files import Files
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.particulars import Particulars
@@ -49,6 +50,8 @@ def train(
     every = {**files, **options, **particulars, **parameters}
     given = {name: value for name, value in every.items() if value is not None}
     asked = {**(read_config(config) if config is not None else {}), **given}
+    if "budget" in asked and "ledger" not in asked and "private" in asked:
+        asked["ledger"] = beside(asked["private"])
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,15 @@ def require_url(name: str, value: Any) -> str:
     if found is None or found[1] == ":memory:":
         raise InvalidInput(f"{name} must be {_ALLOWED}, got {shown(value)}.")
     return f"sqlite:///{Path(found[1]).resolve()}"
+
+
+def beside(data: str | os.PathLike[str]) -> str:
+    """The ledger of data on the disk where none is named: budget.db in the folder in which they lie.
+
+    >>> beside("/data/patients.csv")
+    'sqlite:////data/budget.db'
+    """
+    return require_url("ledger", f"sqlite:///{Path(data).resolve().parent / 'budget.db'}")
 
 
 def _names_password(query: str) -> bool:

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Refused
+from ostrakon.ledger.place import beside
 from ostrakon.ledger.state import Account
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
@@ -224,7 +225,7 @@ class Labeller:
 def opened(
     folder: str | os.PathLike[str],
     *,
-    ledger: str,
+    ledger: str | None = None,
     budget: float | None = None,
     account: str | None = None,
     block: int = DEFAULT_BLOCK,
@@ -233,8 +234,9 @@ def opened(
     """The teachers of the run in `folder`, ready to answer; the folder is this process's until the block ends.
 
     folder: of a run of trained teachers and Confident-GNMax on a table (`ostrakon train --teachers N`), whose private
-    and public files are where they were. ledger, budget, account: as of a run; what the run itself costs is reserved
-    there, too, if it was not yet. block: answers that are reserved at a time.
+    and public files are where they were. ledger, budget, account: as of a run; no ledger: the one in which the run has
+    reserved, or budget.db beside its data. What the run itself costs is reserved there, too, if it was not yet. block:
+    answers that are reserved at a time.
     Errors: `InvalidInput` for a folder without such a run, data that changed, an account without room (`Refused`).
     """
     home = RunFolder(folder)
@@ -247,6 +249,9 @@ def opened(
     if not {"private", "public"} <= set(asked):
         raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
     files = Files.of(Files.from_toml(asked, home.description))
+    known = held.get("ledger")
+    if ledger is None:
+        ledger = beside(files.private) if known is None else known["ledger"]
     spend = {"ledger": ledger, "budget": budget, "account": account}
     named = {name: value for name, value in asked.items() if name not in spend}
     own = Options.of(
@@ -259,7 +264,6 @@ def opened(
         stack.enter_context(place.opened())
         plan = place.plan(_never)
         _require_served(plan, own, task, home.path)
-        known = held.get("ledger")
         if known is not None and known["ledger"] != own.ledger:
             raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
         # What the run draws, or has drawn, comes first: a budget that forgot it would be a false one.

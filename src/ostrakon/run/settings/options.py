@@ -136,7 +136,8 @@ class Options(Settings):
     ledger: Annotated[
         str | None,
         Option(
-            help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE.",
+            help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE. "
+            "With --budget: budget.db beside the data.",
             panel=_BUDGET,
             check=require_url,
         ),
