@@ -512,7 +512,7 @@ def test_a_key_under_a_password_is_refused_without_asking(owners):
         ({"owner": "east"}, "owner must be one of this study's"),
         ({"without": ["north"]}, "without must name other owners, and north is you"),
         ({"without": ["south", "west"]}, "without must leave at least 2 owners"),
-        ({"without": ["east"]}, "owner must be one of this study's"),
+        ({"without": ["east"]}, "without must be one of this study's"),
         ({"key": "none.key"}, "key must be the file of the private key"),
         ({"wait": 0}, "wait must be a finite number above 0"),
         ({"listen": "here"}, "listen must be HOST:PORT"),
