@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import tempfile
+import tomllib
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -66,6 +67,18 @@ def write_atomically(
     except BaseException:
         _forget(aside)
         raise
+
+
+def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The content of a TOML file that a user wrote, with or without a byte order mark. name: of the argument.
+
+    Errors: `InvalidInput` for a file that cannot be read, or is no TOML.
+    """
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InvalidInput(f"{name} must be a readable TOML file, got {path} ({reason}).") from None
 
 
 def write_json(path: str | os.PathLike[str], content: Any) -> None:

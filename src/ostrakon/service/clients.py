@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from typing import Any
 import tomli_w
 from filelock import FileLock
 
-from ostrakon.data.files import write_atomically
+from ostrakon.data.files import read_toml, write_atomically
 from ostrakon.validation import InvalidInput, settle, shown, whole
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?")
@@ -66,11 +65,7 @@ def read_clients(path: str | os.PathLike[str]) -> dict[str, Client]:
 
     Errors: `InvalidInput` for a file that cannot be read, other keys, two clients of one name or token, none at all.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"clients must be a readable TOML file, got {path} ({reason}).") from None
+    content = read_toml("clients", path)
     held = content.get("client")
     if not isinstance(held, list) or not held or set(content) != {"client"}:
         raise InvalidInput(f"{path} must hold tables [[client]], and nothing else; `ostrakon client` adds one.")

@@ -76,7 +76,6 @@ class _Block:
     """A part of the account that this process has reserved, and how much of it is left."""
 
     run: str
-    budget: Budget
     checks: int
     answers: int
     labels: list[int] = dataclasses.field(default_factory=list[int])
@@ -209,7 +208,7 @@ class Labeller:
             run = self._budget.reserve()
             answers = self.plan.max_answers
             assert answers is not None
-            self._block = _Block(run=run, budget=self._budget, checks=self.plan.queries, answers=answers)
+            self._block = _Block(run=run, checks=self.plan.queries, answers=answers)
         return self._block
 
     def _end_block(self) -> None:
@@ -217,7 +216,7 @@ class Labeller:
         if block is not None:
             labels = np.array(block.labels, np.int64)
             # Refused by an older copy of the ledger, the block stays at hand: no other one is begun in that copy.
-            block.budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True))
+            self._budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True))
             self._block = None
 
 

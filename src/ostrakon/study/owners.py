@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ostrakon.data.files import read_toml
 from ostrakon.study.certificates import read_certificate, require_certificate
 from ostrakon.validation import InvalidInput, settle, shown, whole
 
@@ -85,11 +85,7 @@ def read_owners(path: str | os.PathLike[str]) -> tuple[Owner, ...]:
     An owner may have an address, and as certificate the name of a file, from the folder of `path`.
     Errors: `InvalidInput` for a file that cannot be read, other keys, two owners of one name, no owner.
     """
-    try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"owners must be a readable TOML file, got {path} ({reason}).") from None
+    content = read_toml("owners", path)
     held = content.get("owner")
     if not isinstance(held, list) or set(content) != {"owner"}:
         raise InvalidInput(f"{path} must hold tables [[owner]] with name and people, and nothing else.")
