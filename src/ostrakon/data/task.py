@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.accounting.statement import Unit
+from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
 from ostrakon.data.columns import Columns
 from ostrakon.data.embeddings import require_same_widths
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
-from ostrakon.data.sources import Table, open_table, same_content
+from ostrakon.data.sources import Table, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.validation import InvalidInput
 
@@ -32,7 +32,8 @@ class TableTask:
 
     features: the columns to learn from; columns: how they are read, learned from public. classes: the labels in
     order. classes_from: "user", "public" or "private"; the list of classes becomes part of what is released, so
-    "private" belongs into the statement.
+    "private" belongs into the statement. protects: "labels" where all but the target is public: then `public` is the
+    private table, read without its labels.
     """
 
     private: Table
@@ -44,6 +45,7 @@ class TableTask:
     columns: Columns
     classes: tuple[str, ...]
     classes_from: str
+    protects: Protects = "records"
     only_public: tuple[str, ...] = ()
 
     def understood(self, *, public_rows: int) -> Understood:
@@ -56,6 +58,7 @@ class TableTask:
             by=self.by,
             public_rows=public_rows,
             only_public=self.only_public,
+            protects=self.protects,
         )
 
     @property
@@ -77,6 +80,9 @@ class TableTask:
         """
         kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
         how: dict[str, Any] = {"key": key, "by": self.by, "columns": kept, "labels": self.target, "digest": digest}
+        if self.protects == "labels":
+            # A row's label must not decide whose it is: one that differs would move its row between two teachers.
+            how["identity"] = [name for name in self.private.columns if name != self.target]
         return partition_table(self.private, folder, n_teachers, **how)
 
     def public_rows(self) -> pd.DataFrame:
@@ -96,7 +102,7 @@ class TableTask:
 
 def open_task(
     private: str | os.PathLike[str],
-    public: str | os.PathLike[str],
+    public: str | os.PathLike[str] | None,
     *,
     target: str | int,
     by: str | int | None = None,
@@ -106,13 +112,16 @@ def open_task(
     classes: Sequence[str] | None = None,
     text: bool = False,
     alone: bool = True,
+    protect: Protects = "records",
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
     target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
     names, header: see `open_table`; the private table's names hold for the others where those have no header.
     classes: the labels, where the public table does not hold them and the private one shall not decide them.
-    text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`.
+    text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`. protect:
+    "labels" where all but the target is public: `public` is None then, and nothing of how the tables are read, split or
+    asked about depends on a label (a CSV needs its header, or `names`).
 
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
@@ -121,21 +130,24 @@ def open_task(
     otherwise than in public, hardly any public rows, the private table given as public, a first private row that may be
     a header or a record.
     """
-    shown = open_table(public, header=header)
-    hidden = open_table(private, names=names, header=header, like=shown)
-    if header is None and names is None:
-        _require_vouched_header(hidden, shown, target, by)
+    if public is None:
+        hidden = shown = open_labels_only(private, names=names)
+    else:
+        shown = open_table(public, header=header)
+        hidden = open_table(private, names=names, header=header, like=shown)
+        if header is None and names is None:
+            _require_vouched_header(hidden, shown, target, by)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
-    shown = _named_like(shown, hidden, target_name, header)
+    shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
     features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
     if not features:
         raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
     require_same_widths(hidden.columns, shown.columns, what="public table")
     _needs(shown, features, hidden, "public")
-    if same_content(hidden, shown, features):
+    if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None
     if test is not None:
@@ -147,9 +159,10 @@ def open_task(
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
-    labels, origin = _classes(hidden, shown, target_name, classes, alone=alone)
+    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
     columns = Columns.of(shown.read(features), text=text)
-    require_same_form(hidden, columns, public=shown, what="private")
+    if protect == "records":
+        require_same_form(hidden, columns, public=shown, what="private")
     if tested is not None:
         require_same_form(tested, columns, public=shown, what="test")
     return TableTask(
@@ -162,6 +175,7 @@ def open_task(
         columns=columns,
         classes=labels,
         classes_from=origin,
+        protects=protect,
         only_public=tuple(name for name in shown.columns if name not in hidden.columns),
     )
 
@@ -227,13 +241,13 @@ def _enough_rows(public: Table) -> None:
 
 
 def _classes(
-    private: Table, public: Table, target: str, classes: Sequence[str] | None, *, alone: bool
+    private: Table, public: Table | None, target: str, classes: Sequence[str] | None, *, alone: bool
 ) -> tuple[tuple[str, ...], str]:
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
         raise InvalidInput(quantity(target, different, about=True))
-    shown = list(public.label_counts(target)) if target in public.columns else None
-    public_table = f"the public table {public.path}"
+    shown = list(public.label_counts(target)) if public is not None and target in public.columns else None
+    public_table = "the data" if public is None else f"the public table {public.path}"
     return agree_on_classes(
         private.label_counts(target), shown, classes, target=target, public=public_table, alone=alone
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ostrakon.accounting.statement import Protects
 from ostrakon.data.classes import looks_like_a_quantity
 from ostrakon.data.columns import Columns
 from ostrakon.data.embeddings import groups
@@ -34,6 +35,7 @@ def understood_table(
     by: str | None,
     public_rows: int,
     only_public: Sequence[str],
+    protects: Protects = "records",
 ) -> Understood:
     """What was understood of tables. only_public: columns that the private table lacks."""
     embeddings = groups(columns.of_kind("number"))
@@ -60,14 +62,22 @@ def understood_table(
     facts["To be predicted"] = f"{target}: {_in_words(classes, classes_from)}"
     if by is not None:
         facts["Whose a row is"] = by
-    facts["Public rows"] = f"{public_rows:,}"
+    facts |= _pool(public_rows, protects)
     return Understood(facts=facts, warnings=_warnings(columns, target, classes, only_public))
 
 
-def understood_images(form: str, *, classes: Sequence[str], classes_from: str, public_rows: int) -> Understood:
+def understood_images(
+    form: str, *, classes: Sequence[str], classes_from: str, public_rows: int, protects: Protects = "records"
+) -> Understood:
     """What was understood of images. form: what an image is, in words."""
-    told = {"Rows": form, "To be predicted": _in_words(classes, classes_from), "Public rows": f"{public_rows:,}"}
-    return Understood(facts=told)
+    told = {"Rows": form, "To be predicted": _in_words(classes, classes_from)}
+    return Understood(facts=told | _pool(public_rows, protects))
+
+
+def _pool(rows: int, protects: Protects) -> dict[str, str]:
+    if protects == "records":
+        return {"Public rows": f"{rows:,}"}
+    return {"Protected": f"the labels of {rows:,} rows, and nothing else: their features are taken to be public"}
 
 
 def _in_words(classes: Sequence[str], classes_from: str) -> str:

@@ -1,6 +1,7 @@
 """What is learned from public data alone, free of privacy cost: representation, queries, neighbour graph."""
 
 from ostrakon.public.embedded import EmbeddedFeatures
+from ostrakon.public.frozen import FrozenEncoder
 from ostrakon.public.graph import PublicGraph, build_graph
 from ostrakon.public.images import DeskewHOG, deskew
 from ostrakon.public.queries import choose_queries, representatives
@@ -12,6 +13,7 @@ from ostrakon.public.text import TextColumns
 __all__ = [
     "DeskewHOG",
     "EmbeddedFeatures",
+    "FrozenEncoder",
     "PublicGraph",
     "Representation",
     "SentenceEncoder",

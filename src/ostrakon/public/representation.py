@@ -16,19 +16,24 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.embeddings import groups
 from ostrakon.public.embedded import EmbeddedFeatures
+from ostrakon.public.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
 from ostrakon.public.images import DeskewHOG
+from ostrakon.public.made import MADE, MadeEncoder, is_made, made_by, require_factory
 from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
 from ostrakon.public.text import TextColumns, reads_text, require_text_encoder
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
+Encoder = TextColumns | FrozenEncoder
 
 REPRESENTATIONS = (
     *("auto", "hog", "table", "embeddings", "pca", "raw", "contrastive", "hog+contrastive"),
-    *("text", "text:FOLDER", "tfidf"),
+    *("text", "text:FOLDER", "tfidf", "photos", "onnx:FILE", "torch:MODULE:FACTORY"),
 )
 """Names that `learn_representation` knows."""
+MOST_COMPONENTS = 64
+"""Principal components of what a frozen network makes of a row."""
 
 
 class Representation:
@@ -41,7 +46,7 @@ class Representation:
 
     __slots__ = ("_encoder", "_features", "_rows", "_transformer")
 
-    def __init__(self, transformer: Any, *, features: int, rows: int = 1, encoder: TextColumns | None = None) -> None:
+    def __init__(self, transformer: Any, *, features: int, rows: int = 1, encoder: Encoder | None = None) -> None:
         self._transformer = transformer
         self._features = features
         self._rows = rows
@@ -53,8 +58,8 @@ class Representation:
         return self._transformer
 
     @property
-    def encoder(self) -> TextColumns | None:
-        """What turns columns of text into numbers before anything else; it does not leave with a student."""
+    def encoder(self) -> Encoder | None:
+        """What turns texts or pictures into numbers before anything else; it does not leave with a student."""
         return self._encoder
 
     def behind_the_encoder(self) -> Representation:
@@ -106,8 +111,11 @@ def learn_representation(
         gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive"
         (both, each a direction: better than either), "table" (one-hot and standardized columns), "embeddings" (as
         directions from the public mean), "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see
-        `ostrakon.public.text`), "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a
-        `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
+        `ostrakon.public.text`), "photos" and "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers
+        or texts; of the first two the 64 principal components: see `ostrakon.public.frozen`),
+        "torch:module:factory" (likewise, of what a function of the operator's makes: see `ostrakon.public.made`),
+        "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation
+        mode) or any function from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.
 
@@ -124,9 +132,14 @@ def learn_representation(
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
     if isinstance(transformer, Representation):
         return transformer
-    encoder = TextColumns(transformer).fit(X_public) if reads_text(transformer) else None
+    if is_made(transformer):
+        made = made_by(transformer)
+        # What learns from public rows is a transformer like any other; what does not is a frozen encoder.
+        transformer = made if hasattr(made, "fit") and hasattr(made, "transform") else transformer
+    encoder = _encoder(transformer)
     if encoder is not None:
-        X_public, transformer = encoder.transform(X_public), "embeddings"
+        X_public = encoder.fit(X_public).transform(X_public)
+        transformer = "embeddings" if isinstance(encoder, TextColumns) else _components(X_public)
     learned = _learned(transformer, X_public, random_state)
     some = take_rows(X_public, np.arange(min(rows, 64)))
     together = _as_features(learned.transform(some), rows=row_count(some))
@@ -159,6 +172,19 @@ def default_representation(X_public: Any) -> Literal["hog", "table", "embeddings
     return "table" if numbers else "raw"
 
 
+def _encoder(representation: Any) -> Encoder | None:
+    if reads_text(representation):
+        return TextColumns(representation)
+    if is_made(representation):
+        return MadeEncoder(representation)
+    return FrozenEncoder(representation) if reads_rows(representation) else None
+
+
+def _components(embedded: Any) -> Any:
+    # Directions of little variance, one in a thousand numbers each, would drown the neighbours.
+    return make_pipeline(EmbeddedFeatures(), PCA(min(MOST_COMPONENTS, embedded.shape[1], row_count(embedded) - 1)))
+
+
 class _Flat(TransformerMixin, BaseEstimator):
     """Rows of any shape as rows of double numbers: in single ones a product's last digits go by a row's place."""
 
@@ -184,8 +210,24 @@ def require_known(name: str) -> None:
     """Refuse a name that stands for no representation, or for an encoder that is not there."""
     if reads_text(name):
         require_text_encoder(name)
+    elif is_made(name):
+        require_factory(name)
+    elif reads_rows(name):
+        require_frozen(name)
     elif name not in REPRESENTATIONS:
         raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
+
+
+def require_shared(name: str) -> None:
+    """Refuse a representation that not every owner of a study has by its name: files and code are one owner's.
+
+    Asked before anything else of a name that another owner wrote, so that no code of theirs choosing runs.
+    """
+    if name.startswith((MADE, ONNX)):
+        raise InvalidInput(
+            f"The representation of a study must be one that every owner has, no file or code of one of them: {name!r}."
+        )
+    require_known(name)
 
 
 def _named(name: str, X_public: Any) -> Any:

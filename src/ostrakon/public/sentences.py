@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
 import re
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import erf
 from threadpoolctl import threadpool_limits
 
+from ostrakon.public.checksums import digest_of_file
 from ostrakon.validation import InvalidInput
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -45,8 +45,8 @@ class SentenceEncoder:
     def __init__(self, folder: str | Path | None = None) -> None:
         require_encoder(folder)
         self.folder = _packaged() if folder is None else Path(folder).resolve()
-        self.digest = _digest(self.folder / "model.safetensors")
-        known = self.digest == MINILM_DIGEST and _digest(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
+        self.digest = digest_of_file(self.folder / "model.safetensors")
+        known = self.digest == MINILM_DIGEST and digest_of_file(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
         if folder is None and not known:
             raise InvalidInput(
                 f"The weights in {self.folder} must be those of {MINILM}, but their checksums are not; install the "
@@ -98,6 +98,15 @@ class SentenceEncoder:
         file = self.folder / "sentence_bert_config.json"
         return int(json.loads(file.read_text())["max_seq_length"]) if file.is_file() else 512
 
+    def checked(self) -> str:
+        """The encoder and its checksum, for who makes the same embeddings."""
+        return f"{self.name} (SHA-256 of its weights {self.digest})"
+
+    def in_words(self, trained_on: str | None = None) -> str:
+        """The encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        told = trained_on or self.trained_on or "unknown"
+        return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {told}"
+
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1, float32 (texts, width)."""
         # How many threads share a product has a say in its rounding. Public rows are encoded to learn from, and again.
@@ -147,7 +156,7 @@ class SentenceEncoder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        if _digest(self.folder / "model.safetensors") != self.digest:
+        if digest_of_file(self.folder / "model.safetensors") != self.digest:
             raise InvalidInput(
                 f"The encoder in {self.folder} must be the one that the run began with, SHA-256 {self.digest}."
             )
@@ -174,11 +183,3 @@ def _packaged() -> Path:
 
 def _not_installed() -> InvalidInput:
     return InvalidInput("The representation text needs a sentence encoder: pip install 'ostrakon[text]'.")
-
-
-def _digest(path: Path) -> str:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {(error.strerror or str(error)).lower()}.") from error

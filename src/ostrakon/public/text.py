@@ -11,6 +11,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ostrakon.data.columns import is_text, word
 from ostrakon.data.embeddings import as_columns
+from ostrakon.public.frozen import reads_words, require_frozen
+from ostrakon.public.onnx_text import OnnxText
 from ostrakon.public.sentences import SentenceEncoder, require_encoder
 from ostrakon.validation import InvalidInput
 
@@ -19,15 +21,19 @@ _FOLDER = "text:"
 
 
 def reads_text(representation: Any) -> bool:
-    """Whether a representation reads columns of free text: text, text:FOLDER and tfidf do."""
+    """Whether a representation reads columns of free text: text, text:FOLDER, tfidf and an onnx:FILE of texts do."""
     return isinstance(representation, str) and (
-        representation in ("text", "tfidf") or (representation.startswith(_FOLDER) and representation != _FOLDER)
+        representation in ("text", "tfidf")
+        or (representation.startswith(_FOLDER) and representation != _FOLDER)
+        or reads_words(representation)
     )
 
 
 def require_text_encoder(representation: str) -> None:
     """Refuse a representation of text whose encoder is not there."""
-    if representation != "tfidf":
+    if reads_words(representation):
+        require_frozen(representation)
+    elif representation != "tfidf":
         require_encoder(_folder(representation))
 
 
@@ -38,9 +44,9 @@ def _folder(how: str) -> str | None:
 class TextColumns(TransformerMixin, BaseEstimator):
     """A frame in which what an encoder makes of a column of free text, name.0, name.1, …, stands in its place.
 
-    how: "text", "text:FOLDER" (see `SentenceEncoder`) or "tfidf": words and pairs of words that two public rows have,
-    the 2,048 most frequent, weighted by scikit-learn's `TfidfVectorizer`. Free text is told from categories on the
-    rows of `fit`, as when tables are read. A missing text is an empty one.
+    how: "text", "text:FOLDER" (see `SentenceEncoder`), "onnx:FILE" (see `OnnxText`) or "tfidf": words and pairs of
+    words that two public rows have, the 2,048 most frequent, weighted by scikit-learn's `TfidfVectorizer`. Free text
+    is told from categories on the rows of `fit`, as when tables are read. A missing text is an empty one.
 
     Guarantee: a row's numbers depend on that row and on the rows of `fit` alone, to the last bit.
     Errors: `InvalidInput` where no column is free text, and where no word occurs twice.
@@ -60,7 +66,7 @@ class TextColumns(TransformerMixin, BaseEstimator):
         if self.how == "tfidf":
             self.encoders_ = {name: _counted(name, _texts(table[name])) for name in self.texts_}
         else:
-            encoder = SentenceEncoder(_folder(self.how))
+            encoder = OnnxText(self.how) if reads_words(self.how) else SentenceEncoder(_folder(self.how))
             self.encoders_ = dict.fromkeys(self.texts_, encoder)
         return self
 
@@ -79,8 +85,8 @@ class TextColumns(TransformerMixin, BaseEstimator):
     def described(self, name: str) -> dict[str, Any]:
         """What a recipient must know to make the numbers of the column `name`: an entry of student.json."""
         encoder = self.encoders_[name]
-        if isinstance(encoder, SentenceEncoder):
-            told = f"{encoder.name} (SHA-256 of its weights {encoder.digest}), scaled to length 1"
+        if not isinstance(encoder, TfidfVectorizer):
+            told = f"{encoder.checked()}, scaled to length 1"
             return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told}
         terms = encoder.get_feature_names_out().tolist()
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
@@ -93,11 +99,8 @@ class TextColumns(TransformerMixin, BaseEstimator):
     def in_words(self, trained_on: str | None = None) -> str:
         """The frozen encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
         encoder = self.encoders_[self.texts_[0]]
-        assert isinstance(encoder, SentenceEncoder)
-        return (
-            f"{encoder.name}, SHA-256 of its weights {encoder.digest}, frozen; trained on: "
-            f"{trained_on or encoder.trained_on or 'unknown'}"
-        )
+        assert not isinstance(encoder, TfidfVectorizer)
+        return encoder.in_words(trained_on)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "encoders_")
@@ -114,9 +117,7 @@ def _counted(name: str, texts: list[str]) -> TfidfVectorizer:
 
 
 def _encoded(encoder: Any, texts: list[str]) -> NDArray[Any]:
-    if isinstance(encoder, SentenceEncoder):
-        return encoder.encode(texts)
-    return encoder.transform(texts).toarray()
+    return encoder.transform(texts).toarray() if isinstance(encoder, TfidfVectorizer) else encoder.encode(texts)
 
 
 def _frame(X: Any) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ostrakon.accounting.statement import require_pool
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.sources import open_table
@@ -16,7 +17,7 @@ from ostrakon.validation import InvalidInput
 
 def task_from_files(
     private: Any,
-    public: Any,
+    public: Any = None,
     *,
     target: Any = None,
     test: Any = None,
@@ -27,9 +28,11 @@ def task_from_files(
     """Read and check the files of a run: images where `private` holds images, tables otherwise.
 
     target: the column to predict; images need none where their labels have the usual place. names: columns of tables
-    without header. text: whether columns of free text are read. Other options and errors: `task_from_tables`,
+    without header. text: whether columns of free text are read. public: None where labels alone are protected
+    (protect="labels"). Other options and errors: `task_from_tables`,
     `task_from_images`.
     """
+    require_pool(options.get("protect", "records"), public)
     for path in (public, test):
         if path is not None:
             refuse_private_folder(path)

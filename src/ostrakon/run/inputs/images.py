@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from ostrakon.accounting.statement import Protects
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task
+from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 
@@ -24,12 +28,13 @@ FEATURES = "X"
 
 def task_from_images(
     private: str | os.PathLike[str],
-    public: str | os.PathLike[str],
+    public: str | os.PathLike[str] | None = None,
     *,
     test: str | os.PathLike[str] | None = None,
     target: str | None = None,
     by: str | None = None,
     classes: Sequence[str] | None = None,
+    protect: Protects = "records",
 ) -> Task:
     """Read and check the images of a run, all of them into memory (see `ostrakon.data.images.read_images`).
 
@@ -38,20 +43,23 @@ def task_from_images(
     theirs is.
     Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
     sizes, a class that the public images do not know, private images given as public or for testing.
-    Features become the columns of an embedding, X.0, X.1, … of a frame.
+    Features become the columns of an embedding, X.0, X.1, … of a frame. protect: "labels" where the images are public
+    but for their labels: `public` is None then.
     """
     hidden = read_images(private, target=target, by=by)
-    shown = read_images(public, target=target)
+    if protect == "labels":
+        hidden = _in_order_of_content(hidden)
+    shown = hidden if public is None else read_images(public, target=target)
     tested = None if test is None else read_images(test, target=target)
     if hidden.labels is None:
         raise InvalidInput(f"The private images {hidden.path} must have labels: folders of classes, or an array y.")
     for other, what in ((shown, "public"), (tested, "test")):
-        if other is not None:
+        if other is not None and other is not hidden:
             _fits(hidden, other, what)
     counts: dict[str | None, int] = dict(sorted(Counter(hidden.labels.tolist()).items()))
     labels, origin = agree_on_classes(
         counts,
-        None if shown.labels is None else sorted(set(shown.labels.tolist())),
+        None if shown is hidden or shown.labels is None else sorted(set(shown.labels.tolist())),
         classes,
         target="label" if target is None else target,
         public=f"the public images {shown.path}",
@@ -61,9 +69,9 @@ def task_from_images(
         if tested.labels is None:
             raise InvalidInput(f"The test images {tested.path} must have labels: folders of classes, or an array y.")
         X_test, y_test = rows_of(tested), label_indices(tested.labels, labels)
-    given = {"private": hidden, "public": shown, "test": tested}
+    given = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
-        private=Rows(X=rows_of(hidden), y=label_indices(hidden.labels, labels), users=hidden.users),
+        private=Rows(X=rows_of(hidden), y=label_indices(hidden.labels, labels), users=hidden.users, protects=protect),
         classes=labels,
         X_public=rows_of(shown),
         X_test=X_test,
@@ -72,9 +80,26 @@ def task_from_images(
         fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
         rows=_in_words(shown),
         understood=understood_images(
-            _in_words(shown), classes=labels, classes_from=CLASSES_FROM[origin], public_rows=len(shown.X)
+            _in_words(shown),
+            classes=labels,
+            classes_from=CLASSES_FROM[origin],
+            public_rows=len(shown.X),
+            protects=protect,
         ),
+        **of_protection(protect),
     )
+
+
+def _in_order_of_content(images: Images) -> Images:
+    """The images of a folder in an order that their content decides: that of their names begins with the label.
+
+    Those of an array keep theirs, which no label decides.
+    """
+    if not images.path.is_dir():
+        return images
+    order = np.argsort(np.array(image_digests(images.X)), kind="stable")
+    labels, users = (None if each is None else each[order] for each in (images.labels, images.users))
+    return dataclasses.replace(images, X=images.X[order], labels=labels, users=users)
 
 
 def rows_of(images: Images) -> Any:

@@ -13,12 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Unit
+from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.data.partition import (
     adjacency,
     assign_teachers,
     fingerprint_of_identities,
     key_from_seed,
+    label_adjacency,
     number_of_each,
     other_adjacency,
     random_partition,
@@ -39,9 +40,12 @@ _ROWS_AT_A_TIME = 50_000
 class PrivateData(Protocol):
     """What a run asks of its private data.
 
-    unit: what is protected. units: how many of those there are. unit_column: the column that says whose a row is, None
-    where there is none.
+    unit: what is protected; protects: all that is known of it, or its labels alone. units: how many of those there are.
+    unit_column: the column that says whose a row is, None where there is none.
     """
+
+    @property
+    def protects(self) -> Protects: ...
 
     @property
     def unit(self) -> Unit: ...
@@ -56,8 +60,8 @@ class PrivateData(Protocol):
         """The statement's sentence about neighbouring data sets. counted: the number of units is public."""
         ...
 
-    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
-        """(relation of `adjacency`, relation of the other notion of neighbours, the sentence about that one)."""
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
+        """(relation, sentence) of every notion of neighbours that is priced, that of `adjacency` first."""
         ...
 
     def fingerprint(self, key: bytes) -> str:
@@ -84,7 +88,7 @@ class Rows:
 
     X: array, frame or images, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is, shape
     (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead of
-    their content, for a table whose number of rows is public.
+    their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
     a type that one of them could change (`ostrakon.data.partition.require_users`).
@@ -94,6 +98,7 @@ class Rows:
     y: IntArray
     users: Any = None
     fixed: bool = False
+    protects: Protects = "records"
 
     def __post_init__(self) -> None:
         rows = row_count(self.X)
@@ -131,11 +136,12 @@ class Rows:
 
     def adjacency(self, *, counted: bool = False) -> str:
         """See `PrivateData`."""
-        return adjacency(by=None if self.users is None else "user", fixed=self.fixed or counted)
+        return self.adjacencies(counted=counted)[0][1]
 
-    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
-        return _other(by=None if self.users is None else "user", fixed=self.fixed or counted)
+        by = None if self.users is None else "user"
+        return _adjacencies(self.protects, by=by, fixed=self.fixed or counted)
 
     def fingerprint(self, key: bytes) -> str:
         """See `PrivateData`."""
@@ -195,13 +201,18 @@ class PrivateTable:
         """The column of users."""
         return self.tables.by
 
+    @property
+    def protects(self) -> Protects:
+        """As of the task."""
+        return self.tables.protects
+
     def adjacency(self, *, counted: bool = False) -> str:
         """See `PrivateData`."""
-        return adjacency(by=self.tables.by, fixed=counted)
+        return self.adjacencies(counted=counted)[0][1]
 
-    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
-        return _other(by=self.tables.by, fixed=counted)
+        return _adjacencies(self.protects, by=self.tables.by, fixed=counted)
 
     def fingerprint(self, key: bytes) -> str:
         """See `PrivateData`."""
@@ -220,9 +231,12 @@ class PrivateTable:
         yield from TableShards(held, self.tables, transform=transform).by_unit()
 
 
-def _other(*, by: str | None, fixed: bool) -> tuple[Relation, Relation, str]:
+def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tuple[Relation, str], ...]:
+    if protects == "labels":
+        # No other: what was learned from all features says nothing about leaving a record out.
+        return (("labels", label_adjacency(by=by)),)
     first, other = ("replace", "take-out") if fixed else ("add-remove", "replace")
-    return first, other, other_adjacency(by=by, fixed=fixed)
+    return (first, adjacency(by=by, fixed=fixed)), (other, other_adjacency(by=by, fixed=fixed))
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

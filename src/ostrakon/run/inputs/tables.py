@@ -9,19 +9,21 @@ from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task
+from ostrakon.run.inputs.task import Task, of_protection
 
 
-def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: Any) -> Task:
+def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **options: Any) -> Task:
     """Check the tables of a run (see `ostrakon.data.task.open_task` for options and errors).
 
-    The public table and the test table are read into memory; the private one stays on the disk.
+    The public table and the test table are read into memory; the private one stays on the disk. Where labels alone are
+    protected, its features are the public rows.
     """
     tables = open_task(private, public, test=test, **options)
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
-    given = {"private": tables.private, "public": tables.public, "test": tables.test}
+    of_labels = tables.protects == "labels"
+    given = {"private": tables.private, "public": None if of_labels else tables.public, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
-    public_rows = tables.public_rows()
+    public_rows, known = tables.public_rows(), "table" if of_labels else "public table"
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
@@ -30,9 +32,10 @@ def task_from_tables(private: Any, public: Any, *, test: Any = None, **options: 
         y_test=y_test,
         classes_from=CLASSES_FROM[tables.classes_from],
         fingerprints=fingerprints,
-        rows=f"columns {', '.join(tables.columns.kept)}, by name, as the public table has them",
+        rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {known} has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
         understood=tables.understood(public_rows=len(public_rows)),
+        **of_protection(tables.protects),
     )
 
 

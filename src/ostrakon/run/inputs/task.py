@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.accounting.statement import CENTRAL, NOT_COVERED
+from ostrakon.accounting.statement import CENTRAL, CENTRAL_OF_LABELS, NOT_COVERED, NOT_COVERED_OF_LABELS, Protects
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.understood import Understood
 from ostrakon.public.rowwise import row_count
@@ -62,6 +62,11 @@ class Task:
     def pool(self) -> int:
         """Number of public rows."""
         return row_count(self.X_public)
+
+
+def of_protection(protects: Protects) -> dict[str, Any]:
+    """What a `Task` says of trust and of what is not covered, where it protects records or labels alone."""
+    return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
 def task_from_dataset(data: Any) -> Task:

@@ -1,0 +1,119 @@
+"""A frozen network as ONNX, run by onnxruntime one row at a time, so that no row has a say in another's features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from ostrakon.public.checksums import digest_of_file
+from ostrakon.public.preparation import Preparation
+from ostrakon.validation import InvalidInput
+
+_BITS = 16
+
+
+class OnnxNetwork:
+    """A network in memory. content: the model, or where its file lies.
+
+    Guarantee: what `features` gives depends on its row alone, to the last bit: one row a call, on one thread, and every
+    number rounded to 16 significant bits. Nothing but ONNX's own operators runs.
+    Errors: `InvalidInput` for what onnxruntime cannot load, and for a network that wants several rows at once.
+    """
+
+    def __init__(self, content: bytes | Path, preparation: Preparation, *, name: str) -> None:
+        self.name = name
+        self.preparation = preparation
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.use_deterministic_compute = True
+        options.log_severity_level = 4  # what fails is raised
+        given = content if isinstance(content, bytes) else str(content)
+        try:
+            self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # onnxruntime raises one of a dozen kinds
+            raise InvalidInput(f"The encoder {name} cannot be loaded as ONNX: {_first_line(error)}.") from None
+        outputs = [output.name for output in self._session.get_outputs()]
+        self._output = outputs[0] if preparation.output is None else preparation.output
+        if self._output not in outputs:
+            raise InvalidInput(f"The encoder {name} has the outputs {', '.join(outputs)}, not {self._output!r}.")
+        self.inputs = {given.name: given for given in self._session.get_inputs()}
+        for given in self.inputs.values():
+            if not given.shape or (isinstance(given.shape[0], int) and given.shape[0] != 1):
+                raise InvalidInput(
+                    f"The encoder {name} must take one row at a time, but its input {given.name!r} has the shape "
+                    f"{given.shape}."
+                )
+
+    @property
+    def only_input(self) -> str:
+        """The input of images and tables. Errors: `InvalidInput` where there are several."""
+        if len(self.inputs) != 1:
+            raise InvalidInput(f"The encoder {self.name} must have one input, got {', '.join(self.inputs)}.")
+        return next(iter(self.inputs))
+
+    def features(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """Features of one row, float32 (features,). row: a value of every input. Errors: `InvalidInput`."""
+        try:
+            (output,) = self._session.run([self._output], dict(row))
+        except Exception as error:
+            raise InvalidInput(f"The encoder {self.name} cannot read a row: {_first_line(error)}.") from None
+        made = self.preparation.pooled(np.asarray(output))
+        if not made.size or not np.isfinite(made).all():
+            raise InvalidInput(f"The encoder {self.name} must give finite features, got a NaN, an infinity or none.")
+        part, power = np.frexp(made)
+        return np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS).astype(np.float32)
+
+
+def files_of(model: Path) -> list[Path]:
+    """The files that an ONNX model is made of: itself, and data beside it.
+
+    Errors: `InvalidInput` for a model that cannot be read, with operators that are none of ONNX, or with data that do
+    not lie beside it.
+    """
+    try:
+        held = onnx.load(str(model), load_external_data=False)
+    except OSError as error:
+        raise InvalidInput(f"The encoder {model} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+    except Exception as error:  # protobuf's own kind, which is not public
+        raise InvalidInput(f"The encoder {model} is no ONNX model ({type(error).__name__}).") from None
+    foreign = sorted({one.domain for one in held.opset_import} - {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+    if foreign:
+        raise InvalidInput(f"The encoder {model} must have ONNX's own operators only, got those of {foreign[0]!r}.")
+    found = {Path(model)}
+    for tensor in _tensors(held):
+        places = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        for place in places:
+            if Path(place).name != place or place in ("", ".", ".."):
+                raise InvalidInput(f"The encoder {model} must have its data beside it, not in {place!r}.")
+            found.add(model.with_name(place))
+    return sorted(found)
+
+
+def checksums_of(files: list[Path]) -> dict[str, str]:
+    """SHA-256 of each file, by name. Errors: `InvalidInput` for one that cannot be read."""
+    return {file.name: digest_of_file(file) for file in files}
+
+
+def _tensors(message: Any) -> Iterator[Any]:
+    """Every tensor anywhere in a model: weights, constants, those of branches, loops and functions."""
+    if isinstance(message, onnx.TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        # One message stands for itself, several come as a sequence.
+        for one in [value] if hasattr(value, "ListFields") else value:
+            if hasattr(one, "ListFields"):
+                yield from _tensors(one)
+
+
+def _first_line(error: Exception) -> str:
+    told = str(error).strip().splitlines()
+    return (told[0] if told else type(error).__name__)[:200].rstrip(".")

@@ -1,0 +1,75 @@
+"""Pictures as a network takes them: three colours between 0 and 1, of one size."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ostrakon.validation import InvalidInput
+
+_COLOURS = (1, 3, 4)
+
+
+def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDArray[np.float32]:
+    """Pictures of shape (pictures, height, width, 3), values between 0 and 1.
+
+    X: (pictures, height, width), or with 1, 3 or 4 channels last or first; grey is repeated, the fourth is left out.
+    Whole numbers of 8 bits are divided by 255, all else by `brightest`; what lies outside of 0 and 1 is cut off.
+    Errors: `InvalidInput` for what is no picture, and for values that are not finite.
+    """
+    pictures = np.asarray(X)
+    last = pictures.ndim == 4 and pictures.shape[3] in _COLOURS
+    first = pictures.ndim == 4 and not last and pictures.shape[1] in _COLOURS
+    if pictures.dtype.kind not in "uifb" or not (pictures.ndim == 3 or last or first) or 0 in pictures.shape[1:]:
+        raise InvalidInput(
+            f"{name} must hold pictures of the shape (pictures, height, width), or with 1, 3 or 4 channels, got "
+            f"{pictures.shape} of {pictures.dtype}."
+        )
+    if first:
+        pictures = pictures.transpose(0, 2, 3, 1)
+    elif not last:
+        pictures = pictures[..., None]
+    if not np.isfinite(pictures).all():
+        raise InvalidInput(f"{name} must hold finite numbers, got a NaN or an infinity.")
+    pictures = pictures[..., :3].astype(np.float32) / np.float32(255 if pictures.dtype == np.uint8 else brightest)
+    return np.clip(np.broadcast_to(pictures, (*pictures.shape[:3], 3)), 0, 1)
+
+
+def brightest_of(X: ArrayLike, *, name: str = "X") -> float:
+    """What pictures are to be divided by: 1 where no value exceeds it, else 255. Errors: as `as_colours`; other scales.
+
+    >>> brightest_of(np.ones((2, 8, 8)) * 200.0)
+    255.0
+    """
+    pictures = np.asarray(X)
+    as_colours(pictures, name=name)
+    least, most = float(pictures.min(initial=0)), float(pictures.max(initial=0))
+    if least < 0 or most > 255:
+        raise InvalidInput(
+            f"{name} must hold pictures with values from 0 to 1 or from 0 to 255, got {least:.4g} to {most:.4g}."
+        )
+    return 1.0 if most <= 1 else 255.0
+
+
+def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
+    """One picture (rows, columns, channels) at another size, in doubles, cut off at 0 and 1.
+
+    Bicubic (a = -1/2), and where it shrinks smoothed as much, as Pillow and PyTorch's `antialias` do.
+    """
+    down, across = _weights(picture.shape[0], height), _weights(picture.shape[1], width)
+    rows = (down @ picture.reshape(picture.shape[0], -1).astype(np.float64)).reshape(height, *picture.shape[1:])
+    return np.clip(across @ rows, 0, 1)
+
+
+@lru_cache(maxsize=16)
+def _weights(size: int, wanted: int) -> NDArray[np.float64]:
+    """What each of `size` pixels adds to each of `wanted`, (wanted, size)."""
+    scale = size / wanted
+    centres = (np.arange(wanted) + 0.5) * scale
+    away = np.abs(np.arange(size) + 0.5 - centres[:, None]) / max(scale, 1.0)
+    near, far = (1.5 * away - 2.5) * away**2 + 1, ((-0.5 * away + 2.5) * away - 4) * away + 2
+    weights = np.where(away < 1, near, np.where(away < 2, far, 0.0))
+    return weights / weights.sum(axis=1, keepdims=True)
