@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
-from ostrakon.accounting.published.exponential_2024 import log_q_exponential, rdp_exponential
+from ostrakon.accounting.published.exponential_2024 import (
+    delta_of_local_noise,
+    log_q_exponential,
+    q_sensitivity,
+    rdp_exponential,
+)
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms import ExponentialMechanism, LNMax, PermuteAndFlip
 from ostrakon.report.reproduce import exponential_2024, published_votes
+from ostrakon.validation import InvalidInput
 
 
 @pytest.fixture(scope="module")
@@ -17,10 +23,11 @@ def mnist(data_dir):
 
 @pytest.mark.parametrize("answers", [100, 400])
 def test_figure_6_screening_costs_less_at_equal_answers(mnist, answers: int):
-    found = {
-        name: exponential_2024.totals(mnist, mechanism, answers)
-        for name, mechanism in exponential_2024.mechanisms(mnist.teachers).items()
-    }
+    found = {}
+    for name, run in exponential_2024.runs_of(mnist[:600]).items():
+        queries = run.queries_for(answers)
+        assert queries is not None
+        found[name] = (queries, *run.epsilons(queries))
     published = {name: cost[1] for name, cost in found.items()}
     assert published["screening"] < published["exponential"] < published["Laplace"]
     exact = {name: cost[2] for name, cost in found.items()}
@@ -100,3 +107,18 @@ def test_section_4_6_is_not_private():
             excess = np.maximum(density[0] - np.exp(epsilon) * density[1], 0)
             worst = max(worst, float(excess.sum() * (x[1] - x[0])))
     assert worst > 0.01
+
+
+def test_what_is_no_number_is_refused_by_the_figures_own_formulas():
+    def log_q(counts):
+        return log_q_exponential(counts, epsilon=0.3)
+
+    assert q_sensitivity([[60, 20]], log_q).shape == (1,)
+    for counts in ([[np.nan, 20]], [60, 20]):
+        with pytest.raises(InvalidInput, match="counts"):
+            q_sensitivity(counts, log_q)
+    for bad in (0, -1.0, np.nan, np.inf, True, "1"):
+        with pytest.raises(InvalidInput, match="epsilon"):
+            delta_of_local_noise(10, log_q, epsilon=bad)
+        with pytest.raises(InvalidInput, match="teachers"):
+            delta_of_local_noise(bad, log_q, epsilon=1.0)

@@ -9,22 +9,37 @@ from typing import Annotated
 import typer
 from rich.table import Table as RichTable
 
-from ostrakon.cli.app import app, console
-from ostrakon.report.reproduce.table import Cell, Table
+from ostrakon.cli.app import app, console, errors
+from ostrakon.report.reproduce.table import Table
+from ostrakon.report.reproduce.written import text
 
 
 @app.command()
 def reproduce(
     paper: Annotated[str, typer.Argument(help="pate-2017, pate-2018, near-zero-cost or exponential-2024.")],
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the published votes (votes/*.npy); default: OSTRAKON_DATA.")
+        Path | None,
+        typer.Option(
+            help="Folder with the published votes (votes/*.npy), with images (mnist/, cifar10.zip) or with votes of "
+            "our own teachers (*.npz); default: OSTRAKON_DATA."
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for every table as CSV, every figure as PNG, and one page. With it, near-zero-cost and "
+            "exponential-2024 train the teachers whose votes are not in the data folder (minutes), and students."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Recompute a paper's tables from the published votes: as printed, published bound, exact, worst-case."""
+    """Recompute a paper's tables and figures: as printed, published bound, exact, worst-case."""
     from ostrakon.report.reproduce import reproduce as recompute
 
-    tables = recompute(paper, data=data)
+    def say(told: str) -> None:
+        errors.print(told, style="dim", highlight=False, markup=False)
+
+    tables = recompute(paper, data=data, out=out, say=say, progress=console.is_terminal and not as_json)
     if as_json:
         typer.echo(json.dumps({"paper": paper, "tables": [table.as_json() for table in tables]}, indent=2))
         return
@@ -41,11 +56,5 @@ def rich_table(table: Table) -> RichTable:
     for column in drawn.columns[1:]:
         column.justify = "right"
     for row in table.rows:
-        drawn.add_row(*(_text(cell) for cell in row))
+        drawn.add_row(*(text(cell) for cell in row))
     return drawn
-
-
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return "–"
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

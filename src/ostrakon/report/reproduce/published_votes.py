@@ -11,6 +11,8 @@ import numpy as np
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
 
+_MNIST = "mnist_250_teachers.npy"
+
 
 def folder(data: Path | None) -> Path:
     """The data folder: `data`, else the environment variable OSTRAKON_DATA."""
@@ -25,9 +27,18 @@ def folder(data: Path | None) -> Path:
     return Path(named)
 
 
+def are_in(data: Path | None) -> bool:
+    """Whether the published votes of MNIST are in the data folder."""
+    return any(file.is_file() for file in _places(folder(data), _MNIST))
+
+
+def _places(root: Path, name: str) -> tuple[Path, Path]:
+    return root / "votes" / name, root / name
+
+
 def _load(data: Path | None, name: str) -> np.ndarray:
     root = folder(data)
-    for path in (root / "votes" / name, root / name):
+    for path in _places(root, name):
         if path.is_file():
             try:
                 return np.load(path, allow_pickle=False)
@@ -43,7 +54,7 @@ def _load(data: Path | None, name: str) -> np.ndarray:
 
 def mnist(data: Path | None) -> PublicVotes:
     """Votes of 250 MNIST teachers on 9,000 queries, 10 classes."""
-    return PublicVotes(_load(data, "mnist_250_teachers.npy"))
+    return PublicVotes(_load(data, _MNIST))
 
 
 def adult(data: Path | None) -> PublicVotes:
