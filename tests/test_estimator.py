@@ -233,3 +233,13 @@ def test_the_released_student_finds_columns_by_name():
     assert (model.released_.predict(other.to_numpy()) != expected).mean() > 0.2
     with pytest.raises(InvalidInput, match="missing: weight"):
         model.released_.predict(X.drop(columns="weight"))
+
+
+@pytest.mark.parametrize("absent", [None, float("nan")])
+def test_a_missing_label_is_refused_in_words(absent):
+    y = np.array(["a", "b"] * 30, object)
+    y[7] = absent
+    for options in ({"protect": "labels"}, {}):
+        given = {} if options else {"X_public": X[:20]}
+        with pytest.raises(InvalidInput, match="y must have a label for every row, got 1 of 60 missing"):
+            ostrakon.PATEClassifier(**options).fit(X[:60], y, **given)

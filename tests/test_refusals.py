@@ -45,6 +45,7 @@ from ostrakon.mechanisms import (
     Immutable,
     InteractiveGNMax,
     LNMax,
+    MomentGNMax,
     PermuteAndFlip,
     ProposeTestRelease,
     RunCost,
@@ -222,6 +223,7 @@ ENTRIES = [
     entry(ProposeTestRelease(threshold=5.0, sigma1=4.0).failure, queries=3, at_least={"queries": 0}),
     entry(ProposeTestRelease(threshold=5.0, sigma1=4.0).run_cost, queries=3),
     entry(BoundedGNMax, sigma2=4.0, max_contributions=2),
+    entry(MomentGNMax, sigma2=4.0, max_contributions=2, moments=0.5),
     entry(BoundedGNMax(sigma2=4.0).run_cost, queries=3),
     entry(SummedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2),
     entry(SharedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2, owners=3, colluders=1,
@@ -282,6 +284,7 @@ ELSEWHERE = {
         "StatefulMechanism",
         "compose",
         "distance_to_instability",
+        "require_pool",
         "score",
     ),
     *(
@@ -293,6 +296,8 @@ ELSEWHERE = {
         "require_scores",
     ),
     "noise_deviation",
+    # Of a function and numbers: tests/paper/test_exponential_2024.py.
+    *("delta_of_local_noise", "q_sensitivity"),
 }
 
 

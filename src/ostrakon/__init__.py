@@ -20,6 +20,7 @@ _HOME = {
     "Immutable": "ostrakon.mechanisms",
     "InteractiveGNMax": "ostrakon.mechanisms",
     "LNMax": "ostrakon.mechanisms",
+    "MomentGNMax": "ostrakon.mechanisms",
     "PermuteAndFlip": "ostrakon.mechanisms",
     "ProposeTestRelease": "ostrakon.mechanisms",
     "ScreenedExponential": "ostrakon.mechanisms",

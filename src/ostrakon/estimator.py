@@ -6,19 +6,21 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ostrakon.accounting.statement import PROTECTS
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task
+from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.keeping import InMemory
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
 from ostrakon.run.spending import warn_of_searches
@@ -33,7 +35,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
     n_teachers: None: every record (or user) is one, or about a hundred records each where teachers are trained.
     mechanism: a name, a `Mechanism` with its parameters, or "auto":
-    `bounded-gnmax` (per-record teachers), where nothing is asked of teachers; else `confident-gnmax`. epsilon:
+    `moment-gnmax` (per-record teachers; of images, or for students that were named, `bounded-gnmax`), where nothing is
+    asked of teachers; else `confident-gnmax`. epsilon:
     the guarantee stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
     number of records (or users). guarantee: "worst-case", or "gate": less noise, and a release of all answers only
     where a noisy test finds that the teachers agree, planned on votes of which a share `agreement` goes to the winner;
@@ -44,9 +47,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     what the learners see of a row, learned from public rows. trained_on: what a frozen encoder, or whatever made the
     features, was trained on, for the statement. queries: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
-    for a table whose number of rows is public. classes: all labels, public knowledge; None: those of y. random_state:
-    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
-    tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
+    for a table whose number of rows is public. protect: "records", or "labels" alone, where the features, and who is in
+    the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge; None: those
+    of y. random_state: of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary
+    generator is for tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib;
+    None: one.
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
@@ -84,6 +89,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     queries: str = "representatives"
     smooth: bool = False
     partition: Literal["hash", "random"] = "hash"
+    protect: Literal["records", "labels"] = "records"
     classes: Any = None
     random_state: Any = None
     n_jobs: int | None = None
@@ -93,16 +99,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         """Train teachers on (X, y), let them vote on X_public, train the student.
 
         X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
-        same form, unlabelled. users: whose each private row is, to protect users instead of records.
+        same form, unlabelled; None where labels alone are protected. users: whose each private row is, to protect users
+        instead of records.
         """
         warn_of_searches()
         given, labels = self._checked(as_frame(X), y)
-        if X_public is None:
+        if self.protect not in PROTECTS:
+            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
+        of_labels = self.protect == "labels"
+        if of_labels and X_public is not None:
+            raise InvalidInput(
+                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
+                "about."
+            )
+        if X_public is None and not of_labels:
             raise InvalidInput(
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
                 "label; private rows cannot stand in for them."
             )
-        public = self._same_form(X_public, "X_public")
+        public = given if of_labels else self._same_form(X_public, "X_public")
         _require_same_images(given, public)
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
@@ -113,6 +128,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             y=numbers.astype(np.int64),
             users=None if users is None else np.asarray(users),
             fixed=self.partition == "random",
+            protects=self.protect,
         )
         task = Task(
             private=rows,
@@ -122,6 +138,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             if self.classes is not None
             else "the labels of the private rows, which are thereby treated as public knowledge",
             names=getattr(self, "feature_names_in_", None),
+            **of_protection(self.protect),
         )
         memory = InMemory()
         try:
@@ -166,6 +183,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return Options(**given)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        told = np.asarray(y)
+        if told.dtype == object and told.ndim and (missing := int(pd.isna(told).sum())):
+            raise InvalidInput(f"y must have a label for every row, got {missing} of {told.size} missing.")
         if _is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)

@@ -12,6 +12,9 @@ from ostrakon.validation import InvalidInput, whole
 
 IntArray = NDArray[np.int64]
 
+STEPS = 1024
+"""Steps in a vote, on which noisy counts are released, so that no low-order bits of the noise leave."""
+
 
 class Votes:
     """Validated vote histograms of one ensemble of teachers.
@@ -149,9 +152,11 @@ class BoundedVotes(Votes):
     total, at most teachers * max_contributions, can be checked.
     """
 
-    __slots__ = ("max_contributions",)
+    __slots__ = ("max_contributions", "moments")
 
     max_contributions: int
+    moments: Moments | None
+    """What the same teachers say of their features beside; of these votes as a whole, so a part of them has none."""
 
     def __init__(
         self, counts: ArrayLike, *, teachers: int | None = None, max_contributions: int, abstentions: bool = True
@@ -160,6 +165,7 @@ class BoundedVotes(Votes):
             raise InvalidInput(f"abstentions must be True for bounded votes, got {abstentions!r}.")
         super().__init__(counts, teachers=teachers, abstentions=True)
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
+        self.moments = None
         total = int(self.counts.sum())
         if total > self.teachers * self.max_contributions:
             raise InvalidInput(
@@ -201,7 +207,46 @@ class BoundedVotes(Votes):
             isinstance(other, BoundedVotes)
             and super().__eq__(other)
             and self.max_contributions == other.max_contributions
+            and self.moments == other.moments
         )
+
+
+class Moments:
+    """Sums by class of what teachers say of their features, in whole steps of 1/1024 vote. Private.
+
+    counts: whole numbers of either sign, (directions, classes); the first direction is the constant one (see
+    `ostrakon.public.moments`). teachers: how many may have spoken. That each of them has at most the length of a vote,
+    in one class, is the word of who summed them.
+    """
+
+    __slots__ = ("counts", "teachers")
+
+    abstentions = True
+
+    def __init__(self, counts: ArrayLike, *, teachers: int) -> None:
+        array = np.array(counts)
+        if array.ndim != 2 or array.dtype.kind not in "iu" or not array.size:
+            raise InvalidInput(
+                f"counts must be whole steps of shape (directions, classes), got {array.dtype} {array.shape}."
+            )
+        self.counts: IntArray = array.astype(np.int64)
+        self.counts.setflags(write=False)
+        self.teachers = whole("teachers", teachers, at_least=1)
+
+    @property
+    def queries(self) -> int:
+        """Number of directions (rows)."""
+        return len(self.counts)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Moments) and self.teachers == other.teachers and np.array_equal(self.counts, other.counts)
+        )
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"Moments(directions={self.queries}, classes={self.counts.shape[1]}, teachers={self.teachers})"
 
 
 class PublicVotes(Votes):

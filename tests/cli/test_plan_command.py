@@ -156,7 +156,7 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     words = " ".join(out.split())
     plan = make_plan(Options(epsilon=1.0), units=600, pool=200, classes=2)
     assert code == 0
-    for told in ("bounded-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
+    for told in ("moment-gnmax", "Teachers 600", f"Queries {plan.queries}", "given by the operator", "age", "town"):
         assert told in words
     assert f"Noise {plan.mechanism.parameters()['sigma2']:.4g}" in words
     assert "A dry run: nothing was trained, asked or written." in words

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers
+from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.validation import InvalidInput
@@ -32,7 +32,9 @@ def test_an_offer_is_the_plan_of_a_run():
 
 
 def test_what_is_said_of_a_plan_follows_from_it():
-    first, second = make_offers(Options(queries=30), epsilons=[0.5, 2.0], mechanisms=MECHANISMS[:1], **SIZES)
+    first, second = make_offers(
+        Options(queries=30), epsilons=[0.5, 2.0], mechanisms=default_mechanisms(Options(), classes=2)[:1], **SIZES
+    )
     assert first.plan is not None
     assert second.plan is not None
     sigma = first.plan.mechanism.parameters()["sigma2"]

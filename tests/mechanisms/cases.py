@@ -18,6 +18,7 @@ from ostrakon.mechanisms import (
     InteractiveGNMax,
     LNMax,
     Mechanism,
+    MomentGNMax,
     PermuteAndFlip,
     ProposeTestRelease,
     ScreenedExponential,
@@ -139,6 +140,14 @@ CASES = [
     Case(
         mechanism=BoundedGNMax,
         parameters={"sigma2": 20.0, "max_contributions": 1},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        whole=("max_contributions",),
+        votes=_bounded,
+    ),
+    Case(
+        mechanism=MomentGNMax,
+        parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.5},
         noise=("sigma2",),
         counts=(60, 30, 10),
         whole=("max_contributions",),

@@ -9,11 +9,11 @@ import pytest
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.ledger.cost import cost_of
-from ostrakon.mechanisms.bounded_gnmax import STEPS, BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.noise import secure_rng
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import BoundedVotes
+from ostrakon.votes import STEPS, BoundedVotes
 
 QUERIES, CLASSES = 2, 2
 

@@ -9,7 +9,12 @@ from ostrakon.report.gallery import SHOWN, gallery
 
 
 def outcome(images, taught, classes=("left", "right")):
-    return SimpleNamespace(images=images, answers=SimpleNamespace(taught=np.asarray(taught)), classes=classes)
+    return SimpleNamespace(
+        statement=SimpleNamespace(protects="records"),
+        images=images,
+        answers=SimpleNamespace(taught=np.asarray(taught)),
+        classes=classes,
+    )
 
 
 def test_each_stands_below_its_released_label():

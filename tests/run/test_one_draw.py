@@ -11,7 +11,7 @@ from commands import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger, Refused
-from ostrakon.mechanisms import GNMax
+from ostrakon.mechanisms import GNMax, MomentGNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.run.noise_log import NoiseLog
@@ -106,6 +106,10 @@ def test_an_account_is_for_its_own_neighbours(url, tmp_path):
     assert told.account.spends[0].cost.mu == pytest.approx(np.sqrt(2) / 50, rel=1e-12)
     with pytest.raises(InvalidInput, match="must be for add-remove"):
         drawn(url, tmp_path / "more", GNMax(sigma2=50.0), account="counted")
+    # Sums of features would be paid for and not drawn.
+    with pytest.raises(InvalidInput, match="moment-gnmax would be paid for sums"):
+        drawn(url, tmp_path / "sums", MomentGNMax(sigma2=50.0), counted, account="counted")
+    assert len(Ledger(url).account("counted").spends) == 1
 
 
 def test_other_votes_and_other_ledgers_are_refused(url, tmp_path):

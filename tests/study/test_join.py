@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from ostrakon.ledger.ledger import Ledger
-from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.study import Study, join_study
 from ostrakon.study.join import leaving
 from ostrakon.study.share import read_share
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.data.checksummed import read_checksummed
 from ostrakon.data.partition import assign_teachers, key_from_seed
 from ostrakon.ledger.ledger import Ledger
-from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.report.release import publish
 from ostrakon.report.study_table import study_table
 from ostrakon.study import Owner, Study, finish_study, join_study
@@ -19,6 +18,7 @@ from ostrakon.study.local_teachers import LocalTeachers
 from ostrakon.study.share import read_share
 from ostrakon.teachers import one_teacher
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
 
 # A tree follows every row: whatever a person changes shows.
 TREES = {"teacher": "decision-tree", "people_per_teacher": 30}

@@ -6,9 +6,10 @@ from sklearn.datasets import make_blobs
 
 from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.public import rowwise
+from ostrakon.public.moments import MomentMap
 from ostrakon.teachers.per_record import collect_per_record, contributions, nearest
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import BoundedVotes
+from ostrakon.votes import STEPS, BoundedVotes
 
 X, y = make_blobs(900, centers=4, n_features=3, cluster_std=0.8, random_state=0)
 QUERIES = X[:12]
@@ -118,3 +119,39 @@ def test_a_row_s_nearest_query_does_not_depend_on_the_rows_beside_it():
     assert np.array_equal(nearest(rows[order], queries), together[order])
     for count in (1, 6, 767, 769):
         assert np.array_equal(nearest(rows[:count], queries), together[:count])
+
+
+def test_moments_are_the_plain_sums_however_the_rows_come_in():
+    known = MomentMap.of(QUERIES)
+    steps = known.steps(X)
+    alone = np.stack([steps[y == label].sum(axis=0) for label in range(4)], axis=1)
+    records = collect_per_record([(np.arange(900), X, y)], QUERIES, classes=4, units=900, moments=known)
+    assert np.array_equal(records.moments.counts, alone)
+    parts = [(np.arange(900)[at::3], X[at::3], y[at::3]) for at in range(3)]
+    assert collect_per_record(parts, QUERIES, classes=4, units=900, moments=known) == records
+    assert collect_per_record(parts, QUERIES, classes=4, units=900).moments is None
+    expected = np.zeros((4, 4), np.int64)
+    for owner in range(40):
+        mine = owner == OWNERS
+        label = np.bincount(y[mine], minlength=4).argmax()
+        mean = steps[mine & (y == label)].astype(float).mean(axis=0)
+        expected[:, label] += np.trunc(mean + np.sign(mean) * 1e-9).astype(int)
+    users = collect_per_record([(OWNERS, X, y)], QUERIES, classes=4, units=40, moments=known)
+    assert np.array_equal(users.moments.counts, expected)
+    assert users[:3].moments is None
+
+
+@pytest.mark.parametrize("unit", ["record", "user"])
+def test_one_unit_moves_the_moments_by_no_more_than_root_two(unit):
+    known, rng = MomentMap.of(QUERIES), np.random.default_rng(3)
+    owners = np.arange(900) if unit == "record" else OWNERS
+    whole = collect_per_record([(owners, X, y)], QUERIES, classes=4, units=900, moments=known).moments.counts
+    mine, moved = owners == owners[0], 0.0
+    for scale in (1e-3, 1.0, 50.0, 1e25):
+        for _ in range(20):
+            rows, labels = X.copy(), y.copy()
+            rows[mine] = scale * rng.normal(size=3)
+            labels[mine] = rng.integers(4)
+            other = collect_per_record([(owners, rows, labels)], QUERIES, classes=4, units=900, moments=known)
+            moved = max(moved, float(np.square(other.moments.counts - whole).sum()) ** 0.5 / STEPS)
+    assert 1.3 < moved <= 2**0.5

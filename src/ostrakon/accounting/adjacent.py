@@ -13,9 +13,10 @@ from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import whole
 
-Relation = Literal["add-remove", "replace", "take-out"]
+Relation = Literal["add-remove", "replace", "take-out", "labels"]
 """add-remove: one data set has one record (or user) more. replace: equally many, one differs. take-out: equally many
-places, one of them empty, so that their number stays what it is."""
+places, one of them empty, so that their number stays what it is. labels: the same rows with the same features, of which
+one (or all of one user) have other labels; says nothing of who is in the data."""
 
 
 @dataclass(frozen=True, kw_only=True)

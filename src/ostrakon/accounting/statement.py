@@ -19,6 +19,15 @@ SCHEMA = "ostrakon-statement/1"
 Unit = Literal["record", "user"]
 UNITS: tuple[Unit, ...] = ("record", "user")
 
+Protects = Literal["records", "labels"]
+PROTECTS: tuple[Protects, ...] = ("records", "labels")
+"""records: whoever is in the data, with all that is known of them. labels: the labels alone, where everything else is
+public."""
+
+LABELS_OF: dict[Unit, str] = {"record": "the label of one record", "user": "the labels of one user"}
+"""What one unit of privacy is where labels alone are protected. Never a bare "record" or "user": whoever reads nothing
+else must not take it for more."""
+
 WEAK_EPSILON = 10.0
 """Above this, a release says beside its epsilon how little that promises."""
 
@@ -45,6 +54,10 @@ INTEGERS_LEAVE = (
 )
 
 CENTRAL = "central: the operator sees the private data, the public sees release/ alone"
+CENTRAL_OF_LABELS = (
+    "central: the operator sees the labels, the public sees release/ and is taken to know everything else of the data: "
+    "who is in it, and all features"
+)
 
 NOT_COVERED = (
     "the public data: whoever is in the public file has no protection from this guarantee",
@@ -56,6 +69,16 @@ NOT_COVERED = (
     "other releases from the same private data: their epsilons and deltas add to this one",
     "facts that hold of the population at large, which a good student learns whoever takes part",
 )
+
+NOT_COVERED_OF_LABELS = (
+    "the features of every row, who has a row, and how many there are: they are treated as public, and rows of the "
+    "data themselves, without their labels, may be in this release",
+    "what the order of the rows in the data tells of their labels, and what their features do: both are public",
+    "what is treated as public knowledge: class names, the number of teachers and all parameters here",
+    *NOT_COVERED[2:-1],
+    "facts that hold of the population at large, which a good student learns whatever the label of any one row",
+)
+"""The same where labels alone are protected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +119,10 @@ class Statement:
     estimates: `Sanitized` numbers and `Agreement`s, published beside the guarantee and marked as estimates.
     adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
     membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
-    the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out.
-    rounds: what was asked. unit: "record" or "user" (with `unit_column`). adjacency: when two data sets
+    the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out. Of labels
+    it is written as `label_guess`.
+    rounds: what was asked. unit: "record" or "user" (with `unit_column`). protects: all of it, "records", or "labels"
+    alone. adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
     the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
     private votes.
@@ -117,6 +142,7 @@ class Statement:
     adjacency: str
     noise_is_secure: bool
     unit_column: str | None = None
+    protects: Protects = "records"
     not_private: str | None = None
     adjacent: tuple[Adjacent, ...] = ()
     membership_guess: float | None = None
@@ -137,6 +163,14 @@ class Statement:
             raise InvalidInput("A statement accepts sanitized numbers and agreements alone as its estimates.")
         if self.unit not in ("record", "user"):
             raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
+        if self.protects not in PROTECTS:
+            raise InvalidInput(f"protects must be one of {', '.join(PROTECTS)}, got {self.protects!r}.")
+        if any((each.relation == "labels") != (self.protects == "labels") for each in self.adjacent):
+            raise InvalidInput(
+                "A statement that protects labels has an epsilon for neighbours in their labels alone, and no other "
+                f"statement has one, got protects {self.protects!r} with "
+                f"{', '.join(each.relation for each in self.adjacent)}."
+            )
         if not self.noise_is_secure and self.not_private is None:
             object.__setattr__(self, "not_private", NOT_PRIVATE_NOISE)
         if self.guarantee is not None:
@@ -204,7 +238,8 @@ class Statement:
             "remarks": list(self.remarks),
             "guarantee": guarantee,
             "estimates": [_estimate(estimate) for estimate in self.estimates],
-            "unit_of_privacy": self.unit,
+            "protects": self.protects,
+            "unit_of_privacy": self.unit if self.protects == "records" else LABELS_OF[self.unit],
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
             "epsilon_by_adjacency": [
@@ -212,13 +247,8 @@ class Statement:
                 for each in self.adjacent
                 if math.isfinite(each.epsilon)
             ],
-            "membership_guess": None
-            if self.membership_guess is None
-            else {
-                "prior": 0.5,
-                "at_most": round_up(self.membership_guess),
-                "neighbours": self.adjacency,
-            },
+            "membership_guess": self._guess() if self.protects == "records" else None,
+            "label_guess": self._guess() if self.protects == "labels" else None,
             "trust_model": self.trust_model,
             "teachers": self.teachers,
             "classes": list(self.classes),
@@ -235,13 +265,32 @@ class Statement:
             "versions": dict(self.versions),
         }
 
+    def _guess(self) -> dict[str, Any] | None:
+        if self.membership_guess is None:
+            return None
+        return {"prior": 0.5, "at_most": round_up(self.membership_guess), "neighbours": self.adjacency}
+
 
 def _estimate(estimate: Sanitized | Agreement) -> dict[str, Any]:
     return estimate.as_dict() if isinstance(estimate, Agreement) else {"kind": estimate.kind, **asdict(estimate)}
 
 
-def weak_remark(epsilon: float) -> str | None:
-    """The warning that goes with an epsilon above 10; None where there is none to give.
+def require_pool(protect: str, public: Any) -> None:
+    """Refuse records without public data, and labels with them. Errors: `InvalidInput`."""
+    if protect == "labels" and public is not None:
+        raise InvalidInput(
+            "public cannot be given where labels alone are protected: the rows themselves are public, and are asked "
+            "about."
+        )
+    if protect == "records" and public is None:
+        raise InvalidInput(
+            "public must be given: rows of the same kind, free to publish (or, where the features of the private rows "
+            "are no secret, protect labels alone)."
+        )
+
+
+def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None:
+    """The warning that goes with an epsilon above 10; None where there is none to give. protects: as of `Statement`.
 
     >>> weak_remark(2.0) is None
     True
@@ -249,9 +298,10 @@ def weak_remark(epsilon: float) -> str | None:
     if not epsilon > WEAK_EPSILON:
         return None
     times = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "more than 10^300"
+    worlds = "with and without one record or user" if protects == "records" else "which differ in a label"
     return (
-        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. Whoever weighs two possible worlds, with "
-        f"and without one record or user, may be moved by this release to odds {times} times what they were; at "
+        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. Whoever weighs two possible worlds, "
+        f"{worlds}, may be moved by this release to odds {times} times what they were; at "
         f"{WEAK_EPSILON:g} it is {math.exp(WEAK_EPSILON):.3g} times. Ask for a smaller epsilon, fewer queries or more "
         "noise."
     )

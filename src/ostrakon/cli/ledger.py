@@ -35,7 +35,10 @@ def open_account(
     order: Annotated[float | None, typer.Option(help="The Rényi order. [default: the best for Gaussian runs]")] = None,
     unit: Annotated[str, typer.Option(help="What is protected: record or user.")] = "record",
     relation: Annotated[
-        str, typer.Option(help="Neighbours: replace (per-record teachers) or add-remove (trained ones).")
+        str,
+        typer.Option(
+            help="Neighbours: replace (per-record teachers), add-remove (trained ones) or labels (--protect labels)."
+        ),
     ] = "replace",
     private: Annotated[Path | None, typer.Option(help="Bind the account to these data.")] = None,
     by: Annotated[str | None, typer.Option(help="The column that says whose a row is.")] = None,

@@ -41,7 +41,9 @@ def plan(
     ] = None,
     mechanism: Annotated[
         list[str] | None,
-        typer.Option(help=r"May be repeated. \[default: bounded-gnmax, confident-gnmax, gnmax]"),
+        typer.Option(
+            help=r"May be repeated. \[default: moment-gnmax (of images bounded-gnmax), confident-gnmax, gnmax]"
+        ),
     ] = None,
     accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,
     rehearse: Annotated[

@@ -133,7 +133,11 @@ def show_plan(given: Mapping[str, Any]) -> None:
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
     epsilon, unit = plan.guarantee.epsilon, task.private.unit
-    console.print(offer_table(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit)))
+    console.print(
+        offer_table(
+            Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit, protects=task.private.protects)
+        )
+    )
     console.print("[dim]A dry run: nothing was trained, asked or written.[/]")
 
 

@@ -303,6 +303,20 @@ def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     )
 
 
+def label_adjacency(*, by: str | None = None) -> str:
+    """The sentence where labels alone are protected. by: the column of users, where all labels of one may differ."""
+    only = "This is label differential privacy: it protects labels only; features and who is in the data are public."
+    if by is not None:
+        return (
+            f"Two data sets are neighbours when they have the same rows, with the same features and the same {by!r}, "
+            f"and differ in the labels of the rows of one value of {by!r}, in any way. {only}"
+        )
+    return (
+        "Two data sets are neighbours when they have the same rows, with the same features, and differ in the label of "
+        f"one of them. {only}"
+    )
+
+
 def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
     """The sentence about the other notion of neighbours, for which the same release has another epsilon.
 

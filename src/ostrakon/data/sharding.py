@@ -126,6 +126,7 @@ def partition_table(
     by: str | None = None,
     columns: Sequence[str] | None = None,
     labels: str | None = None,
+    identity: Sequence[str] | None = None,
     digest: str = "",
     memory_limit: str = "1GB",
     threads: int | None = None,
@@ -133,7 +134,8 @@ def partition_table(
     """Split a table among teachers, out of core: the same teachers as `assign_teachers` gives in memory.
 
     folder: where the shards go; shards that are there already (from a run that was interrupted later) are kept.
-    by: the column of users; default: a row's whole content is its identity. key: see `assign_teachers`.
+    by: the column of users; default: a row's content is its identity, or that of its columns `identity`. key: see
+    `assign_teachers`.
     columns: what to write of a row; default: all. labels: one of them that is written as `Table.labels` gives it.
     digest: a checksum of the table, so that shards of another one are not taken for its own.
     memory_limit: for DuckDB's buffers, as it writes it ("1GB"); the process takes about 0.2 GB more.
@@ -144,7 +146,10 @@ def partition_table(
     """
     target = Path(folder)
     written = list(table.columns if columns is None else columns)
+    content = list(table.columns if identity is None else identity)
     belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
+    if identity is not None:
+        belongs["identity"] = content
     if target.is_dir():
         return ShardFolder.open(target, n_teachers, belongs=belongs)
     threads = min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1)
@@ -167,7 +172,7 @@ def partition_table(
             connection.execute(f"SET memory_limit = {literal(memory_limit)}")
             connection.execute("SET preserve_insertion_order = false")
             connection.execute(f"SET threads = {threads}")
-            teacher = teacher_sql(table.identity(table.columns if by is None else [by]), n_teachers, key=key)
+            teacher = teacher_sql(table.identity(content if by is None else [by]), n_teachers, key=key)
             copied = f"SELECT {', '.join(kept)}, {teacher} AS {number} FROM {rows}"
             try:
                 copy = (

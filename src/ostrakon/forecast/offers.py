@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.statement import Unit, round_up
+from ostrakon.accounting.statement import Protects, Unit, round_up
 from ostrakon.mechanisms.registry import find
-from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS
+from ostrakon.run.settings.defaults import DEFAULT_OF_TEACHERS
 from ostrakon.run.settings.options import GATE, WORST_CASE, Options
 from ostrakon.run.settings.plan import Plan
-from ostrakon.run.settings.planning import make_plan
+from ostrakon.run.settings.planning import make_plan, per_record_mechanism
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
-MECHANISMS = (DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS, "gnmax")
-"""What is offered where no mechanism is named: the default, that of trained teachers, and one without a check."""
+
+def default_mechanisms(options: Options, *, classes: int, images: bool = False) -> tuple[str, ...]:
+    """What is offered where no mechanism is named: the default, that of trained teachers, and one without a check."""
+    return per_record_mechanism(options, classes=classes, images=images), DEFAULT_OF_TEACHERS, "gnmax"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class Offer:
 
     epsilon, mechanism: as asked. plan: None where it is refused; refusal: then the sentence that says what would do.
     odds: the largest share of right guesses at membership for a prior of 50% (`Plan.membership_guess`); None where it
-    was not computed. unit: what is protected.
+    was not computed. unit: what is protected; protects: as of a statement.
     """
 
     epsilon: float
@@ -38,6 +40,7 @@ class Offer:
     refusal: str | None = None
     odds: float | None = None
     unit: Unit = "record"
+    protects: Protects = "records"
 
     @property
     def answers(self) -> tuple[int, bool] | None:
@@ -97,8 +100,11 @@ class Offer:
         }
 
 
-def neighbours(*, per_record: bool, unit: Unit) -> str:
-    """What a membership guess is about, in words."""
+def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records") -> str:
+    """What a membership guess, or one at labels, is about, in words."""
+    if protects == "labels":
+        whose = "one record has" if unit == "record" else "all rows of one user have"
+        return f"which of two labels {whose} (labels only: all else is taken to be public)"
     if unit == "user":
         told = "this user's rows were used"
         return (

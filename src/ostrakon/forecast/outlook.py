@@ -9,11 +9,11 @@ from typing import Any
 
 from ostrakon.accounting.statement import UNITS, Unit
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
-from ostrakon.forecast.offers import MECHANISMS, Offer, make_offers, neighbours
+from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
-from ostrakon.run.settings.learners import require_choices
+from ostrakon.run.settings.learners import require_choices, sees_images
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
 from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput, fraction, positive, whole
@@ -199,7 +199,13 @@ def outlook(
         raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
     if isinstance(mechanisms, str):
         mechanisms = [mechanisms]
-    names = list(dict.fromkeys(MECHANISMS if mechanisms is None else mechanisms))
+    names = list(
+        dict.fromkeys(
+            default_mechanisms(options, classes=len(shown.classes), images=sees_images(shown.X, options.representation))
+            if mechanisms is None
+            else mechanisms
+        )
+    )
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)

@@ -27,9 +27,9 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.student import answer_queries, fit_student
+from ostrakon.run.stages.student import answer_queries, fit_student, released_counts
 from ostrakon.run.stages.votes import collect, queries_of
-from ostrakon.students.selection import Candidate, Released, Selection
+from ostrakon.students.selection import Candidate, Selection
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
@@ -108,7 +108,7 @@ class _Scene:
         answers = answer_queries(plan, votes, queries=queries, learning=self.learning, log=MemoryLog(), rng=rng)
         if student is None or answers.counts is None:
             return fit_student(self.learning, plan, answers, queries)
-        released = Released(queries=queries, counts=answers.counts, sigma2=plan.mechanism.parameters()["sigma2"])
+        released = released_counts(self.learning, plan, answers, queries)
         fitted = released.fit_student(clone(student.student), self.learning.rows(student))
         return Selection(chosen=student, student=fitted, agreement={})
 

@@ -18,7 +18,7 @@ from ostrakon.ledger.state import Account, Spend, accounts_of
 from ostrakon.ledger.store import Store, Turn
 from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 
-RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out")
+RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")
 
 
 class Refused(InvalidInput):

@@ -8,6 +8,7 @@ from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.mechanisms.immutable import Immutable
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.lnmax import LNMax
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.registry import MECHANISMS, register
@@ -25,6 +26,7 @@ __all__ = [
     "InteractiveGNMax",
     "LNMax",
     "Mechanism",
+    "MomentGNMax",
     "Parameter",
     "PermuteAndFlip",
     "ProposeTestRelease",

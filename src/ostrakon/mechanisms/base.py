@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.validation import InvalidInput, finite, marked_fields, positive, scale, settle, shown, whole
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import IntArray, Moments, Votes
 
 FloatArray = NDArray[np.float64]
 
@@ -146,6 +146,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def moment_noise(self) -> float | None:
+        """Standard deviation of the noise on the sums of features by class that leave, too, in votes; None: none do."""
+        return None
+
+    @property
     def contribution_bound(self) -> int | None:
         """Queries on which a teacher may vote, where the guarantee rests on that bound; else None."""
         return None
@@ -176,6 +181,10 @@ class Mechanism(ABC):
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
         """The histograms with noise, (queries, classes): publishable where `releases_counts`; refused otherwise."""
         raise InvalidInput(f"{self.name} releases answers alone, not counts.")
+
+    def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
+        """The sums of features with noise, (directions, classes): publishable where there is `moment_noise`."""
+        raise InvalidInput(f"{self.name} releases no sums of features.")
 
     @abstractmethod
     def log_probabilities(self, votes: Votes) -> FloatArray:

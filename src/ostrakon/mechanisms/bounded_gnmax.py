@@ -13,10 +13,7 @@ from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost, StatefulMec
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import BoundedVotes, IntArray, Votes
-
-STEPS = 1024
-"""Steps in a vote, on which noisy counts are released, so that no low-order bits of the noise leave."""
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.mechanisms.immutable import Immutable
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.lnmax import LNMax
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.screened_exponential import ScreenedExponential
@@ -117,6 +118,7 @@ for _kind in (
     ProposeTestRelease,
     SparseVector,
     BoundedGNMax,
+    MomentGNMax,
     Immutable,
 ):
     register(_kind)

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import DiscreteShares, FloatArray, Parameter, RunCost
-from ostrakon.mechanisms.bounded_gnmax import STEPS, BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.noise import discrete_gaussian
 from ostrakon.validation import InvalidInput, shown, whole
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import STEPS, IntArray, Votes
 
 Owners = Annotated[int, Parameter(help="Owners whose tables are summed.", check=partial(whole, at_least=1))]
 SUM, EACH = "sum", "each"

@@ -7,6 +7,7 @@ from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.report.markdown import escaped
+from ostrakon.report.statement import of_records
 from ostrakon.run.settings.particulars import Particulars
 
 TITLE = "In plain words"
@@ -44,10 +45,13 @@ def first_page(
             'load it stand below, under "How to load it".'
         ),
     }
+    rows = "public rows" if content["protects"] == "records" else "rows whose labels alone are private"
+    sums = any("moments" in asked["parameters"] for asked in content["rounds"])
+    votes = "noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
     return [
         f"## {TITLE}",
-        "This release holds a model, the student, made by ostrakon: it learned from noisy votes of teachers on public "
-        f"rows (PATE), and says which of {len(content['classes'])} labels a row has. Details follow the first page.",
+        f"This release holds a model, the student, made by ostrakon: it learned from {votes} on {rows} "
+        f"(PATE), and says which of {len(content['classes'])} labels a row has. Details follow the first page.",
         *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
         *(f"**{what}** {answer}" for what, answer in told.items()),
     ]
@@ -58,18 +62,24 @@ def protected(content: dict[str, Any]) -> str:
     if content["guarantee"] is None:
         return "Nothing."
     column = content["unit_column"]
-    one = (
-        "One record of the private data, whichever it is"
-        if content["unit_of_privacy"] == "record"
-        else "One user of the private data, whoever it is, with all rows of theirs"
-        + ("" if column is None else f" (all rows of one value of the column {escaped(repr(column))})")
-    )
+    named = "" if column is None else f" (all rows of one value of the column {escaped(repr(column))})"
+    if content["protects"] == "labels":
+        one = (
+            "The label of one record, whichever it is"
+            if of_records(content)
+            else f"The labels of all rows of one user, whoever it is{named}"
+        )
+        one += ". Labels only: features, and who is in the data, are taken to be public and are not protected"
+    elif of_records(content):
+        one = "One record of the private data, whichever it is"
+    else:
+        one = f"One user of the private data, whoever it is, with all rows of theirs{named}"
     return f"{one}. What this does not cover is listed below."
 
 
 def strength(content: dict[str, Any]) -> str:
     """The attacker's best odds, in plain words."""
-    guarantee, guess = content["guarantee"], content["membership_guess"]
+    guarantee, guess = content["guarantee"], content["membership_guess"] or content["label_guess"]
     if guarantee is None:
         return f"{escaped(content['not_private'])} No odds can be stated."
     formal = f"epsilon {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}"
@@ -78,12 +88,20 @@ def strength(content: dict[str, Any]) -> str:
     told = content["epsilon_by_adjacency"]
     # Where the number of records is public, none is only added: the other data set has another one in its place.
     replaced = bool(told) and told[0]["relation"] == "replace"
-    if content["unit_of_privacy"] == "record":
-        secret = "one particular record was used" + (", or another in its place" if replaced else "")
+    if content["protects"] == "labels":
+        secret = (
+            "which of two labels one particular record has"
+            if of_records(content)
+            else "which of two labellings the rows of one particular user have"
+        )
+    elif of_records(content):
+        secret = "whether one particular record was used" + (", or another in its place" if replaced else "")
     else:
-        secret = "the rows of one particular user were used" + (", or others in their place" if replaced else "")
+        secret = "whether the rows of one particular user were used" + (
+            ", or others in their place" if replaced else ""
+        )
     return (
-        f"Somebody who guesses whether {secret}, and who would be right half the time without this release, "
+        f"Somebody who guesses {secret}, and who would be right half the time without this release, "
         f"is right in at most **{guess['at_most']:.2%}** of guesses with it, whatever else they know. In the "
         f"field's numbers: {formal}."
     )
@@ -104,7 +122,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
             of, does = f"{student.counted} that were held out from it", "says the released answer of"
             known = "agreement with noisy answers, not an accuracy"
         # Users are counted by the cell where most of their rows are.
-        of_users = student.against == "private labels" and content["unit_of_privacy"] == "user"
+        of_users = student.against == "private labels" and not of_records(content)
         if student.cells_hide or majority.cells_hide or of_users:
             known += ", and a cell is the records that are nearest to the same public row"
         said.append(

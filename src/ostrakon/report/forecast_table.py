@@ -77,7 +77,7 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
 
 
 def _about(offer: Offer) -> str:
-    return neighbours(per_record=find(offer.mechanism).per_record, unit=offer.unit)
+    return neighbours(per_record=find(offer.mechanism).per_record, unit=offer.unit, protects=offer.protects)
 
 
 def offer_table(offer: Offer) -> Table:

@@ -46,10 +46,11 @@ def gallery(outcome: Outcome) -> Picture | None:
     drawn = io.BytesIO()
     figure.savefig(drawn, format="png", dpi=100)
     asked = len(outcome.images)
+    images_are = "public images" if outcome.statement.protects == "records" else "images (public, but for their labels)"
     some = f"The first {len(images)} of {asked:,}" if asked > len(images) else f"All {asked}"
     return Picture(
         image=drawn.getvalue(),
-        told=f"{some} public images that were asked about, each below its released label: {', '.join(names)}.",
+        told=f"{some} {images_are} that were asked about, each below its released label: {', '.join(names)}.",
         caption=f"{some}, each below the label that was released for it (none: no answer). labels.csv lists them all.",
     )
 

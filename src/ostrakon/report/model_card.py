@@ -61,12 +61,13 @@ def _understood(understood: Understood) -> list[str]:
 def _files(content: dict[str, Any], manifest: dict[str, Any], counts: bool) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
+    rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
     return {
         manifest["file"]: "the student",
         "student.json": "what a row is, column by column, the labels and the format",
         manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
-        "labels.csv": "the public rows that were asked about (counted from 0), and the label where one was given",
+        "labels.csv": f"the {rows} that were asked about (counted from 0), and the label where one was given",
         **noisy,
         "statement.json": "the privacy statement, for machines",
         **draft,

@@ -8,10 +8,13 @@ from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import write_json
-from ostrakon.report.statement import claim, rounds_in_words, tuned_in_words
+from ostrakon.report.statement import claim, of_records, rounds_in_words, tuned_in_words
 from ostrakon.run.settings.particulars import Particulars
 
 REGISTRY = "registry.json"
+
+_LABEL_LEVEL = {True: "label-level", False: "user-level, labels only"}
+"""By whether a record is the unit."""
 
 
 def write_registry(folder: Path, entry: dict[str, Any]) -> None:
@@ -58,7 +61,7 @@ def registry_entry(
             "unprotected_quantities": _bullets(content["not_covered"]),
         },
         "privacy_loss": {
-            "privacy_unit": f"{unit}-level",
+            "privacy_unit": f"{unit}-level" if content["protects"] == "records" else _LABEL_LEVEL[of_records(content)],
             "privacy_unit_details": content["adjacency"],
             **({} if units is None else {"number_of_privacy_units": units}),
             "privacy_parameters": {"epsilon": guarantee["epsilon"], "delta": guarantee["delta"]},
@@ -81,7 +84,7 @@ def registry_entry(
                 ]
             ),
             "composition": content["composition"],
-            "post_processing": "the student was trained on the released answers and public rows alone",
+            "post_processing": f"the student was trained on the released answers and {_rows(content)} alone",
             **{name: text for name, text in optional.items() if text},
         },
         "administrative": {"status": "Draft", "registry_authors": None, "tier": 2},
@@ -92,9 +95,13 @@ def registry_entry(
 def _description(content: dict[str, Any], data_name: str | None) -> str:
     called = "" if data_name is None else f" The private data: {data_name}."
     return (
-        f"A classifier with {len(content['classes'])} labels, trained on noisy votes of teachers about public rows "
-        f"(PATE).{called}"
+        f"A classifier with {len(content['classes'])} labels, trained on noisy votes of teachers about "
+        f"{_rows(content)} (PATE).{called}"
     )
+
+
+def _rows(content: dict[str, Any]) -> str:
+    return "public rows" if content["protects"] == "records" else "rows whose features are public"
 
 
 def _bullets(items: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ostrakon.accounting.statement import SCHEMA, Statement
+from ostrakon.accounting.statement import LABELS_OF, SCHEMA, Statement
 from ostrakon.data.files import write_json
 from ostrakon.validation import InvalidInput
 
@@ -39,11 +39,23 @@ def claim(content: dict[str, Any]) -> str:
     guarantee = content["guarantee"]
     if guarantee is None:
         return content["not_private"]
-    unit = "record" if content["unit_of_privacy"] == "record" else _user(content["unit_column"])
-    return (
+    private = (
         f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
-        f"private for every {unit} of the private data ({guarantee['kind']})."
+        "private for "
     )
+    user = _user(content["unit_column"])
+    if content["protects"] == "labels":
+        whose = "the label of every record" if of_records(content) else f"the labels of every {user}"
+        return (
+            f"{private}{whose}, and for labels only: features and who is in the data are public and not protected "
+            f"({guarantee['kind']})."
+        )
+    return f"{private}every {'record' if of_records(content) else user} of the private data ({guarantee['kind']})."
+
+
+def of_records(content: dict[str, Any]) -> bool:
+    """Whether one unit of privacy is one record (or its label), not all rows of a user."""
+    return content["unit_of_privacy"] in ("record", LABELS_OF["record"])
 
 
 def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
@@ -59,7 +71,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
         )
     implementation = content["implementation"]
     return [
-        ("What is one unit of privacy?", f"One {content['unit_of_privacy']}."),
+        ("What is one unit of privacy?", _unit(content)),
         ("When are two data sets neighbours?", _neighbours(content)),
         ("What are epsilon and delta, and of which kind?", parameters),
         ("Who is trusted?", f"{content['trust_model']}."),
@@ -95,6 +107,13 @@ def _neighbours(content: dict[str, Any]) -> str:
         for each in content["epsilon_by_adjacency"][1:]
     )
     return content["adjacency"] + others
+
+
+def _unit(content: dict[str, Any]) -> str:
+    one = content["unit_of_privacy"]
+    if content["protects"] == "labels":
+        return f"{one[:1].upper()}{one[1:]}: labels only; features and who is in the data are public and not protected."
+    return f"One {one}."
 
 
 def _user(column: str | None) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.accounting.statement import round_up
+from ostrakon.accounting.statement import LABELS_OF, round_up
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.pipeline import Outcome
@@ -54,10 +54,13 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield _privacy(outcome)
     if statement.membership_guess is not None:
         yield (
-            "Membership guess",
+            "Membership guess" if statement.protects == "records" else "Label guess",
             f"right in at most {round_up(statement.membership_guess):.2%}, and in half without the release",
         )
-    yield "Unit of privacy", statement.unit
+    if statement.protects == "labels":
+        yield "Unit of privacy", f"{LABELS_OF[statement.unit]}: [bold]labels only[/], all else is taken to be public"
+    else:
+        yield "Unit of privacy", statement.unit
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)
     for remark in statement.remarks:
@@ -92,6 +95,7 @@ def _counted(each: Adjacent, unit: str) -> str:
     words = {
         "add-remove": f"one {unit} more or less",
         "replace": f"one {unit} replaced",
+        "labels": "other label" if unit == "record" else "other labels of one user",
         "take-out": f"one {unit} taken out, their number unchanged",
     }
     epsilon = f"epsilon {round_up(each.epsilon):.10g}" if math.isfinite(each.epsilon) else "no epsilon"

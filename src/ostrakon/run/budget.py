@@ -133,7 +133,7 @@ def budget_of(
     from ostrakon.ledger.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    relation, _, _ = task.private.other_adjacency(counted=plan.per_record)
+    relation = task.private.adjacencies(counted=plan.per_record)[0][0]
     of, cost = {"unit": task.private.unit, "relation": relation}, cost_of_plan(plan)
     account = _account_of(ledger, plan, task, options, costs=[cost, *map(cost_of_plan, besides)], of=of)
     budget = Budget(ledger, account, plan, cost=cost, of=of, receipts=receipts)

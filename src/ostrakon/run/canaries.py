@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Unit
+from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
@@ -76,6 +76,11 @@ class WithCanaries:
     y: IntArray
 
     @property
+    def protects(self) -> Protects:
+        """As the data's own."""
+        return self.base.protects
+
+    @property
     def unit(self) -> Unit:
         """As the data's own."""
         return self.base.unit
@@ -94,9 +99,9 @@ class WithCanaries:
         """See `PrivateData`."""
         return self.base.adjacency(counted=counted)
 
-    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
-        return self.base.other_adjacency(counted=counted)
+        return self.base.adjacencies(counted=counted)
 
     def fingerprint(self, key: bytes) -> str:
         """The data's own: canaries are nobody's."""

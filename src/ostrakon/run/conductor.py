@@ -17,7 +17,7 @@ from ostrakon.noise import secure_rng
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
-from ostrakon.run.settings.learners import is_images, require_choices
+from ostrakon.run.settings.learners import is_images, require_choices, sees_images
 from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.settings.planning import make_plan
@@ -25,7 +25,7 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.votes import collect, known_totals, queries_of
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
@@ -113,7 +113,8 @@ def conduct(
             budget.settle(answers)
         place.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
         say("Training the student")
-        selection = fit_student(learning, plan, answers, queries)
+        totals = known_totals(task.private, view, queries) if answers.counts is not None else None
+        selection = fit_student(learning, plan, answers, queries, totals=totals)
         raw = selection.chosen.takes_rows
         form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
         released = ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes))
@@ -134,7 +135,7 @@ def conduct(
             classes=task.classes,
             accuracy=accuracy,
             test_rows=0 if task.y_test is None else len(task.y_test),
-            rows=task.rows,
+            rows=view.rows_in_words(task.rows),
             representation=view.name,
             student_name=selection.chosen.name,
             agreement=selection.agreement,
@@ -145,7 +146,14 @@ def conduct(
 def plan_of(task: Task, options: Options) -> Plan:
     """The plan of a run on `task` (see `ostrakon.run.settings.planning.make_plan`)."""
     data = task.private
-    return make_plan(options, units=data.units, pool=task.pool, classes=len(task.classes), unit=data.unit)
+    return make_plan(
+        options,
+        units=data.units,
+        pool=task.pool,
+        classes=len(task.classes),
+        unit=data.unit,
+        images=sees_images(task.X_public, options.representation),
+    )
 
 
 def _data_dependent_cost(plan: Plan, answers: Answers, votes: Votes) -> dict[str, Any]:

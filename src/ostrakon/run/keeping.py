@@ -21,7 +21,7 @@ from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
-from ostrakon.run.stages.votes import votes_from
+from ostrakon.run.stages.votes import table_of, votes_from
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -175,7 +175,7 @@ class InFolder:
             # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
             store = None if plan.per_record else TeacherStore(private_folder(private / "teachers"))
             votes, _ = collect(store, private / "shards")
-            held = bytes(npy(votes.counts))
+            held = bytes(npy(table_of(votes)))
             write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
         return votes_from(plan, array_from(held))
 

@@ -27,17 +27,20 @@ from ostrakon.data.files import private_folder, sweep
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray
 from ostrakon.noise import is_private, require_rng
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import IntArray, Moments, Votes
 
 FORMAT = 2
 
+Drawn = Votes | Moments
+"""What noise is drawn for."""
+
 
 class Drawable(Protocol):
-    """What may be drawn once and kept: a mechanism's answers, a gate's decision, noisy counts."""
+    """What may be drawn once and kept: a mechanism's answers, a gate's decision, noisy counts, noisy moments."""
 
     name: ClassVar[str]
 
-    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
+    def sample(self, votes: Any, rng: np.random.Generator) -> IntArray:
         """What is released, one row per query."""
         ...
 
@@ -50,7 +53,13 @@ class Log(Protocol):
     """Where drawn answers are kept: on the disk for a run, in memory for an estimator."""
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+        self,
+        name: str,
+        votes: Drawn,
+        mechanism: Drawable,
+        rng: np.random.Generator,
+        *,
+        max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
         """(what `mechanism.sample` gave, one row per query; whether its noise came from a cryptographic source)."""
         ...
@@ -64,7 +73,13 @@ class MemoryLog:
     """Draws and keeps nothing: for one process that either finishes or publishes nothing."""
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+        self,
+        name: str,
+        votes: Drawn,
+        mechanism: Drawable,
+        rng: np.random.Generator,
+        *,
+        max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
         """See `Log.draw`."""
         return sample_capped(votes, mechanism, rng, max_answers=max_answers), is_private(rng)
@@ -98,7 +113,13 @@ class NoiseLog:
         sweep(folder)
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+        self,
+        name: str,
+        votes: Drawn,
+        mechanism: Drawable,
+        rng: np.random.Generator,
+        *,
+        max_answers: int | None = None,
     ) -> tuple[IntArray, bool]:
         """The answers of that name: read where they were drawn before, else drawn, flushed to the disk, then returned.
 
@@ -166,7 +187,7 @@ class NoiseLog:
 
 
 def sample_capped(
-    votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+    votes: Drawn, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
 ) -> IntArray:
     """`mechanism.sample`, then "no answer" (-1) for every query after the first `max_answers` answered ones.
 
@@ -178,14 +199,14 @@ def sample_capped(
     return answers
 
 
-def fingerprint_of(votes: Votes) -> str:
+def fingerprint_of(votes: Drawn) -> str:
     """SHA-256 of the histograms. It depends on the private votes: it stays in `private/`."""
     digest = hashlib.sha256(f"{votes.counts.shape} {votes.teachers} {votes.abstentions} ".encode())
     digest.update(np.ascontiguousarray(votes.counts).tobytes())
     return digest.hexdigest()
 
 
-def _belongs_to(votes: Votes, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
+def _belongs_to(votes: Drawn, mechanism: Drawable, max_answers: int | None) -> dict[str, Any]:
     parameters = {
         name: hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         if isinstance(value, np.ndarray)

@@ -73,6 +73,11 @@ def draw_once(
         )
     if not mechanism.releasable:
         raise InvalidInput(f"mechanism must be one that a release may rest on, got {mechanism.name}.")
+    if mechanism.moment_noise is not None:
+        raise InvalidInput(
+            f"mechanism must be one whose whole release is drawn from votes: {mechanism.name} would be paid for sums "
+            "of features, too, which are not here; take bounded-gnmax."
+        )
     bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
     cost = cost_of(
         mechanism,

@@ -245,6 +245,10 @@ def opened(
             f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {folder}."
         )
     asked = held.get("asked", {})
+    if asked.get("protect") == "labels":
+        raise InvalidInput(
+            f"A service must have a run that protects records, and {folder} holds one that protects labels alone."
+        )
     if not {"private", "public"} <= set(asked):
         raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
     files = Files.of(Files.from_toml(asked, home.description))

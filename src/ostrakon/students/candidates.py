@@ -12,6 +12,7 @@ from sklearn.svm import SVC
 
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
 from ostrakon.students.selection import Candidate
 from ostrakon.students.sklearn_student import SklearnStudent
@@ -26,15 +27,19 @@ MOST_BINS = 32
 """Steps into which boosting cuts a feature: finer ones of weighed rows take scikit-learn seconds and teach nothing."""
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
+MOMENTS = "moments"
 HIST = "hist-gradient-boosting"
 
 
-def table_candidates(*, counts: bool, classes: int, queries: int, features: int, seed: int) -> list[Candidate]:
+def table_candidates(
+    *, counts: bool, classes: int, queries: int, features: int, seed: int, moments: bool = False
+) -> list[Candidate]:
     """Students of the features of tables, the first to be preferred among equals.
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
-    a row. Of many answers boosting is preferred, and learns which rows of a cell are of which class; of few it would
-    learn their noise.
+    a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
+    then heard first. Of many answers boosting is preferred, and learns which rows of a cell are of which class; of few
+    it would learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
@@ -51,8 +56,19 @@ def table_candidates(*, counts: bool, classes: int, queries: int, features: int,
         Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
+    if moments:
+        other = boosted if many and boosts else _candidate("extra-trees", most, counts=counts, seed=seed, tried=few)
+        both = MomentVote(other.student)
+        quick = None if other.tried is None else MomentVote(other.tried)
+        found = [
+            Candidate(name=f"{MOMENTS}:{other.name}", student=both, tried=quick),
+            Candidate(name=MOMENTS, student=MomentLogistic()),
+            *found,
+        ]
     if not (many and boosts):
         return found
+    if moments:
+        return [*found[:2], boosted, *found[2:]]
     both = _candidate(f"{SOFT_VOTE}:{HIST}", soft_vote(boosting), counts=counts, seed=seed, rounds=ROUNDS)
     return [both, boosted, *found]
 

@@ -55,7 +55,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     form, representation, model, classes = _parts(student)
     encoder = representation.encoder if isinstance(representation, Representation) else None
     if encoder is not None:
-        form = form.without_texts({name: encoder.described(name) for name in encoder.texts_})
+        form = form.encoded(encoder)
         representation = representation.behind_the_encoder()
     if representation is not None and not onnx_features.has_writer(representation):
         # A user's own function stays with the user.

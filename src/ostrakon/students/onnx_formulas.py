@@ -24,6 +24,18 @@ def linear(graph: Graph, model: Any, rows: str) -> Answer:
     return place, likely
 
 
+def moments(graph: Graph, model: Any, rows: str) -> Answer:
+    """`MomentLogistic`: a weight for each direction of a `MomentMap` and class."""
+    known = model.directions_
+    away = graph.add("Sub", rows, as_doubles(known.centre)[None])
+    squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
+    cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
+    constant, *others = as_doubles(model.coef_)
+    scores = graph.add("MatMul", cut, np.stack(others) * known.longest)
+    scores = graph.add("Add", scores, constant[None] * known.constant)
+    return best(graph, scores), softmax(graph, scores)
+
+
 def gaussian_bayes(graph: Graph, model: Any, rows: str) -> Answer:
     """`GaussianNB`."""
     said = []

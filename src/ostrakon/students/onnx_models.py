@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.ensemble import VotingClassifier
 
 from ostrakon.students.onnx_features import ImageRows, TableRows, represented, transformed
-from ostrakon.students.onnx_formulas import dense_network, gaussian_bayes, linear, majority
+from ostrakon.students.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments
 from ostrakon.students.onnx_graph import OPSET, Graph, as_doubles
 from ostrakon.students.onnx_machines import machine, margins, squared_distances
 from ostrakon.students.onnx_scores import AXIS, Answer, best, softmax
@@ -41,7 +41,7 @@ def names() -> tuple[str, ...]:
 
 def has_writer(model: Any) -> bool:
     """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too."""
-    inner = [getattr(model, name) for name in ("estimator", "model") if getattr(model, name, None) is not None]
+    inner = [getattr(model, name) for name in ("estimator", "model", "other") if getattr(model, name, None) is not None]
     if isinstance(model, VotingClassifier):
         if model.voting != "soft":
             return False
@@ -84,6 +84,14 @@ def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
     ]
     total = reduce(lambda sum_, one: graph.add("Add", sum_, one), said)
     likely = graph.add("Div", total, float(weights.sum()))
+    return best(graph, likely), likely
+
+
+def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
+    held = np.zeros((len(model.other_.classes_), len(model.classes_)))
+    held[np.arange(len(held)), np.asarray(model.other_.classes_, np.int64)] = 1
+    other = graph.add("MatMul", classified(graph, model.other_, rows)[1], held)
+    likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], other), 2.0)
     return best(graph, likely), likely
 
 
@@ -162,6 +170,8 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SklearnStudent": _inner,
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
+    "MomentLogistic": moments,
+    "MomentVote": _moment_vote,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,
     "GraphStudent": _graph_student,

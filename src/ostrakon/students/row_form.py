@@ -13,6 +13,8 @@ import pandas as pd
 from ostrakon.data.columns import word
 from ostrakon.data.embeddings import groups
 from ostrakon.data.frames import as_frame
+from ostrakon.public.frozen import FEATURES, FrozenEncoder
+from ostrakon.public.representation import Encoder
 from ostrakon.students.loader import read_table
 from ostrakon.validation import InvalidInput
 
@@ -101,11 +103,15 @@ class RowForm:
             cells |= {name: one} if one.ndim == 1 else {f"{name}.{at}": part for at, part in enumerate(one.T)}
         return pd.DataFrame(cells, index=index)
 
-    def without_texts(self, described: Mapping[str, Mapping[str, Any]]) -> Self:
-        """The form of rows whose columns of text have become numbers; described: of each, as student.json lists it."""
+    def encoded(self, encoder: Encoder) -> Self:
+        """The form of rows that have been through a representation's encoder, which stays behind."""
+        if isinstance(encoder, FrozenEncoder):
+            return replace(
+                self, columns=(encoder.described(FEATURES),), shape=None, frame=True, example={FEATURES: None}
+            )
         assert self.columns is not None
-        columns = tuple(described.get(column["name"], column) for column in self.columns)
-        return replace(self, columns=columns)
+        described = {name: encoder.described(name) for name in encoder.texts_}
+        return replace(self, columns=tuple(described.get(column["name"], column) for column in self.columns))
 
 
 def _column(column: pd.Series, name: str, kind: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
 from ostrakon.students.labelled import UNLABELLED
+from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
@@ -30,15 +31,19 @@ class Released:
     """What was released, to learn from.
 
     queries: positions of the answered public rows. counts: the votes there, (queries, classes): noisy histograms,
-    or one vote for a released label. sigma2: the noise of the histograms, None for labels.
+    or one vote for a released label. sigma2: the noise of the histograms, None for labels. moments: sums of features
+    that were released beside them, of all records at once; None: none were.
     """
 
     queries: IntArray
     counts: FloatArray
     sigma2: float | None = None
+    moments: ReleasedMoments | None = None
 
     def fit_student(self, student: Any, X: Any) -> Any:
         """`student`, fitted on public rows X: on the histograms where there are any and it can learn from them."""
+        if hasattr(student, "fit_moments"):
+            return student.fit_moments(X, self)
         if self.sigma2 is not None and hasattr(student, "fit_counts"):
             return student.fit_counts(X, self.queries, self.counts, sigma2=self.sigma2)
         labels = np.full(row_count(X), UNLABELLED, np.int64)
@@ -206,7 +211,7 @@ def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray,
     held = np.isin(own, part)
     kept = np.flatnonzero(~held)
     place = np.searchsorted(kept, released.queries[left])
-    fewer = Released(queries=place, counts=released.counts[left], sigma2=released.sigma2)
+    fewer = replace(released, queries=place, counts=released.counts[left])
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ostrakon.data.classes import agree_on_classes
 from ostrakon.data.files import sync_folder, writing
+from ostrakon.public.representation import require_shared
 from ostrakon.public.text import reads_text
 from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.settings.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
@@ -81,6 +82,7 @@ def create_study(
     labels, _ = agree_on_classes(
         dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
     )
+    require_shared(representation)
     require_choices(teacher=AUTO, student=require_short_name("student", student), representation=representation)
     if not is_auto(student):
         require_exportable(make_student(student, seed=seed))

@@ -14,7 +14,7 @@ import numpy as np
 from filelock import FileLock
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Unit
+from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
@@ -24,7 +24,7 @@ from ostrakon.run.conductor import Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Collect
-from ostrakon.run.noise_log import Drawable, Log
+from ostrakon.run.noise_log import Drawable, Drawn, Log
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.features import View
@@ -152,6 +152,11 @@ class People:
     owners_per_person: int
 
     @property
+    def protects(self) -> Protects:
+        """All that is known of a person."""
+        return "records"
+
+    @property
     def unit(self) -> Unit:
         """A person, whom statements call a user."""
         return "user"
@@ -186,20 +191,13 @@ class People:
             )
         return f"Two collections of the owners' data are neighbours when they differ {self._whose}, in any way."
 
-    def other_adjacency(self, *, counted: bool = False) -> tuple[Relation, Relation, str]:
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
         """See `PrivateData`."""
+        own, rows = self.adjacency(counted=counted), self._whose.removeprefix("in ")
+        start = "Two collections of the owners' data are neighbours when"
         if not counted:
-            return (
-                "add-remove",
-                "replace",
-                f"Two collections of the owners' data are neighbours when {self._whose.removeprefix('in ')}, are "
-                "exchanged for those of another one.",
-            )
-        return (
-            "replace",
-            "take-out",
-            f"Two collections of the owners' data are neighbours when one lacks {self._whose.removeprefix('in ')}.",
-        )
+            return ("add-remove", own), ("replace", f"{start} {rows}, are exchanged for those of another one.")
+        return ("replace", own), ("take-out", f"{start} one lacks {rows}.")
 
     def fingerprint(self, key: bytes) -> str:
         """Each owner keeps its own ledger."""
@@ -270,7 +268,7 @@ class _Drawn:
         self._table = table
 
     def draw(
-        self, name: str, votes: Votes, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
+        self, name: str, votes: Drawn, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
         """The sum, whole steps: every owner's noise is from the cryptographic source."""
         return self._table, True

@@ -12,7 +12,6 @@ import numpy as np
 
 from ostrakon.accounting.statement import round_up
 from ostrakon.data.sources import open_table
-from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax
 from ostrakon.noise import secure_rng
 from ostrakon.run.budget import budget_of
@@ -26,7 +25,7 @@ from ostrakon.study.share import shares_folder, write_share
 from ostrakon.study.study import Study
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray, Votes
+from ostrakon.votes import STEPS, IntArray, Votes
 
 Say = Callable[[str], None]
 

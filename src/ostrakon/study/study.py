@@ -21,7 +21,7 @@ from ostrakon.accounting.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
-from ostrakon.public.representation import require_known
+from ostrakon.public.representation import require_shared
 from ostrakon.public.text import reads_text
 from ostrakon.run.settings.defaults import require_delta
 from ostrakon.run.settings.options import AUTO, Options
@@ -311,7 +311,7 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     named = (*NOISE, *find_exchange(facts["exchange"]).facts)
     if set(noise) != set(named):
         raise InvalidInput(f"[noise] must hold {', '.join(named)}, and nothing else, got {', '.join(noise)}.")
-    require_known(facts["representation"])
+    require_shared(facts["representation"])
     whole("seed", facts["seed"])
     positive("epsilon", facts["epsilon"])
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ostrakon.public.moments import MomentMap
 from ostrakon.public.rowwise import in_blocks, own_rows
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import BoundedVotes
+from ostrakon.votes import BoundedVotes, Moments
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -26,13 +27,15 @@ def collect_per_record(
     classes: int,
     units: int,
     max_contributions: int = 1,
+    moments: MomentMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """The votes of per-record teachers on the queries nearest to their own rows: contributions are bounded.
 
     blocks: the private rows; owners (integers) tell units apart within a block, and nobody has rows in two blocks.
     queries: features of *all* queries of the run at once, (queries, features): asked in two parts, everyone would
-    speak twice. units: how many records or users there are in all, the `teachers` of the votes.
+    speak twice. units: how many records or users there are in all, the `teachers` of the votes. moments: what is summed
+    of features beside the votes, by class, as the `moments` of the result; None: nothing is.
 
     Everyone speaks on the at most `max_contributions` queries to which most of their rows are nearest, and says the
     class that most of those rows have. Ties go to the earlier query and the lower class.
@@ -45,6 +48,7 @@ def collect_per_record(
     if asked.ndim != 2 or not np.isfinite(asked).all():
         raise InvalidInput(f"queries must be finite features of shape (queries, features), got {asked.shape}.")
     counts = np.zeros((len(asked), classes), np.int64)
+    sums = None if moments is None else np.zeros((moments.directions, classes), np.int64)
     seen = 0
     with reporting(progress, label="Collecting votes", total=units) as report:
         for owners, rows, labels in blocks:
@@ -56,11 +60,15 @@ def collect_per_record(
                 np.asarray(owners), place, np.asarray(labels), classes=classes, max_contributions=max_contributions
             )
             np.add.at(counts, (where, what), 1)
+            if moments is not None and sums is not None:
+                sums += moments_said(np.asarray(owners), moments.steps(features), np.asarray(labels), classes=classes)
             seen += len(np.unique(owners))
             report(seen, units)
     if seen > units:
         raise InvalidInput(f"units must be at least the number of those that voted, {seen}, got {units}.")
-    return BoundedVotes(counts, teachers=units, max_contributions=max_contributions)
+    votes = BoundedVotes(counts, teachers=units, max_contributions=max_contributions)
+    votes.moments = None if sums is None else Moments(sums, teachers=units)
+    return votes
 
 
 def contributions(
@@ -87,6 +95,28 @@ def contributions(
     rank = np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
     kept = said[rank < max_contributions]
     return kept[:, 1], kept[:, 2]
+
+
+def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int) -> IntArray:
+    """(directions, classes): the sum of what each owner says, in the class that most of its rows have.
+
+    steps: of every row, (rows, directions), as of `MomentMap.steps`; of an owner's rows of its class the mean, rounded
+    towards 0: it is no longer than the longest of them, and has their constant.
+
+    >>> owners, labels = np.array([7, 7, 7, 9]), np.array([1, 1, 0, 0])
+    >>> moments_said(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
+    [[10, 10], [2, 1]]
+    """
+    said, often = np.unique(np.column_stack([owners, labels]), axis=0, return_counts=True)
+    said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
+    chosen = said[_begins(said[:, :1])]
+    place = np.searchsorted(chosen[:, 0], owners)
+    own = labels == chosen[place, 1]
+    sums = np.zeros((len(chosen), steps.shape[1]), np.int64)
+    np.add.at(sums, place[own], steps[own])
+    rows = np.bincount(place[own], minlength=len(chosen))[:, None]
+    means = np.sign(sums) * (np.abs(sums) // rows)
+    return np.stack([means[chosen[:, 1] == label].sum(axis=0) for label in range(classes)], axis=1)
 
 
 def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:

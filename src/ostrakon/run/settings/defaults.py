@@ -12,7 +12,11 @@ from ostrakon.validation import InvalidInput, fraction, whole
 TEACHERS_GRID = (5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000)
 ROWS_PER_TEACHER = 100
 DEFAULT_EPSILON = 2.0
-DEFAULT_MECHANISM = "bounded-gnmax"
+DEFAULT_MECHANISM = "moment-gnmax"
+DEFAULT_OF_COUNTS = "bounded-gnmax"
+"""Where whoever learns has no use for sums of features: of images, and students that were named."""
+MOST_OF_MOMENTS = 20
+"""Classes up to which sums of features are worth their part of the budget."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """Where something is asked of trained teachers."""
 MOST_QUERIES = 1000

@@ -6,13 +6,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
+from ostrakon.accounting.statement import PROTECTS, require_pool
 from ostrakon.run.settings.option import Option, Settings
+from ostrakon.validation import InvalidInput, shown
 
 _DATA = "Data"
 
 
 def _place(name: str, value: str) -> str:
     return str(Path(value).resolve())
+
+
+def _protect(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in PROTECTS:
+        raise InvalidInput(f"{name} must be one of {', '.join(PROTECTS)}, got {shown(value)}.")
+    return value
 
 
 def _as_text(value: Any) -> Any:
@@ -28,8 +36,11 @@ def _joined(value: Any) -> Any:
 class Files(Settings):
     """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
 
-    private, public, test: paths, made absolute. classes: labels joined by commas. publish_accuracy: the test file is
-    public, too.
+    private, public, test: paths, made absolute. protect: "records", or "labels" alone: then the private rows, which are
+    public but for their labels, are the pool, and no other is given. classes: labels joined by commas.
+    publish_accuracy: the test file is public, too.
+
+    Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
     """
 
     private: Annotated[
@@ -40,7 +51,17 @@ class Files(Settings):
             check=_place,
         ),
     ]
-    public: Annotated[str, Option(help="Rows or images of the same kind, free to publish.", panel=_DATA, check=_place)]
+    public: Annotated[
+        str | None, Option(help="Rows or images of the same kind, free to publish.", panel=_DATA, check=_place)
+    ] = None
+    protect: Annotated[
+        str,
+        Option(
+            help="records, or labels: labels only, where features are public; no --public then. [default: records]",
+            panel=_DATA,
+            check=_protect,
+        ),
+    ] = "records"
     target: Annotated[
         str | None, Option(help="The column to predict (of tables).", panel=_DATA, from_toml=_as_text)
     ] = None
@@ -58,6 +79,10 @@ class Files(Settings):
     publish_accuracy: Annotated[
         bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA)
     ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_pool(self.protect, self.public)
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""

@@ -7,10 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from ostrakon.public.frozen import reads_rows
 from ostrakon.public.representation import require_known
 from ostrakon.run.settings.options import AUTO, is_auto
+from ostrakon.students.candidates import MOMENTS
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.moment_students import MomentLogistic, MomentVote
 from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
 from ostrakon.students.self_training import SelfTrainingStudent
 from ostrakon.students.sklearn_student import SklearnStudent
@@ -55,8 +58,10 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
 
     choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
     (logistic regression that learns from noisy counts), `soft-vote` or `soft-vote:NAME` (it and extra trees, or it and
-    NAME, averaged), `label-spreading`, `graph` (spreads the answers over the public graph, then trains on the surest;
-    for images a network where PyTorch is installed), a network (`cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`),
+    NAME, averaged), `moments` or `moments:NAME` (logistic regression from the noisy sums of features by class that
+    moment-gnmax releases; it and NAME, averaged), `label-spreading`, `graph` (spreads the answers over the public
+    graph, then trains on the surest; for images a network where PyTorch is installed), a network (`cnn`,
+    `self-training-cnn`, `vat`, `gan`, `fixmatch`),
     any estimator's NAME, or an estimator; one of ostrakon.students is taken as it is.
     counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
     learns from the largest alone. representation: on which `graph` builds its graph.
@@ -69,6 +74,8 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return GraphStudent(representation=representation, random_state=seed)
         if kind == NOISY_COUNTS:
             return NoisyCountStudent(representation="raw", random_state=seed)
+        if kind == MOMENTS:
+            return MomentVote(make_student(name, seed=seed, counts=counts)) if name else MomentLogistic()
         if kind == SOFT_VOTE:
             other = _with_beliefs(name, choice) if name else trees(counts=counts)
             return _plain(soft_vote(other), seed=seed, counts=counts)
@@ -114,6 +121,11 @@ def _is_student(estimator: Any) -> bool:
 def takes_rows(student: Any, X_public: Any) -> bool:
     """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
     return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
+
+
+def sees_images(X_public: Any, representation: Any) -> bool:
+    """Whether learners are those of images: what a frozen network makes of images are features like a table's."""
+    return is_images(X_public) and not reads_rows(representation)
 
 
 def is_images(X_public: Any) -> bool:

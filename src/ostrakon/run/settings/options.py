@@ -127,7 +127,8 @@ class Options(Settings):
     mechanism: Annotated[
         str,
         Option(
-            help="How votes become answers. [default: bounded-gnmax; confident-gnmax of trained teachers]",
+            help="How votes become answers. [default: moment-gnmax; bounded-gnmax of images as they are; "
+            "confident-gnmax of trained teachers]",
             panel=_PRIVACY,
             check=_mechanism,
         ),

@@ -15,7 +15,13 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.statement import round_up
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, find
-from ostrakon.run.settings.defaults import DEFAULT_MECHANISM, DEFAULT_OF_TEACHERS, default_size
+from ostrakon.run.settings.defaults import (
+    DEFAULT_MECHANISM,
+    DEFAULT_OF_COUNTS,
+    DEFAULT_OF_TEACHERS,
+    MOST_OF_MOMENTS,
+    default_size,
+)
 from ostrakon.run.settings.options import AUTO, GATE, WORST_CASE, Options, is_auto
 from ostrakon.run.settings.per_record_plan import per_record_plan
 from ostrakon.run.settings.plan import INTERACTIVE, Plan, first_round, shape
@@ -28,19 +34,31 @@ from ostrakon.run.settings.settled import (
 )
 from ostrakon.validation import InvalidInput
 
+_PER_RECORD = ("max_contributions", "moments")
+"""Parameters of mechanisms of per-record teachers."""
 
-def make_plan(options: Options, *, units: int, pool: int, classes: int, unit: str = "record") -> Plan:
+
+def make_plan(
+    options: Options, *, units: int, pool: int, classes: int, unit: str = "record", images: bool = False
+) -> Plan:
     """Settle what `options` leaves open, from public sizes alone, and price it.
 
-    units: private records or users. pool: public rows. Where no epsilon is given and not all of the noise, the noise is
-    calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee.
+    units: private records or users. pool: public rows. images: whether rows are images. Where no epsilon is given and
+    not all of the noise, the noise is calibrated to an epsilon of 2: a single parameter does not silently lift the
+    guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
-    parameters that the mechanism does not have, an epsilon that cannot be kept (with the nearest that can).
+    parameters that the mechanism does not have, a student that learns from what it does not release, an epsilon that
+    cannot be kept (with the nearest that can).
     """
     tuned: dict[str, str] = {}
     if options.mechanism == AUTO:
-        options = dataclasses.replace(options, mechanism=auto_mechanism(options))
+        options = dataclasses.replace(options, mechanism=auto_mechanism(options, classes=classes, images=images))
+    if learns_moments(options) and options.mechanism != DEFAULT_MECHANISM:
+        raise InvalidInput(
+            f"student must be one that learns from what {options.mechanism} releases, got {options.student!r}, which "
+            f"needs the sums of features of {DEFAULT_MECHANISM}."
+        )
     if find(options.mechanism).per_record:
         return per_record_plan(options, units=units, pool=pool, classes=classes, unit=unit)
     teachers = settled_teachers(options, units, unit, tuned)
@@ -88,27 +106,44 @@ def make_plan(options: Options, *, units: int, pool: int, classes: int, unit: st
     )
 
 
-def auto_mechanism(options: Options) -> str:
+def learns_moments(options: Options) -> bool:
+    """Whether the student that was named learns from sums of features."""
+    named = options.student if isinstance(options.student, str) else type(options.student).__name__
+    return named.partition(":")[0] in ("moments", "MomentLogistic", "MomentVote")
+
+
+def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
+    """The mechanism of per-record teachers where none is named: with sums of features where somebody learns from them.
+
+    Of images nobody does, and of the students that can be named few; of many classes each has a sum of few records.
+    """
+    of_sums = learns_moments(options) or (is_auto(options.student) and not images and classes <= MOST_OF_MOMENTS)
+    return DEFAULT_MECHANISM if of_sums else DEFAULT_OF_COUNTS
+
+
+def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
     """What the mechanism "auto" stands for: every record a teacher of its own, so that queries cost nothing each.
 
     Confident-GNMax wherever something is asked for that only trained teachers have: how many, a cap on answers, a gate,
     noise of other mechanisms, which they are, or that they are smoothed.
     """
     of_answers = options.max_answers is not None or options.guarantee != WORST_CASE
-    of_noise = any(value is not None for name, value in options.parameters.items() if name != "max_contributions")
+    of_noise = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)
     of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
-    return DEFAULT_OF_TEACHERS if of_teachers or of_answers or of_noise else DEFAULT_MECHANISM
+    trained = of_teachers or of_answers or of_noise
+    return DEFAULT_OF_TEACHERS if trained else per_record_mechanism(options, classes=classes, images=images)
 
 
 def _or_per_record(refused: InvalidInput, options: Options, *, units: int, pool: int, classes: int, unit: str) -> str:
     """What a refusal of trained teachers says: its own sentence, and what per-record teachers would do."""
-    asked = Options(mechanism=DEFAULT_MECHANISM, epsilon=options.epsilon, delta=options.delta)
+    mechanism = per_record_mechanism(options, classes=classes)
+    asked = Options(mechanism=mechanism, epsilon=options.epsilon, delta=options.delta)
     try:
         plan = per_record_plan(asked, units=units, pool=pool, classes=classes, unit=unit)
     except InvalidInput:
         return str(refused)
     return (
-        f"{refused} Without trained teachers, {DEFAULT_MECHANISM} asks {plan.queries} queries within epsilon "
+        f"{refused} Without trained teachers, {mechanism} asks {plan.queries} queries within epsilon "
         f"{round_up(plan.bound.epsilon):g}."
     )
 

@@ -69,7 +69,7 @@ def _counted(plan: Plan, task: Task) -> tuple[int | None, str]:
         )
     if task.private.unit == "record":
         # A record has one row, which is nearest to one query.
-        return plan.teachers, "private records"
+        return plan.teachers, "private records" if task.private.protects == "records" else "records with private labels"
     if bound == 1:
         return plan.teachers, "private users, each by the class that most of its rows have in the cell where most are"
     return None, f"votes of private users in up to {bound} cells each, by the class that most of its rows there have"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ostrakon.public.frozen import FrozenEncoder
 from ostrakon.public.representation import Representation, default_representation, learn_representation
 
 
@@ -26,6 +27,18 @@ class View:
         """The kind, text, of every column that is read as text, by name."""
         encoder = self.representation.encoder
         return {} if encoder is None else dict.fromkeys(encoder.texts_, "text")
+
+    @property
+    def encodes_images(self) -> bool:
+        """Whether a frozen network makes the features, so that learners see those and no images."""
+        return isinstance(self.representation.encoder, FrozenEncoder)
+
+    def rows_in_words(self, rows: str) -> str:
+        """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""
+        encoder = self.representation.encoder
+        if not isinstance(encoder, FrozenEncoder):
+            return rows
+        return f"the {encoder.width_} numbers that {encoder.name}, which is not part of it, makes of {rows}"
 
     def made_by(self, trained_on: str | None = None) -> dict[str, str]:
         """What a statement says under "encoder" of the one that made the features; {} where none did.

@@ -25,20 +25,30 @@ class Learning:
     student: Any = AUTO
     seed: int = 0
 
-    def candidates(self, *, counts: bool, classes: int, queries: int) -> list[Candidate]:
+    def candidates(self, *, counts: bool, classes: int, queries: int, moments: bool = False) -> list[Candidate]:
         """Who may become the student; one alone where one is named. counts: whether noisy counts are released.
 
-        queries: how many public rows were answered.
+        queries: how many public rows were answered. moments: whether sums of features are released beside the counts.
         """
         if not is_auto(self.student):
             student = make_student(self.student, seed=self.seed, counts=counts, representation=self.view.representation)
             name = self.student if isinstance(self.student, str) else type(self.student).__name__
             return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
-        if is_images(self.X_public):
+        if self.sees_images:
             return image_candidates(counts=counts, representation=self.view.representation, seed=self.seed)
         return table_candidates(
-            counts=counts, classes=classes, queries=queries, features=self.view.public.shape[1], seed=self.seed
+            counts=counts,
+            classes=classes,
+            queries=queries,
+            features=self.view.public.shape[1],
+            moments=moments,
+            seed=self.seed,
         )
+
+    @property
+    def sees_images(self) -> bool:
+        """Whether students are those of images: a frozen network's features of them are a table."""
+        return is_images(self.X_public) and not self.view.encodes_images
 
     def interim(self, *, classes: int, queries: int) -> Candidate:
         """Who learns from the labels of a first round: the one that is named, else a quick one."""

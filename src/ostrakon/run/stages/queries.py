@@ -13,11 +13,11 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.statement import Round
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.mechanisms.bounded_gnmax import STEPS
 from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.run.noise_log import Log
 from ostrakon.run.settings.plan import Plan, second_round
-from ostrakon.votes import IntArray, Votes
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
 
 CONFIDENCE = 0.95
 """gamma of Algorithm 2: how sure the student must be for its own label to stand where the teachers do not object."""
@@ -30,7 +30,8 @@ class Answers:
     labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
     queries on which the student of the first round was sure; what the final student learns from.
     secure: whether all noise came from the cryptographic source. passed: what the gate decided, None without one.
-    counts: noisy histograms, (queries, classes), where the mechanism releases them; else None.
+    counts: noisy histograms, (queries, classes), where the mechanism releases them; else None. moments: noisy sums of
+    features by class, (directions, classes), in votes, where it releases those; else None.
     """
 
     labels: IntArray
@@ -39,6 +40,7 @@ class Answers:
     secure: bool
     passed: bool | None = None
     counts: FloatArray | None = None
+    moments: FloatArray | None = None
 
 
 def ask(
@@ -132,13 +134,34 @@ class _NoisyCounts:
         return self.mechanism.parameters()
 
 
+@dataclass(frozen=True, kw_only=True)
+class _NoisyMoments:
+    """Noisy sums of features as something the log can draw once: whole steps of their public grid."""
+
+    name: ClassVar[str] = "noisy moments"
+
+    mechanism: Mechanism
+
+    def sample(self, votes: Moments, rng: np.random.Generator) -> IntArray:
+        return np.rint(self.mechanism.noisy_moments(votes, rng) * STEPS).astype(np.int64)
+
+    def parameters(self) -> dict[str, Any]:
+        return self.mechanism.parameters()
+
+
 def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
     """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
     drawn, secure = log.draw("round-1", votes, _NoisyCounts(mechanism=mechanism), rng)
+    moments = None
+    if mechanism.moment_noise is not None:
+        if not isinstance(votes, BoundedVotes) or votes.moments is None:
+            raise InvalidInput(f"votes for {mechanism.name} must come with moments, got {votes!r}.")
+        sums, secure_sums = log.draw("moments-1", votes.moments, _NoisyMoments(mechanism=mechanism), rng)
+        moments, secure = sums / STEPS, secure and secure_sums
     counts = drawn / STEPS
     labels = counts.argmax(axis=1)
     asked = (_round(mechanism, labels, None),)
-    return Answers(labels=labels, taught=labels, rounds=asked, secure=secure, counts=counts)
+    return Answers(labels=labels, taught=labels, rounds=asked, secure=secure, counts=counts, moments=moments)
 
 
 def _round(mechanism: Any, labels: IntArray, cap: int | None) -> Round:

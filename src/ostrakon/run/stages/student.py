@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.accounting.statement import Statement, round_up, weak_remark
+from ostrakon.accounting.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.public.moments import MomentMap
 from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.run.settings.learners import is_images
 from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.students.labelled import NOTHING_ANSWERED
+from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, Selection, select
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
@@ -32,12 +33,17 @@ GATE_REFUSED = (
     "its epsilon; take the worst case, which needs no agreement, or data on which teachers agree."
 )
 
-TUNED_ALWAYS = {"representation": "the public data alone"}
+TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
+    "records": {"representation": "the public data alone"},
+    "labels": {"representation": "the features of all rows, which are treated as public, and no label"},
+}
 
-ENCODER_NOT_COVERED = (
-    "Features were made by an encoder that the guarantee takes as given: had it been trained on private records, what "
-    "it learned of them would not be covered."
-)
+ENCODER_NOT_COVERED: dict[Protects, str] = {
+    "records": "Features were made by an encoder that the guarantee takes as given: had it been trained on private "
+    "records, what it learned of them would not be covered.",
+    "labels": "Features were made by an encoder that the guarantee takes as given: had it been trained on the private "
+    "labels, what it learned of them would not be covered.",
+}
 
 _SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
 
@@ -66,11 +72,15 @@ def answer_queries(
     return ask(plan, votes, log=log, rng=rng, interim_scores=interim)
 
 
-def fit_student(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
-    """A student fitted on what was released: the one that was named, or the best of several on the released answers."""
+def fit_student(
+    learning: Learning, plan: Plan, answers: Answers, queries: IntArray, *, totals: IntArray | None = None
+) -> Selection:
+    """A student fitted on what was released: the one that was named, or the best of several on the released answers.
+
+    totals: as of `released_counts`.
+    """
     if answers.counts is not None:
-        noise = answers.rounds[0].mechanism.parameters()["sigma2"]
-        released = Released(queries=queries, counts=answers.counts, sigma2=noise)
+        released = released_counts(learning, plan, answers, queries, totals=totals)
     else:
         answered = np.flatnonzero(answers.taught != NO_ANSWER)
         if not len(answered):
@@ -78,14 +88,39 @@ def fit_student(learning: Learning, plan: Plan, answers: Answers, queries: IntAr
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
     return select(
-        learning.candidates(counts=answers.counts is not None, classes=plan.classes, queries=len(released.queries)),
+        learning.candidates(
+            counts=answers.counts is not None,
+            moments=answers.moments is not None,
+            classes=plan.classes,
+            queries=len(released.queries),
+        ),
         learning.X_public,
         learning.view.public,
         released,
         # A network is a minute's work: of images one part in five is held out, and once.
-        tried=1 if is_images(learning.X_public) else None,
+        tried=1 if learning.sees_images else None,
         seed=learning.seed,
     )
+
+
+def released_counts(
+    learning: Learning, plan: Plan, answers: Answers, queries: IntArray, *, totals: IntArray | None = None
+) -> Released:
+    """The noisy counts of a run, and the noisy sums of features beside them where its mechanism releases those.
+
+    totals: how many votes there are on each query in truth, where that is public: noisy counts are moved onto them,
+    which takes the part of their noise away that their sum shows.
+    """
+    assert answers.counts is not None
+    counts = answers.counts
+    if totals is not None:
+        counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
+    moments, noise = None, plan.mechanism.moment_noise
+    if answers.moments is not None and noise is not None:
+        directions = MomentMap.of(learning.view.public)
+        moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=directions)
+    sigma2 = plan.mechanism.parameters()["sigma2"]
+    return Released(queries=queries, counts=counts, sigma2=sigma2, moments=moments)
 
 
 def described(selection: Selection) -> str:
@@ -119,7 +154,8 @@ def make_statement(
     made_by = learning.view.made_by(trained_on)
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
-    warning = weak_remark(plan.guarantee.epsilon) if claimed else None
+    protects = task.private.protects
+    warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
@@ -128,7 +164,8 @@ def make_statement(
             *([] if warning is None else [warning]),
             *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
             *remarks,
-            *([ENCODER_NOT_COVERED] if made_by else []),
+            *_moment_remarks(plan, answers, task.private.unit),
+            *([ENCODER_NOT_COVERED[protects]] if made_by else []),
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
@@ -138,9 +175,16 @@ def make_statement(
         teachers=plan.teachers,
         classes=tuple(str(label) for label in task.classes),
         unit=task.private.unit,
+        protects=protects,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
-        tuned={**plan.tuned, "classes": task.classes_from, **TUNED_ALWAYS, **made_by, "student": described(selection)},
+        tuned={
+            **plan.tuned,
+            "classes": task.classes_from,
+            **TUNED_ALWAYS[protects],
+            **made_by,
+            "student": described(selection),
+        },
         trust_model=task.trust_model,
         not_covered=task.not_covered,
         versions=versions(),
@@ -148,17 +192,30 @@ def make_statement(
 
 
 def _adjacency(plan: Plan, task: Task) -> str:
-    return task.private.adjacency(counted=plan.per_record) + (_SAME_SIZE if plan.sized and not plan.per_record else "")
+    # Where labels alone are protected, neighbours are of one size anyway.
+    sized = plan.sized and not plan.per_record and task.private.protects == "records"
+    return task.private.adjacency(counted=plan.per_record) + (_SAME_SIZE if sized else "")
 
 
 def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
-    """The guarantee under its own adjacency, and under the other one."""
-    first, other, sentence = task.private.other_adjacency(counted=plan.per_record)
+    """The guarantee under its own adjacency, and under the others that are priced."""
+    (first, _), *others = task.private.adjacencies(counted=plan.per_record)
     guarantee = plan.guarantee
-    epsilon, delta = plan.otherwise(other)
+    own = Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta)
+    found = [own]
+    for relation, sentence in others:
+        epsilon, delta = plan.otherwise(relation)
+        found.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
+    return tuple(found)
+
+
+def _moment_remarks(plan: Plan, answers: Answers, unit: str) -> tuple[str, ...]:
+    if answers.moments is None:
+        return ()
     return (
-        Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta),
-        Adjacent(relation=other, neighbours=sentence, epsilon=epsilon, delta=delta),
+        f"Beside the votes the student learned from sums of features: every {unit} added one vector, no longer than "
+        f"one vote, to the {len(answers.moments)} sums of its class, which were released with Gaussian noise of "
+        f"standard deviation {plan.mechanism.moment_noise:.4g} votes; the guarantee covers counts and sums together.",
     )
 
 

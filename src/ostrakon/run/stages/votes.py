@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.public import build_graph, choose_queries
+from ostrakon.public.moments import MomentMap
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.settings.learners import default_teacher, make_teacher
 from ostrakon.run.settings.options import Options, is_auto
@@ -17,8 +18,8 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
-from ostrakon.teachers.per_record import collect_per_record
-from ostrakon.votes import BoundedVotes, IntArray, Votes
+from ostrakon.teachers.per_record import collect_per_record, nearest
+from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
@@ -57,11 +58,22 @@ def collect(
             classes=plan.classes,
             units=plan.teachers,
             max_contributions=_max_contributions(plan),
+            moments=None if plan.mechanism.moment_noise is None else MomentMap.of(view.public),
             progress=progress,
         )
         return votes, None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder)
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
+
+
+def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArray | None:
+    """How many records speak on each query, (queries,), where that is public; else None.
+
+    Where labels alone are protected and every record speaks once, on the query nearest to it: features say where.
+    """
+    if private.protects != "labels" or private.unit != "record":
+        return None
+    return np.bincount(nearest(view.public, view.public[queries]), minlength=len(queries))
 
 
 def trained(
@@ -97,10 +109,21 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
-def votes_from(plan: Plan, counts: ArrayLike) -> Votes:
-    """The votes of a run from the counts that it has kept."""
-    bound = plan.mechanism.contribution_bound
-    return Votes(counts) if bound is None else BoundedVotes(counts, teachers=plan.teachers, max_contributions=bound)
+def table_of(votes: Votes) -> IntArray:
+    """What a run keeps of votes: their counts, and below them the sums of features, where there are any."""
+    moments = votes.moments if isinstance(votes, BoundedVotes) else None
+    return votes.counts if moments is None else np.concatenate([votes.counts, moments.counts])
+
+
+def votes_from(plan: Plan, table: ArrayLike) -> Votes:
+    """The votes of a run from the table that it has kept (`table_of`)."""
+    bound, rows = plan.mechanism.contribution_bound, np.asarray(table)
+    if bound is None:
+        return Votes(rows)
+    votes = BoundedVotes(rows[: plan.queries], teachers=plan.teachers, max_contributions=bound)
+    if plan.mechanism.moment_noise is not None:
+        votes.moments = Moments(rows[plan.queries :], teachers=plan.teachers)
+    return votes
 
 
 def _max_contributions(plan: Plan) -> int:

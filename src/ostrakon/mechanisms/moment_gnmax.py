@@ -1,0 +1,68 @@
+"""Moment GNMax: per-record teachers vote, and say beside it where their features lie, by class, for one price."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.noise import require_rng
+from ostrakon.validation import fraction, whole
+from ostrakon.votes import STEPS, Moments
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentGNMax(BoundedGNMax):
+    """`BoundedGNMax`, and beside its counts the noisy sums of the teachers' features by class, of one draw of noise.
+
+    moments: the share of the cost (of mu squared) that goes to these sums, strictly between 0 and 1. sigma2: standard
+    deviation of the noise on the counts, in votes; that on the sums, `moment_noise`, follows from both.
+    max_contributions: as of `BoundedGNMax`; to the sums everyone contributes once.
+
+    Guarantee: counts and sums of all queries together are mu Gaussian-DP, mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2,
+    when one teacher's data change arbitrarily.
+    Proof: the counts as of `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, in one
+    class (`ostrakon.public.moments`). In another one's place, w comes in another class: at most sqrt(2) in L2; or in
+    the same: their product is not below 0, since both have the same constant direction and all others together are not
+    longer than that, so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables stacked, noise scaled to 1, move
+    by at most mu (Dong, Roth and Su 2022, Theorem 1).
+    Errors: as `BoundedGNMax`; a share of moments outside (0, 1).
+    Source: sufficient statistics under Gaussian noise (Foulds et al. 2016; Wang 2018), of which the public pool knows
+    all but what depends on labels.
+
+    >>> mechanism = MomentGNMax(sigma2=10, moments=0.5)
+    >>> round(mechanism.moment_noise, 4), round(mechanism.run_cost(queries=40).mu, 4)
+    (10.0, 0.2)
+    """
+
+    name: ClassVar[str] = "moment-gnmax"
+
+    moments: Annotated[
+        float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
+    ] = 0.5
+
+    @property
+    def moment_noise(self) -> float:
+        return self.sigma2 * math.sqrt((1 - self.moments) / (self.moments * self.max_contributions))
+
+    def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
+        """The sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
+        noise = require_rng(rng).normal(scale=self.moment_noise, size=moments.counts.shape)
+        return (moments.counts + np.rint(noise * STEPS)) / STEPS
+
+    def run_cost(self, *, queries: int) -> RunCost:
+        return self._both(2, queries)
+
+    def absence_cost(self, *, queries: int) -> RunCost:
+        """The cost of everything when a teacher says nothing instead: each table moves by what it said."""
+        return self._both(1, queries)
+
+    def _both(self, squared: int, queries: int) -> RunCost:
+        entries = min(self.max_contributions, whole("queries", queries, at_least=1))
+        of_counts, of_sums = math.sqrt(squared * entries) / self.sigma2, math.sqrt(squared) / self.moment_noise
+        # A few roundings may not make it cheaper than it is.
+        return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

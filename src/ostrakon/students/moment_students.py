@@ -1,0 +1,127 @@
+"""Students of noisy moments: logistic regression from released sums of features by class, alone or beside another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.public.moments import MomentMap
+from ostrakon.validation import InvalidInput, positive
+
+FloatArray = NDArray[np.float64]
+
+NEEDS_MOMENTS = (
+    "The student moments learns from noisy sums of features, which moment-gnmax releases: take that mechanism, or "
+    "another student."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedMoments:
+    """Noisy sums of features by class, as they were released.
+
+    sums: in votes, (directions, classes). sigma: standard deviation of the noise on each. records: how many spoke, a
+    public number. directions: what was summed.
+    """
+
+    sums: FloatArray
+    sigma: float
+    records: int
+    directions: MomentMap
+
+
+class MomentLogistic(ClassifierMixin, BaseEstimator):
+    """Logistic regression that has seen no labelled row: public rows, and the noisy sums of private ones by class.
+
+    penalty: of the weights, in standard deviations of the noise on the sums; above 0.
+
+    What it minimizes, over weights W (directions, classes), is the loss of logistic regression on the private records,
+    in which they appear by their sums alone but for log sum exp of their scores: its mean over public rows stands for
+    that, which needs no labels. In W it is convex; noise on the sums is a linear term, that the penalty outweighs.
+    fit_moments(X, released): X features of public rows, (rows, features). Fitted: `classes_` (all), `coef_`.
+    Guarantee: a function of public rows and of released sums; it costs nothing more.
+    Source: sufficient statistics of exponential families (Foulds et al. 2016); public features for private ones.
+    """
+
+    def __init__(self, penalty: float = 1.0) -> None:
+        self.penalty = penalty
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refused: labels of rows are no sums."""
+        raise InvalidInput(NEEDS_MOMENTS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from `released.moments`, a `ReleasedMoments`. Errors: `InvalidInput` where there are none."""
+        moments: ReleasedMoments | None = released.moments
+        if moments is None:
+            raise InvalidInput(NEEDS_MOMENTS)
+        penalty = positive("penalty", self.penalty) * moments.sigma
+        rows = moments.directions.of_rows(X)
+        each = moments.records / len(rows)
+        shape = moments.sums.shape
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            weights = flat.reshape(shape)
+            scores = rows @ weights
+            expected = rows.T @ softmax(scores, axis=1)
+            value = each * float(np.logaddexp.reduce(scores, axis=1).sum()) - (weights * moments.sums).sum()
+            gradient = each * expected - moments.sums + penalty * weights
+            return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
+
+        found = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        if not np.isfinite(found.x).all():
+            raise InvalidInput("The released sums of features must be finite.")
+        self.directions_ = moments.directions
+        self.coef_ = found.x.reshape(shape)
+        self.classes_ = np.arange(shape[1])
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of all classes, (rows, classes)."""
+        check_is_fitted(self, "coef_")
+        return softmax(self.directions_.of_rows(X) @ self.coef_, axis=1)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The likeliest class of every row, (rows,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+class MomentVote(ClassifierMixin, BaseEstimator):
+    """The mean of what `MomentLogistic` believes and of what another student does, who learned from the noisy counts.
+
+    other: a student with predict_proba. Fitted: `classes_` (all), `linear_`, `other_`.
+    Guarantee: a function of public rows and of what was released.
+    """
+
+    def __init__(self, other: Any, *, penalty: float = 1.0) -> None:
+        self.other = other
+        self.penalty = penalty
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refused: labels of rows are no sums."""
+        raise InvalidInput(NEEDS_MOMENTS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from all that was released, a `ostrakon.students.selection.Released`."""
+        self.linear_ = MomentLogistic(self.penalty).fit_moments(X, released)
+        self.other_ = released.fit_student(clone(self.other), X)
+        self.classes_ = self.linear_.classes_
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of all classes, (rows, classes)."""
+        check_is_fitted(self, "linear_")
+        likely = self.linear_.predict_proba(X)
+        likely[:, np.asarray(self.other_.classes_, np.int64)] += self.other_.predict_proba(X)
+        return likely / 2
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """The likeliest class of every row, (rows,)."""
+        return self.predict_proba(X).argmax(axis=1)

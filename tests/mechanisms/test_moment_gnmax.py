@@ -1,0 +1,88 @@
+"""Moment GNMax: what one teacher can move, by search over whole tables; its price by hand; its noise; refusals."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import BoundedGNMax, GNMax, MomentGNMax
+from ostrakon.public.moments import MomentMap
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS, Moments
+
+PUBLIC = np.random.default_rng(0).normal(size=(40, 3))
+FAR = np.array([[9.0, 0, 0], [-9.0, 0, 0], [0, 9.0, 0], [0.3, -0.2, 0.1], [1e20, 1e20, -1e20]])
+
+
+def said(rows, labels, max_contributions):
+    """Both tables that one teacher with these rows makes, in votes, each as a vector."""
+    votes = collect_per_record(
+        [(np.zeros(len(rows), int), rows, np.array(labels))],
+        PUBLIC[:4],
+        classes=2,
+        units=1,
+        max_contributions=max_contributions,
+        moments=MomentMap.of(PUBLIC),
+    )
+    return votes.counts.ravel().astype(float), votes.moments.counts.ravel() / STEPS
+
+
+@pytest.mark.parametrize("max_contributions", [1, 3])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, share):
+    mechanism = MomentGNMax(sigma2=5.0, max_contributions=max_contributions, moments=share)
+    sizes = (1,) if max_contributions == 1 else (1, 2, 3)
+    everyone = [
+        said(FAR[list(rows)], labels, max_contributions)
+        for size in sizes
+        for rows in itertools.combinations(range(len(FAR)), size)
+        for labels in itertools.product(range(2), repeat=size)
+    ]
+    scaled = [np.concatenate([c / mechanism.sigma2, m / mechanism.moment_noise]) for c, m in everyone]
+    farthest = max(np.linalg.norm(a - b) for a, b in itertools.combinations(scaled, 2))
+    longest = max(np.linalg.norm(a) for a in scaled)
+    # Whoever votes in three cells has rows in three places, whose mean is nearer to the centre.
+    reached = 0.97 if max_contributions == 1 else 0.85
+    assert reached * mechanism.run_cost(queries=4).mu < farthest <= mechanism.run_cost(queries=4).mu
+    assert reached * mechanism.absence_cost(queries=4).mu < longest <= mechanism.absence_cost(queries=4).mu
+
+
+def test_the_price_by_hand():
+    mechanism = MomentGNMax(sigma2=8.0, max_contributions=2, moments=0.6)
+    counts, sums = 2 * 2 / 8.0**2, 2 / mechanism.moment_noise**2
+    assert sums / (counts + sums) == pytest.approx(0.6, rel=1e-12)
+    assert mechanism.run_cost(queries=10).mu == pytest.approx(math.sqrt(counts + sums), rel=1e-11)
+    assert mechanism.run_cost(queries=10).mu >= math.sqrt(counts + sums)
+    assert mechanism.run_cost(queries=1).mu == pytest.approx(math.sqrt(2 / 8.0**2 + sums), rel=1e-11)
+    found = worst_case(mechanism, queries=10, delta=1e-5).epsilon
+    assert found == pytest.approx(gaussian_dp_epsilon(math.sqrt(counts + sums), 1e-5), rel=1e-6)
+    assert mechanism.absence_cost(queries=10).mu == pytest.approx(mechanism.run_cost(queries=10).mu / 2**0.5)
+    # The counts alone cost less: leaving the sums out would be a false claim.
+    assert found > 1.3 * worst_case(BoundedGNMax(sigma2=8.0, max_contributions=2), queries=10, delta=1e-5).epsilon
+
+
+def test_the_noise_on_the_sums_is_as_wide_as_it_is_paid_for():
+    mechanism = MomentGNMax(sigma2=3.0, moments=0.25)
+    zeros = Moments(np.zeros((20_000, 3), np.int64), teachers=5)
+    drawn = mechanism.noisy_moments(zeros, np.random.default_rng(1))
+    assert (drawn * STEPS == np.rint(drawn * STEPS)).all()
+    # Five standard errors of 60,000 draws; noise of 0.97 of that width would fail.
+    assert drawn.std() == pytest.approx(3.0 * math.sqrt(3), rel=5 / math.sqrt(2 * drawn.size))
+    shifted = Moments(np.full((20_000, 3), -7), teachers=5)
+    again = mechanism.noisy_moments(shifted, np.random.default_rng(1))
+    np.testing.assert_array_equal(again - drawn, np.full((20_000, 3), -7 / STEPS))
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5, float("nan"), True, "half"])
+def test_shares_of_all_or_nothing_are_refused(share):
+    with pytest.raises(InvalidInput, match="moments must be a number strictly between 0 and 1"):
+        MomentGNMax(sigma2=5.0, moments=share)
+
+
+def test_other_mechanisms_release_no_sums():
+    with pytest.raises(InvalidInput, match="gnmax releases no sums of features"):
+        GNMax(sigma2=5.0).noisy_moments(Moments(np.ones((1, 2), int), teachers=1), np.random.default_rng(0))

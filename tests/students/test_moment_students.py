@@ -1,0 +1,87 @@
+"""Students of noisy moments: the logistic regression that labels would give, what noise does to it, what leaves."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.datasets import make_blobs
+from sklearn.linear_model import LogisticRegression
+
+from ostrakon.public.moments import MomentMap
+from ostrakon.students.export import export_student, load_student
+from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.selection import Released
+from ostrakon.validation import InvalidInput
+
+X, y = make_blobs(1500, centers=3, n_features=4, cluster_std=4.0, random_state=2)
+DIRECTIONS = MomentMap.of(X)
+
+
+def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y):
+    said = DIRECTIONS.of_rows(rows)
+    sums = np.stack([said[labels == label].sum(axis=0) for label in range(3)], axis=1)
+    sums = sums + np.random.default_rng(0).normal(scale=noise, size=sums.shape) if noise else sums
+    moments = ReleasedMoments(sums=sums, sigma=sigma, records=len(rows), directions=DIRECTIONS)
+    queries = np.arange(30)
+    counts = 50.0 * np.eye(3)[labels[:30]]
+    return Released(queries=queries, counts=counts, sigma2=1.0, moments=moments)
+
+
+def test_sums_without_noise_give_the_logistic_regression_of_the_labels():
+    found = MomentLogistic().fit_moments(X, released())
+    peer = LogisticRegression(C=1e3, fit_intercept=False, tol=1e-8, max_iter=5000).fit(DIRECTIONS.of_rows(X), y)
+    np.testing.assert_allclose(found.predict_proba(X), peer.predict_proba(DIRECTIONS.of_rows(X)), atol=2e-3)
+    assert found.classes_.tolist() == [0, 1, 2]
+
+
+def test_other_public_rows_of_the_same_kind_give_nearly_the_same():
+    found = MomentLogistic().fit_moments(X[750:], released(sigma=1.0, rows=X[:750], labels=y[:750]))
+    peer = LogisticRegression().fit(X[:750], y[:750])
+    assert found.score(X[750:], y[750:]) > peer.score(X[750:], y[750:]) - 0.02
+
+
+def test_the_penalty_grows_with_the_noise():
+    weak, strong = (MomentLogistic(penalty).fit_moments(X, released(sigma=20.0, noise=20.0)) for penalty in (0.01, 1.0))
+    assert np.linalg.norm(strong.coef_) < 0.7 * np.linalg.norm(weak.coef_)
+    assert strong.score(X, y) > 0.8 * MomentLogistic().fit_moments(X, released()).score(X, y)
+
+
+class Two(BaseEstimator):
+    """A student that has met the classes 0 and 2 alone."""
+
+    def fit_counts(self, X, queries, counts, *, sigma2):
+        self.classes_ = np.array([0, 2])
+        return self
+
+    def predict_proba(self, X):
+        return np.tile([0.3, 0.7], (len(X), 1))
+
+
+def test_a_vote_is_the_mean_of_both_and_knows_classes_that_the_other_does_not():
+    few = released(sigma=1.0)
+    vote = MomentVote(Two()).fit_moments(X, few)
+    expected = MomentLogistic().fit_moments(X, few).predict_proba(X)
+    expected += [0.3, 0, 0.7]
+    np.testing.assert_allclose(vote.predict_proba(X), expected / 2, rtol=1e-12)
+    np.testing.assert_allclose(vote.predict_proba(X).sum(axis=1), 1)
+
+
+def test_both_leave_as_onnx_and_say_the_same(tmp_path):
+    other = NoisyCountStudent(representation="raw", random_state=0)
+    for name, student in (("linear", MomentLogistic()), ("vote", MomentVote(other))):
+        fitted = released(sigma=1.0).fit_student(student, X)
+        fitted.n_features_in_ = 4
+        export_student(fitted, tmp_path / name)
+        loaded = load_student(tmp_path / name)
+        far = np.vstack([X, X * 1e6])
+        np.testing.assert_allclose(loaded.predict_proba(far), fitted.predict_proba(far), atol=1e-9)
+        assert np.array_equal(loaded.predict(far), fitted.predict(far))
+
+
+def test_without_sums_both_are_refused():
+    nothing = Released(queries=np.arange(3), counts=np.eye(3), sigma2=1.0)
+    for student in (MomentLogistic(), MomentVote(NoisyCountStudent())):
+        with pytest.raises(InvalidInput, match="moment-gnmax releases"):
+            student.fit(X, y)
+        with pytest.raises(InvalidInput, match="moment-gnmax releases"):
+            nothing.fit_student(student, X)
