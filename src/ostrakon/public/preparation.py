@@ -26,8 +26,8 @@ class Preparation:
     kind: "image", "text" (tokens of the tokenizer.json beside the model) or "table" (its numbers, in the order of the
     columns). Of images: size, (height, width); scale, the value of white, 1 or 255; mean and deviation of red, green
     and blue on that scale; channels, their order, "RGB" or "BGR"; layout, "NCHW" or "NHWC"; mirror, whether features
-    are the mean of a picture's and its mirror image's. Of texts: max_length in tokens. output: the output's name (None: the first); pooling of it over places: "mean", "first" (of tokens), "none"
-    (all values).
+    are the mean of a picture's and its mirror image's. Of texts: max_length in tokens. output: the output's name (None:
+    the first); pooling of it over places: "mean", "first" (of tokens), "none" (all values).
     """
 
     kind: Literal["image", "text", "table"]
@@ -76,7 +76,7 @@ class Preparation:
         return np.ascontiguousarray(made[None], np.float32)
 
     def seen(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
-        """All that the network is shown of a picture (see `picture`): itself, and its mirror image where that is said."""
+        """What the network is shown of a picture, each as of `picture`: itself, and where so said its mirror image."""
         return [self.picture(each) for each in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
 
     def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:

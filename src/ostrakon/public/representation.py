@@ -19,6 +19,7 @@ from ostrakon.public.embedded import EmbeddedFeatures
 from ostrakon.public.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
 from ostrakon.public.images import DeskewHOG
 from ostrakon.public.made import MADE, MadeEncoder, is_made, made_by, require_factory
+from ostrakon.public.patches import PatchFeatures
 from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
 from ostrakon.public.text import TextColumns, reads_text, require_text_encoder
@@ -28,10 +29,11 @@ FloatArray = NDArray[np.float32]
 Encoder = TextColumns | FrozenEncoder
 
 REPRESENTATIONS = (
-    *("auto", "hog", "table", "embeddings", "pca", "raw", "contrastive", "hog+contrastive"),
+    *("auto", "hog", "patches", "table", "embeddings", "pca", "raw", "contrastive", "hog+contrastive"),
     *("text", "text:FOLDER", "tfidf", "photos", "onnx:FILE", "torch:MODULE:FACTORY"),
 )
 """Names that `learn_representation` knows."""
+PATCHES = "patches"
 MOST_COMPONENTS = 64
 """Principal components of what a frozen network makes of a row."""
 
@@ -108,14 +110,14 @@ def learn_representation(
     """Learn a representation from public rows.
 
     transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
-        gradients, PCA: grey images), "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive"
-        (both, each a direction: better than either), "table" (one-hot and standardized columns), "embeddings" (as
-        directions from the public mean), "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see
-        `ostrakon.public.text`), "photos" and "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers
-        or texts; of the first two the 64 principal components: see `ostrakon.public.frozen`),
-        "torch:module:factory" (likewise, of what a function of the operator's makes: see `ostrakon.public.made`),
-        "pca", "auto" (by the shape of the data) or "raw"; a frozen backbone: a `torch.nn.Module` (used in evaluation
-        mode) or any function from rows to features.
+        gradients, PCA: grey images), "patches" (a dictionary of whitened patches, whitened PCA: colour images),
+        "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive" (both, each a direction),
+        "table" (one-hot and standardized columns), "embeddings" (as directions from the public mean),
+        "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.public.text`), "photos" and
+        "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers or texts; of the first two the 64
+        principal components: see `ostrakon.public.frozen`), "torch:module:factory" (likewise, of what a function of the
+        operator's makes: see `ostrakon.public.made`), "pca", "auto" (by the shape of the data) or "raw"; a frozen
+        backbone: a `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.
 
@@ -155,8 +157,9 @@ def learn_representation(
     return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
 
-def default_representation(X_public: Any) -> Literal["hog", "table", "embeddings", "raw"]:
-    """What "auto" stands for: "hog" for images, "table" for frames and arrays of numbers, "raw" for all else.
+def default_representation(X_public: Any) -> Literal["hog", "patches", "table", "embeddings", "raw"]:
+    """What "auto" stands for: "hog" for grey images, "patches" for those in colour, "table" for frames and arrays of
+    numbers, "raw" for all else.
 
     A frame with the columns name.0, name.1, … has "embeddings".
 
@@ -167,6 +170,8 @@ def default_representation(X_public: Any) -> Literal["hog", "table", "embeddings
         return "embeddings" if groups(map(str, X_public.columns)) else "table"
     shape = np.shape(X_public)
     if len(shape) >= 3:
+        if len(shape) == 4 and (shape[3] in (3, 4) or shape[1] == 3):
+            return "patches" if min(shape[1:3] if shape[3] in (3, 4) else shape[2:]) >= 8 else "raw"
         return "hog" if min(shape[1:3]) >= 8 else "raw"
     numbers = not hasattr(X_public, "tocsr") and np.asarray(X_public).dtype.kind in "uifb"
     return "table" if numbers else "raw"
@@ -237,6 +242,9 @@ def _named(name: str, X_public: Any) -> Any:
     most = min(128, row_count(X_public) - 1)
     named: dict[str, Callable[[], Any]] = {
         "hog": lambda: _hog(most),
+        "patches": lambda: make_pipeline(
+            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), PCA(most, whiten=True)
+        ),
         "table": TableFeatures,
         "embeddings": EmbeddedFeatures,
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),

@@ -144,7 +144,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         # Never quite silent: a class whose every row is undecided must still be learned.
         weight = np.maximum(weight, 1e-3)
         taught = self.classes_[likeliest]
-        if self.model is None and default_representation(X) == "hog" and importlib.util.find_spec("torch") is not None:
+        images = default_representation(X) in ("hog", "patches")
+        if self.model is None and images and importlib.util.find_spec("torch") is not None:
             return self._network(X, taught, weight, number)
         return self._fresh(number).fit(X, taught, sample_weight=weight)
 

@@ -15,6 +15,7 @@ import pandas as pd
 from ostrakon.public.representation import Representation
 from ostrakon.students.onnx_graph import OPSET, Graph, as_doubles
 from ostrakon.students.onnx_images import upright_gradients
+from ostrakon.students.onnx_patches import patch_features
 from ostrakon.validation import InvalidInput
 
 
@@ -272,6 +273,11 @@ def _gradients(graph: Graph, features: Any, rows: ImageRows) -> str:
     return upright_gradients(graph, features, rows.grey(graph))
 
 
+def _dictionary(graph: Graph, features: Any, rows: ImageRows) -> str:
+    size = features.shape_[1:] if len(features.shape_) == 3 and not rows.last else features.shape_[:2]
+    return patch_features(graph, features, rows.value, channels=rows.channels, size=size)
+
+
 def _encoded(graph: Graph, encoder: Any, rows: ImageRows) -> str:
     from ostrakon.networks.export import as_onnx
 
@@ -291,5 +297,6 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Any]] = {
     "TableFeatures": _table,
     "EmbeddedFeatures": _embedded,
     "DeskewHOG": _gradients,
+    "PatchFeatures": _dictionary,
     "ContrastiveEncoder": _encoded,
 }

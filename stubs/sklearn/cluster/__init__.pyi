@@ -15,3 +15,16 @@ class KMeans:
         random_state: int | None = None,
     ) -> None: ...
     def fit(self, X: ArrayLike) -> Self: ...
+
+class MiniBatchKMeans:
+    cluster_centers_: NDArray[Any]
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        batch_size: int = 1024,
+        n_init: Literal["auto"] | int = "auto",
+        max_iter: int = 100,
+        random_state: int | None = None,
+    ) -> None: ...
+    def fit(self, X: ArrayLike) -> Self: ...

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ostrakon.public.frozen import reads_rows
-from ostrakon.public.representation import require_known
+from ostrakon.public.representation import PATCHES, default_representation, require_known
 from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.students.candidates import MOMENTS
 from ostrakon.students.graph_model import GraphStudent
@@ -27,7 +27,7 @@ _HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-ce
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH = "graph"
-_IMAGES = ("hog", "contrastive", "hog+contrastive")
+_IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
 def default_teacher(representation: str) -> str:
@@ -124,8 +124,11 @@ def takes_rows(student: Any, X_public: Any) -> bool:
 
 
 def sees_images(X_public: Any, representation: Any) -> bool:
-    """Whether learners are those of images: what a frozen network makes of images are features like a table's."""
-    return is_images(X_public) and not reads_rows(representation)
+    """Whether learners are those of images: what a frozen network or a dictionary makes of them is like a table."""
+    if not is_images(X_public) or reads_rows(representation):
+        return False
+    name = default_representation(X_public) if is_auto(representation) else representation
+    return not (isinstance(name, str) and name == PATCHES)
 
 
 def is_images(X_public: Any) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.public.frozen import FrozenEncoder
-from ostrakon.public.representation import Representation, default_representation, learn_representation
+from ostrakon.public.representation import PATCHES, Representation, default_representation, learn_representation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +29,9 @@ class View:
         return {} if encoder is None else dict.fromkeys(encoder.texts_, "text")
 
     @property
-    def encodes_images(self) -> bool:
-        """Whether a frozen network makes the features, so that learners see those and no images."""
-        return isinstance(self.representation.encoder, FrozenEncoder)
+    def is_like_a_table(self) -> bool:
+        """Whether learners see features and no images: a frozen network makes them, or a dictionary of patches."""
+        return isinstance(self.representation.encoder, FrozenEncoder) or self.name == PATCHES
 
     def rows_in_words(self, rows: str) -> str:
         """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""

@@ -47,8 +47,8 @@ class Learning:
 
     @property
     def sees_images(self) -> bool:
-        """Whether students are those of images: a frozen network's features of them are a table."""
-        return is_images(self.X_public) and not self.view.encodes_images
+        """Whether students are those of images: some features of them are like a table."""
+        return is_images(self.X_public) and not self.view.is_like_a_table
 
     def interim(self, *, classes: int, queries: int) -> Candidate:
         """Who learns from the labels of a first round: the one that is named, else a quick one."""
