@@ -17,11 +17,11 @@ X, y = make_blobs(1500, centers=3, n_features=4, cluster_std=4.0, random_state=2
 DIRECTIONS = MomentMap.of(X)
 
 
-def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y):
-    said = DIRECTIONS.of_rows(rows)
+def released(sigma=1e-3, *, noise=0.0, rows=X, labels=y, directions=DIRECTIONS):
+    said = directions.of_rows(rows)
     sums = np.stack([said[labels == label].sum(axis=0) for label in range(3)], axis=1)
     sums = sums + np.random.default_rng(0).normal(scale=noise, size=sums.shape) if noise else sums
-    moments = ReleasedMoments(sums=sums, sigma=sigma, records=len(rows), directions=DIRECTIONS)
+    moments = ReleasedMoments(sums=sums, sigma=sigma, records=len(rows), directions=directions)
     queries = np.arange(30)
     counts = 50.0 * np.eye(3)[labels[:30]]
     return Released(queries=queries, counts=counts, sigma2=1.0, moments=moments)
@@ -68,8 +68,13 @@ def test_a_vote_is_the_mean_of_both_and_knows_classes_that_the_other_does_not():
 
 def test_both_leave_as_onnx_and_say_the_same(tmp_path):
     other = NoisyCountStudent(representation="raw", random_state=0)
-    for name, student in (("linear", MomentLogistic()), ("vote", MomentVote(other))):
-        fitted = released(sigma=1.0).fit_student(student, X)
+    few = MomentMap.of(X, most=2)
+    for name, student, directions in (
+        ("linear", MomentLogistic(), DIRECTIONS),
+        ("few", MomentLogistic(), few),
+        ("vote", MomentVote(other), DIRECTIONS),
+    ):
+        fitted = released(sigma=1.0, directions=directions).fit_student(student, X)
         fitted.n_features_in_ = 4
         export_student(fitted, tmp_path / name)
         loaded = load_student(tmp_path / name)

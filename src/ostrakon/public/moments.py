@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from threadpoolctl import threadpool_limits
+
 from ostrakon.public.rowwise import in_blocks, own_rows
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, positive, whole
 from ostrakon.votes import STEPS
 
 FloatArray = NDArray[np.float64]
@@ -17,23 +20,41 @@ IntArray = NDArray[np.int64]
 
 CONSTANT = 724
 """Steps of the constant first direction: the largest whole number whose square is at most half of `STEPS` squared."""
+FEWEST, DIRECTIONS = 16, 2.3
+"""Of `worth_their_noise`. Chosen on SST-2 and CIFAR-10: see benchmarks/README.md."""
+
+
+def worth_their_noise(records: int, noise: float) -> int:
+    """How many principal directions of the features to sum, where each sum has this noise: a public number.
+
+    records: how many speak. noise: standard deviation, in votes. What the sums say grows with the records in every
+    direction alike, and beyond the first ones it is little.
+
+    >>> worth_their_noise(4_613, 7.4), worth_their_noise(50_000, 7.4), worth_their_noise(100, 50.0)
+    (57, 189, 16)
+    """
+    ratio = whole("records", records, at_least=1) / positive("noise", noise)
+    return max(FEWEST, round(DIRECTIONS * math.sqrt(ratio)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentMap:
-    """From features to directions: a constant, then the features from their public mean, cut off at a public length.
+    """From features to directions: a constant, then where a row lies from the public mean, cut off at a public length.
 
-    centre: public mean, (features,). radius: the length beyond which a row counts as if it lay there; above 0.
+    centre: public mean, (features,). axes: what is kept of the features, as orthonormal columns, (features, kept); None
+    for all of them as they are. radius: the length beyond which a row counts as if it lay there; above 0.
     Made by `MomentMap.of`. Guarantee: a function of public features alone.
     """
 
     centre: FloatArray
     radius: float
+    axes: FloatArray | None = None
 
     @classmethod
-    def of(cls, public: ArrayLike) -> Self:
+    def of(cls, public: ArrayLike, *, most: int | None = None) -> Self:
         """Of the features of public rows, (rows, features): their mean, and the median length from there.
 
+        most: of more features than that, as many principal components are kept; None keeps all.
         Errors: `InvalidInput` for features that are not finite, too many of them (beyond 2,000,000), or no rows.
         """
         points = np.asarray(public, np.float64)
@@ -42,13 +63,15 @@ class MomentMap:
         if _room(points.shape[1]) <= 0:
             raise InvalidInput(f"public must have at most 2,000,000 features for moments, got {points.shape[1]}.")
         centre = points.mean(axis=0)
-        lengths = np.sqrt(np.square(points - centre).sum(axis=1))
-        return cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12))
+        axes = None if most is None or points.shape[1] <= most else _principal(points - centre, most)
+        away = points - centre if axes is None else (points - centre) @ axes
+        lengths = np.sqrt(np.square(away).sum(axis=1))
+        return cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
 
     @property
     def directions(self) -> int:
-        """The constant and one for every feature."""
-        return 1 + len(self.centre)
+        """The constant, and one for every feature or component."""
+        return 1 + (len(self.centre) if self.axes is None else self.axes.shape[1])
 
     @property
     def constant(self) -> float:
@@ -58,13 +81,16 @@ class MomentMap:
     @property
     def longest(self) -> float:
         """How long the others may be together, in votes, before they are rounded."""
-        return _room(len(self.centre)) / STEPS
+        return _room(self.directions - 1) / STEPS
 
     def of_rows(self, features: ArrayLike) -> FloatArray:
         """What is summed, without rounding, in votes: float64 (rows, directions)."""
         away = np.ascontiguousarray(np.asarray(features, np.float64) - self.centre)
-        lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
-        cut = away / np.maximum(lengths, self.radius)
+        # What is too large for a number is refused by `steps`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = away if self.axes is None else away @ self.axes
+            lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
+            cut = away / np.maximum(lengths, self.radius)
         return np.column_stack([np.full(len(cut), self.constant), cut * self.longest])
 
     def steps(self, features: ArrayLike) -> IntArray:
@@ -77,15 +103,34 @@ class MomentMap:
         given = np.asarray(features, np.float64)
         if not np.isfinite(given).all():
             raise InvalidInput("The features of the private rows must be finite numbers.")
-        made = in_blocks(self._rounded, given, rows=own_rows(self._rounded, self.centre[None]))
+        # How many threads share a product has a say in its rounding.
+        with threadpool_limits(1, user_api="blas"):
+            made = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._made_up()))
         found = np.concatenate(made) if made else np.empty((0, self.directions), np.int64)
         # In whole numbers: what the guarantee rests on is not left to rounding.
         if len(found) and int(np.square(found[:, 1:]).sum(axis=1).max(initial=0)) > CONSTANT**2:
             raise InvalidInput("The features of a private row must have a direction of bounded length.")
         return found
 
+    def _made_up(self) -> FloatArray:
+        """Rows of no one, about the public mean, on which to try how products are rounded."""
+        away = np.random.default_rng(0).normal(size=(64, len(self.centre)))
+        return self.centre + away * (self.radius / math.sqrt(len(self.centre)))
+
     def _rounded(self, features: FloatArray) -> IntArray:
-        return np.rint(self.of_rows(features) * STEPS).astype(np.int64)
+        made = self.of_rows(features)
+        if not np.isfinite(made).all():
+            raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
+        return np.rint(made * STEPS).astype(np.int64)
+
+
+def _principal(away: FloatArray, most: int) -> FloatArray:
+    """The `most` directions of largest variance, as columns; each one's largest entry is positive."""
+    with threadpool_limits(1, user_api="blas"):
+        _, vectors = np.linalg.eigh(away.T @ away)
+    kept = vectors[:, ::-1][:, :most]
+    signs = np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(most)])
+    return np.ascontiguousarray(kept * signs)
 
 
 def _room(features: int) -> float:

@@ -28,6 +28,8 @@ def moments(graph: Graph, model: Any, rows: str) -> Answer:
     """`MomentLogistic`: a weight for each direction of a `MomentMap` and class."""
     known = model.directions_
     away = graph.add("Sub", rows, as_doubles(known.centre)[None])
+    if known.axes is not None:
+        away = graph.add("MatMul", away, as_doubles(known.axes))
     squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
     cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
     constant, *others = as_doubles(model.coef_)

@@ -14,7 +14,6 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.public.moments import MomentMap
 from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
@@ -22,6 +21,7 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
+from ostrakon.run.stages.votes import moment_map
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, Selection, select
@@ -115,9 +115,8 @@ def released_counts(
     counts = answers.counts
     if totals is not None:
         counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
-    moments, noise = None, plan.mechanism.moment_noise
-    if answers.moments is not None and noise is not None:
-        directions = MomentMap.of(learning.view.public)
+    moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view.public)
+    if answers.moments is not None and noise is not None and directions is not None:
         moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=directions)
     sigma2 = plan.mechanism.parameters()["sigma2"]
     return Released(queries=queries, counts=counts, sigma2=sigma2, moments=moments)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.public import build_graph, choose_queries
-from ostrakon.public.moments import MomentMap
+from ostrakon.public.moments import MomentMap, worth_their_noise
 from ostrakon.run.inputs.private_data import PrivateData
 from ostrakon.run.settings.learners import default_teacher, make_teacher
 from ostrakon.run.settings.options import Options, is_auto
@@ -58,7 +58,7 @@ def collect(
             classes=plan.classes,
             units=plan.teachers,
             max_contributions=_max_contributions(plan),
-            moments=None if plan.mechanism.moment_noise is None else MomentMap.of(view.public),
+            moments=moment_map(plan, view.public),
             progress=progress,
         )
         return votes, None
@@ -107,6 +107,15 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     graph = build_graph(view.public)
     predictions = teachers.predict(view.public, progress=progress)
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
+
+
+def moment_map(plan: Plan, public: Any) -> MomentMap | None:
+    """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
+
+    As many directions as are worth their noise, which is public.
+    """
+    noise = plan.mechanism.moment_noise
+    return None if noise is None else MomentMap.of(public, most=worth_their_noise(plan.teachers, noise))
 
 
 def table_of(votes: Votes) -> IntArray:
