@@ -5,17 +5,19 @@
 
 Encoders: patches (the default of colour images: a dictionary learned from the 9,000 public images, nothing else), hog
 and contrastive (likewise; contrastive needs PyTorch), photos (EfficientNet-Lite2 of the extra: ImageNet's photographs
-have been seen). Each run is one `ostrakon.run.conductor.conduct` with the settings of `ostrakon train` and noise from
-the cryptographic source, drawn once. Representations, and the features of the private rows, are kept in --work and
-shared by the epsilons of a seed; a line that is in the CSV is not made again. The seed draws which 1,000 of the 10,000
-test images are kept for testing. all_public is logistic regression on the true labels of the 9,000 public images, on
-the same features, which nobody has in a real run.
+have been seen; each image is encoded once, and runs are given what it makes of them). Each run is one
+`ostrakon.run.conductor.conduct` with the settings of `ostrakon train` and noise from the cryptographic source, drawn
+once. Representations, and the features of the private rows, are kept in --work and shared by the epsilons of a seed; a
+line that is in the CSV is not made again. The seed draws which 1,000 of the 10,000 test images are kept for testing.
+all_public is logistic regression on the true labels of the 9,000 public images, on the same features, which nobody has
+in a real run.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -24,13 +26,17 @@ from typing import Any
 import joblib
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ostrakon.data.datasets import cifar10
-from ostrakon.public import Representation
+from ostrakon.data.embeddings import as_columns
+from ostrakon.public import EmbeddedFeatures, Representation
+from ostrakon.public.frozen import FrozenEncoder
+from ostrakon.public.representation import MOST_COMPONENTS
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -91,25 +97,43 @@ class Shared(InMemory):
         return replace(made, representation=Remembered(inner, kept))
 
 
-def all_public(view: Any, held: Any) -> float:
+def all_public(view: Any, y_public: Any, X_test: Any, y_test: Any) -> float:
     """What the labels of the public images would give, by logistic regression on the same features."""
     rows = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-    found = GridSearchCV(rows, {"logisticregression__C": [1e-3, 1e-2, 1e-1]}, cv=3).fit(view.public, held.y_public)
-    return float(found.score(view.transform(held.X_test), held.y_test))
+    found = GridSearchCV(rows, {"logisticregression__C": [1e-3, 1e-2, 1e-1]}, cv=3).fit(view.public, y_public)
+    return float(found.score(view.transform(X_test), y_test))
+
+
+def seen(held: Any, work: Path) -> tuple[Any, Any, Any]:
+    """What `FrozenEncoder("photos")` makes of private, public and test images: each encoded once, whatever the seed."""
+    parts = [held.X, held.X_public, held.X_test]
+    marks = [[hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in part] for part in parts]
+    file = work / "photos-features.joblib"
+    known = joblib.load(file) if file.exists() else {}
+    fresh = {mark: image for part, own in zip(parts, marks, strict=True) for image, mark in zip(part, own, strict=True)}
+    fresh = {mark: image for mark, image in fresh.items() if mark not in known}
+    if fresh:
+        images = np.stack(list(fresh.values()))
+        made = FrozenEncoder("photos").fit(images[:8]).transform(images).to_numpy(np.float32)
+        known |= dict(zip(fresh, made, strict=True))
+        joblib.dump(known, file)
+    private, public, test = (np.stack([known[mark] for mark in own]) for own in marks)
+    return private, public, test
 
 
 def run(
     encoder: str, epsilon: float, seed: int, held: Any, work: Path, known: dict[tuple[str, int], float]
 ) -> list[Any]:
     """One line of the CSV."""
-    task = Task(
-        private=Rows(X=held.X, y=held.y),
-        classes=held.classes,
-        X_public=held.X_public,
-        X_test=held.X_test,
-        y_test=held.y_test,
-    )
-    options = Options(epsilon=epsilon, delta=DELTA, representation=encoder, seed=seed)
+    X, X_public, X_test = held.X, held.X_public, held.X_test
+    representation: Any = encoder
+    if encoder == "photos":
+        X, X_public, X_test = (as_columns("X", part) for part in seen(held, work))
+        # What the representation photos is behind its network.
+        representation = make_pipeline(EmbeddedFeatures(), PCA(MOST_COMPONENTS))
+    private = Rows(X=X, y=held.y)
+    task = Task(private=private, classes=held.classes, X_public=X_public, X_test=X_test, y_test=held.y_test)
+    options = Options(epsilon=epsilon, delta=DELTA, representation=representation, seed=seed)
     place = Shared(work, f"{encoder}-{seed}")
     start, cpu = time.perf_counter(), time.process_time()
     done = conduct(task, options, place, say=lambda stage: print(stage, flush=True))
@@ -117,7 +141,7 @@ def run(
     guarantee = done.statement.guarantee
     assert guarantee is not None
     if (encoder, seed) not in known:
-        known[encoder, seed] = all_public(place.view(lambda: None), held)
+        known[encoder, seed] = all_public(place.view(lambda: None), held.y_public, X_test, held.y_test)
     told = [encoder, f"{epsilon:g}", f"{guarantee.epsilon:.4f}", f"{guarantee.delta:g}", seed]
     told += [done.plan.mechanism.name, done.plan.queries, done.student_name]
     return [*told, f"{done.accuracy:.4f}", done.test_rows, f"{known[encoder, seed]:.4f}", *taken]
