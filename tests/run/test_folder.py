@@ -63,11 +63,36 @@ def test_the_lock_of_a_dead_process_does_not_count(tmp_path):
 def test_other_settings_and_other_data_are_refused_by_name(tmp_path):
     with RunFolder(tmp_path / "run").opened() as home:
         home.write({"asked": {"seed": 1, "epsilon": 2.0}, "fingerprints": {"private": "aa", "test": "bb"}})
+        (home.private / "votes.npy").touch()
         home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "aa", "test": "bb"})
         with pytest.raises(InvalidInput, match=r"holds another run \(queries was not given, now 5, epsilon was 2.0"):
             home.refuse_other_run({"seed": 1, "queries": 5}, {})
         with pytest.raises(InvalidInput, match="the private data changed"):
             home.refuse_other_run({"seed": 1, "epsilon": 2.0}, {"private": "cc", "test": "bb"})
+
+
+@pytest.mark.parametrize(
+    "kept", ["private/votes.npy", "private/teachers/a", "private/noise/a", "release/a", "drawn", ""]
+)
+def test_a_run_that_stopped_before_anything_private_was_kept_is_forgotten(tmp_path, kept):
+    with RunFolder(tmp_path / "run").opened() as home:
+        home.write({"asked": {"seed": 1}, "fingerprints": {"private": "aa"}})
+        (home.private / "representation.joblib").touch()
+        if kept == "drawn":
+            home.add("drawn", {"round-1": "cc"})
+        elif kept:
+            (home.path / kept).parent.mkdir(parents=True, exist_ok=True)
+            (home.path / kept).touch()
+        home.refuse_other_run({"seed": 1}, {"private": "aa"})
+        assert home.description.is_file()
+        if kept:
+            with pytest.raises(InvalidInput, match="holds another run"):
+                home.refuse_other_run({"seed": 2}, {"private": "aa"})
+            assert home.description.is_file()
+        else:
+            home.refuse_other_run({"seed": 2}, {"private": "aa"})
+            assert home.read() is None
+            assert not list(home.private.iterdir())
 
 
 def test_the_description_can_be_read_by_its_owner_alone(tmp_path):

@@ -81,7 +81,7 @@ def _pool(rows: int, protects: Protects) -> dict[str, str]:
 
 
 def _in_words(classes: Sequence[str], classes_from: str) -> str:
-    return f"{len(classes)} classes ({listed(classes)}), from {classes_from}"
+    return f"{len(classes)} classes ({listed(classes)}; {classes_from})"
 
 
 def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public: Sequence[str]) -> tuple[str, ...]:

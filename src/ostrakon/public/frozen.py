@@ -24,6 +24,7 @@ from ostrakon.public.preparation import Preparation, beside
 from ostrakon.validation import InvalidInput
 
 PHOTOS, ONNX = "photos", "onnx:"
+_EXTRAS = ("ostrakon", "'ostrakon[photos]'")
 FEATURES = "X"
 """What the features of a row are called: X.0, X.1, …"""
 _PHOTOS = Preparation(
@@ -126,7 +127,15 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
 
     def described(self, name: str) -> dict[str, Any]:
         """What a recipient must know to make the features: an entry of student.json."""
-        return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
+        told = {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
+        return {**told, "made_with": self._lines()} if self._lines() else told
+
+    def _lines(self) -> list[str]:
+        """Lines of Python that make the features of rows; none where that takes the operator's own code."""
+        rows = "pictures" if self.network_.preparation.kind == "image" else "rows"
+        how = self.how if self.how == PHOTOS else ONNX + Path(self.how.removeprefix(ONNX)).name
+        made = f"X = FrozenEncoder({how!r}).fit({rows}).transform({rows})  # pip install {_EXTRAS[self.how == PHOTOS]}"
+        return ["from ostrakon.public import FrozenEncoder", made]
 
     def in_words(self, trained_on: str | None = None) -> str:
         """The network, its checksum and what it was trained on; trained_on: what the operator says of that."""

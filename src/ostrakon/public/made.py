@@ -100,6 +100,9 @@ class MadeEncoder(FrozenEncoder):
         channels_last = rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3)
         return rows.transpose(0, 3, 1, 2) if channels_last else rows
 
+    def _lines(self) -> list[str]:
+        return []
+
     def _encoded(self, rows: Any) -> NDArray[np.float32]:
         with _one_torch_thread(self._is_module):
             made = [self._one(row) for row in rows]

@@ -8,7 +8,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
 from threadpoolctl import threadpool_limits
 
 from ostrakon.public.rowwise import in_blocks, own_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Self
 
 import pandas as pd
@@ -87,7 +88,9 @@ class TextColumns(TransformerMixin, BaseEstimator):
         encoder = self.encoders_[name]
         if not isinstance(encoder, TfidfVectorizer):
             told = f"{encoder.checked()}, scaled to length 1"
-            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told}
+            lines = ["from ostrakon.public import SentenceEncoder", _line(self.how, name)]
+            made_with = {} if reads_words(self.how) else {"made_with": lines}
+            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told, **made_with}
         terms = encoder.get_feature_names_out().tolist()
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
 
@@ -114,6 +117,13 @@ def _counted(name: str, texts: list[str]) -> TfidfVectorizer:
         raise InvalidInput(
             f"The representation tfidf needs words that occur in two public rows; {name!r} has none."
         ) from error
+
+
+def _line(how: str, name: str) -> str:
+    folder = _folder(how)
+    given = "" if folder is None else repr(Path(folder).name)
+    made = f"SentenceEncoder({given}).encode(texts)"
+    return f"vectors = {made}  # {name!r} of a row is one of these; pip install 'ostrakon[text]'"
 
 
 def _encoded(encoder: Any, texts: list[str]) -> NDArray[Any]:

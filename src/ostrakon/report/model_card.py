@@ -41,6 +41,7 @@ def model_card(
     lines += [f"| {name} | {escaped(value)} |" for name, value in facts.items()]
     lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
+    lines += _features(manifest)
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
@@ -48,6 +49,21 @@ def model_card(
     lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
+
+
+def _features(manifest: dict[str, Any]) -> list[str]:
+    """How an encoder that is not in the release makes the numbers that the student takes."""
+    encoded = [column for column in manifest["input"].get("columns", []) if "encoder" in column]
+    lines: list[str] = []
+    for column in encoded:
+        name, width = column["name"], column["width"]
+        lines += [f"`{name}` is {width} numbers of a row, made by what is not in this folder: "]
+        lines[-1] += escaped(column["encoder"]) + "."
+        if "made_with" in column:
+            lines += ["", "```python", *column["made_with"], "```", ""]
+        else:
+            lines += ["Whoever wrote it has to make them.", ""]
+    return ["", "## The features that it takes", "", *lines] if lines else []
 
 
 def _understood(understood: Understood) -> list[str]:

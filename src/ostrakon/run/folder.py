@@ -27,6 +27,10 @@ _HEADER = """\
 """
 
 
+_OF_A_PLAN = {"asked", "settled", "date", "versions", "fingerprints"}
+_OF_PUBLIC_ROWS = {"representation.joblib"}
+
+
 class RunFolder:
     """The folder of one run.
 
@@ -103,9 +107,18 @@ class RunFolder:
         return _Drawn(self)
 
     def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
-        """Refuse to go on with a folder whose run was asked for something else, or had other data."""
+        """Refuse to go on with a folder whose run was asked for something else, or had other data.
+
+        Unless that run stopped before anything private was kept, as where its encoder failed: it is then forgotten.
+        """
         held = self.read()
         if held is None:
+            return
+        if not self._has_begun(held) and (
+            held.get("asked") != asked or any(held.get("fingerprints", {}).get(k) != v for k, v in fingerprints.items())
+        ):
+            for made in (*(self.private / name for name in _OF_PUBLIC_ROWS), self.description):
+                made.unlink(missing_ok=True)
             return
         before = held.get("asked", {})
         different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
@@ -121,6 +134,11 @@ class RunFolder:
                 f"{self.path} holds a run on other data (the {' and the '.join(changed)} data changed); "
                 "give the same files or choose another folder."
             )
+
+    def _has_begun(self, held: dict[str, Any]) -> bool:
+        """Whether there is more than a plan and what was learned from the public rows."""
+        kept = {entry.name for entry in self.private.iterdir()} if self.private.is_dir() else set()
+        return bool(set(held) - _OF_A_PLAN or kept - _OF_PUBLIC_ROWS or self.release.exists())
 
     def _make(self) -> None:
         if self.path.exists() and not self.path.is_dir():
