@@ -1,10 +1,12 @@
 """A dictionary of patches: each image's own features, as in the definition, in memory and in a release."""
 
 import numpy as np
+import onnxruntime
 import pytest
+from sklearn.decomposition import PCA
 
 from ostrakon.public import default_representation
-from ostrakon.public.patches import PatchFeatures
+from ostrakon.public.patches import EvenedComponents, PatchFeatures
 from ostrakon.students.onnx_features import ImageRows, transformed
 from ostrakon.students.onnx_graph import Graph
 from ostrakon.validation import InvalidInput
@@ -75,12 +77,25 @@ def test_a_release_computes_the_same(form, images):
     size = given.shape[2:] if form == "first" else given.shape[1:3]
     rows = ImageRows(value=graph.input("rows", "float", (channels, *size)), channels=channels, last=form != "first")
     graph.output("made", transformed(graph, features, rows), "double", (40,))
-    import onnxruntime
-
     session = onnxruntime.InferenceSession(graph.serialized(), providers=["CPUExecutionProvider"])
     shown = given[:, None] if form == "grey" else given if form == "first" else given.transpose(0, 3, 1, 2)
     (made,) = session.run(None, {"rows": shown[:7].astype(np.float32)})
     np.testing.assert_allclose(made, features.transform(given[:7]), rtol=1e-9, atol=1e-9)
+
+
+def test_components_are_evened_by_half():
+    X = np.random.default_rng(1).normal(size=(400, 5)) * [16, 9, 4, 1, 0.25]
+    made = EvenedComponents(4, random_state=0).fit_transform(X)
+    plain = PCA(4, random_state=0).fit(X)
+    np.testing.assert_allclose(made.std(axis=0, ddof=1), plain.explained_variance_**0.25, rtol=1e-9)
+    expected = plain.transform(X) / plain.explained_variance_**0.25
+    np.testing.assert_allclose(made, expected, atol=1e-9)
+    graph = Graph()
+    rows = graph.input("rows", "double", (5,))
+    fitted = EvenedComponents(4, random_state=0).fit(X)
+    graph.output("made", transformed(graph, fitted, rows), "double", (4,))
+    session = onnxruntime.InferenceSession(graph.serialized(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"rows": X})[0], made, atol=1e-9)
 
 
 def test_colour_images_are_seen_so_by_default(images):

@@ -19,7 +19,7 @@ from ostrakon.public.embedded import EmbeddedFeatures
 from ostrakon.public.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
 from ostrakon.public.images import DeskewHOG
 from ostrakon.public.made import MADE, MadeEncoder, is_made, made_by, require_factory
-from ostrakon.public.patches import PatchFeatures
+from ostrakon.public.patches import EvenedComponents, PatchFeatures
 from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
 from ostrakon.public.text import TextColumns, reads_text, require_text_encoder
@@ -110,7 +110,7 @@ def learn_representation(
     """Learn a representation from public rows.
 
     transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
-        gradients, PCA: grey images), "patches" (a dictionary of whitened patches, whitened PCA: colour images),
+        gradients, PCA: grey images), "patches" (a dictionary of whitened patches, PCA: colour images),
         "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive" (both, each a direction),
         "table" (one-hot and standardized columns), "embeddings" (as directions from the public mean),
         "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.public.text`), "photos" and
@@ -243,7 +243,7 @@ def _named(name: str, X_public: Any) -> Any:
     named: dict[str, Callable[[], Any]] = {
         "hog": lambda: _hog(most),
         "patches": lambda: make_pipeline(
-            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), PCA(most, whiten=True)
+            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), EvenedComponents(most)
         ),
         "table": TableFeatures,
         "embeddings": EmbeddedFeatures,

@@ -292,6 +292,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Any]] = {
     "_Flat": _flat,
     "StandardScaler": _scaled,
     "PCA": _components,
+    "EvenedComponents": _components,
     "Normalizer": _normalized,
     "SimpleImputer": _filled,
     "TableFeatures": _table,
