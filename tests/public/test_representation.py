@@ -109,7 +109,7 @@ def test_a_learned_representation_is_accepted_as_it_is():
     ("X", "name"),
     [
         (np.zeros((3, 28, 28)), "hog"),
-        (np.zeros((3, 28, 28, 3)), "hog"),
+        (np.zeros((3, 28, 28, 3)), "patches"),
         (np.zeros((3, 9)), "table"),
         (sparse.csr_matrix(np.zeros((3, 9))), "raw"),
         (np.zeros((3, 4, 4)), "raw"),
