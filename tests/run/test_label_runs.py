@@ -19,6 +19,7 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.statement import Statement, weak_remark
 from ostrakon.data.sources import open_labels_only
+from ostrakon.data.task import open_task
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.report.release import publish
@@ -268,6 +269,31 @@ def test_a_label_has_no_say_in_how_a_csv_is_cut(tmp_path, odd):
     frame.to_csv(bare, index=False, header=False, sep=";")
     named = open_labels_only(bare, names=list(frame.columns))
     assert (named.rows(), named.columns) == (60, tuple(frame.columns))
+
+
+@pytest.mark.parametrize("header", ["age,city,ill", "People of Ulm", "age"])
+@pytest.mark.parametrize("target", ["ill", "-1"])
+def test_no_record_passes_for_a_header_that_has_another_number_of_cells(tmp_path, header, target):
+    """As R writes row names: the label of the first record would be the name of the target, and be published."""
+    place = tmp_path / "people.csv"
+    frame = people(60).drop(columns="user")
+    place.write_text(f"{header}\n" + frame.to_csv(header=False))
+    with pytest.raises(InvalidInput, match=r"The first line of .* must be its header, with as many cells") as refused:
+        open_task(place, None, target=target, protect="labels")
+    assert frame["city"][0] not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"The first line of .* must be a row"):
+        open_labels_only(place, names=["n", "age", "city", "ill"])
+
+
+def test_a_record_is_no_header_because_there_is_none(tmp_path):
+    place = tmp_path / "people.csv"
+    frame = people(60)
+    frame.to_csv(place, index=False, header=False)
+    with pytest.raises(InvalidInput, match=r"The first row of .* may be a header or a record, and the target does not"):
+        open_task(place, None, target="-1", protect="labels")
+    assert open_task(place, None, target="-1", protect="labels", names=list(frame.columns)).target == "ill"
+    frame.to_csv(place, index=False)
+    assert open_task(place, None, target="ill", by="2", protect="labels").by == "user"
 
 
 # --- what is said ------------------------------------------------------------------------------------------------

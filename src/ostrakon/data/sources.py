@@ -243,14 +243,21 @@ def open_labels_only(path: str | os.PathLike[str], *, names: Sequence[str] | str
 
     The first line of a CSV decides how its cells are cut: at the sign that cuts it most often. It is the header, unless
     `names` are given, which say that there is none: neither is found out from rows, which hold labels.
-    Errors: as of `open_table`.
+    Errors: as of `open_table`; besides, a first line of another form than the lines below it.
     """
     place = Path(path)
     header = names is None
     delims = sorted(_DELIMITERS, key=lambda delim: -len(_first_cells(place, delim))) if place.is_file() else [","]
     like = Table(path=place, kind="csv", columns=(), types=(), header=header, named=True, relation="",
                  dialect=Dialect(delim=delims[0], quote='"', escape='"', comment="", skip=0))  # fmt: skip
-    return open_table(place, names=names, header=header, like=like)
+    table = open_table(place, names=names, header=header, like=like)
+    if table.dialect is not None and table.dialect.skip:
+        # Else a record, whose label is private, would pass for the header: its cells would become names of columns.
+        raise InvalidInput(
+            f"The first line of {place} must be {'a row' if names is not None else 'its header'}, with as many cells as "
+            "the lines below it have, and it has another number of cells."
+        )
+    return table
 
 
 def _open_parquet(place: Path, parts: list[str]) -> Table:

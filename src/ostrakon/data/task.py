@@ -132,6 +132,8 @@ def open_task(
     """
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
+        if names is None:
+            _require_vouched_header(hidden, None, target, by)
     else:
         shown = open_table(public, header=header)
         hidden = open_table(private, names=names, header=header, like=shown)
@@ -180,7 +182,7 @@ def open_task(
     )
 
 
-def _require_vouched_header(private: Table, public: Table, *told: str | int | None) -> None:
+def _require_vouched_header(private: Table, public: Table | None, *told: str | int | None) -> None:
     """Refuse a private CSV whose header is only guessed from its rows: an odd first record would pass for one.
 
     Names of columns are published, and a record's cells must not become them. So one name has to be known from the
@@ -190,11 +192,12 @@ def _require_vouched_header(private: Table, public: Table, *told: str | int | No
         return
     # A position is no name, though a cell may look like it.
     named = {str(name) for name in told if not re.fullmatch(r"-?\d+", str(name))}
-    known = named | (set(public.columns) if public.header else set())
+    known = named | (set(public.columns) if public is not None and public.header else set())
     if not {name.lower() for name in private.columns} & {name.lower() for name in known}:
+        nobody = "the target does not name" if public is None else "neither the target nor the public table names"
         raise InvalidInput(
-            f"The first row of {private.path} may be a header or a record, and neither the target nor the public table "
-            "names one of its columns: give --names, or the target by its name."
+            f"The first row of {private.path} may be a header or a record, and {nobody} one of its columns: give "
+            "--names, or the target by its name."
         )
 
 
