@@ -153,6 +153,27 @@ def test_of_copies_that_share_a_reservation_one_alone_goes_on(task, tmp_path, ur
     run(tmp_path / "run", task, asked(url))
 
 
+def test_of_copies_that_share_their_counts_one_alone_draws_sums(task, tmp_path, url, monkeypatch):
+    """Stopped between its two draws: both copies have the same counts, and would have sums of features of their own."""
+    recipe = Options(mechanism="moment-gnmax", epsilon=1.0, delta=1e-4, queries=20, student="moments", jobs=1)
+    recipe = dataclasses.replace(recipe, ledger=url, budget=1.5)
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ostrakon.mechanisms.moment_gnmax.MomentGNMax.noisy_moments", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path / "run", task, recipe)
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    first = run(tmp_path / "run", task, recipe)
+    with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy of its folder"):
+        run(tmp_path / "copy", task, recipe)
+    again = run(tmp_path / "run", task, recipe)
+    np.testing.assert_array_equal(again.answers.moments, first.answers.moments)
+    assert [each.settled for each in only(url).spends] == [True]
+
+
 def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, url):
     run(tmp_path / "one", task, asked(url))
     less = dataclasses.replace(task.private, X=task.private.X[1:], y=task.private.y[1:])

@@ -109,8 +109,8 @@ class Budget:
         """Note in the ledger what was drawn, before it is learned from. Errors: see `ostrakon.ledger.Ledger.settle`."""
         kept = self._receipts.receipt()
         assert kept is not None
-        counts = b"" if answers.counts is None else answers.counts.tobytes()
-        drawn = hashlib.sha256(answers.labels.tobytes() + counts).hexdigest()
+        tables = (b"" if each is None else each.tobytes() for each in (answers.counts, answers.moments))
+        drawn = hashlib.sha256(answers.labels.tobytes() + b"".join(tables)).hexdigest()
         self._ledger.settle(_receipt(kept), drawn)
 
 
