@@ -254,8 +254,8 @@ def open_labels_only(path: str | os.PathLike[str], *, names: Sequence[str] | str
     if table.dialect is not None and table.dialect.skip:
         # Else a record, whose label is private, would pass for the header: its cells would become names of columns.
         raise InvalidInput(
-            f"The first line of {place} must be {'a row' if names is not None else 'its header'}, with as many cells as "
-            "the lines below it have, and it has another number of cells."
+            f"The first line of {place} must be {'a row' if names is not None else 'its header'}, with as many cells "
+            "as the lines below it have, and it has another number of cells."
         )
     return table
 

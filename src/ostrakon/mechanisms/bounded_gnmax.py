@@ -9,27 +9,31 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost, StatefulMechanism, VoteSigma
+from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, whole
+from ostrakon.validation import InvalidInput, scale, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
+
+MOST_NOISE = 2.0**32
+"""Votes of standard deviation up to which a noisy table tells every step of 1/1024: of much more, doubles round whole
+steps away, in a way that depends on the count, and the last bits of what is released would tell it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedGNMax(StatefulMechanism):
     """argmax_j (n_j + N(0, sigma2^2)) on votes in which every teacher votes on at most r = `max_contributions` queries.
 
-    sigma2: standard deviation of the vote noise, in votes, above 0. max_contributions: queries that a teacher may vote
-    on, all batches of a run together, at least 1; which ones may depend on the teacher's own data.
+    sigma2: standard deviation of the vote noise, in votes, above 0, at most 2^32. max_contributions: queries that a
+    teacher may vote on, all batches of a run together, at least 1; which ones may depend on the teacher's own data.
 
     Guarantee: all queries together are sqrt(2 r)/sigma2 Gaussian-DP, however many they are, when one teacher's data
     changes arbitrarily. It covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
     Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. Changing them takes away
     at most r entries and adds as many: at most sqrt(2 r) in L2. All counts get one draw of Gaussian noise, and
     everything after is post-processing.
-    Errors: `InvalidInput` for a sigma2 that is not finite and above 0, max_contributions that are not a whole number
-    of at least 1, votes that are not `BoundedVotes` of at most as many.
+    Errors: `InvalidInput` for a sigma2 that is not above 0 and at most 2^32, max_contributions that are not a whole
+    number of at least 1, votes that are not `BoundedVotes` of at most as many.
     Source: contribution bounding (McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours); Dong, Roth
     and Su 2022, Theorem 1.
 
@@ -44,7 +48,12 @@ class BoundedGNMax(StatefulMechanism):
     releases_counts: ClassVar[bool] = True
     per_record: ClassVar[bool] = True
 
-    sigma2: VoteSigma
+    sigma2: Annotated[
+        float,
+        Parameter(
+            help="Standard deviation of the vote noise, in votes.", check=partial(scale, at_most=MOST_NOISE), noise=1
+        ),
+    ]
     max_contributions: Annotated[
         int, Parameter(help="Queries on which each teacher may vote, 1 by default.", check=partial(whole, at_least=1))
     ] = 1

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, BoundedGNMax
 from ostrakon.noise import require_rng
-from ostrakon.validation import fraction, whole
+from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import STEPS, Moments
 
 
@@ -30,7 +30,7 @@ class MomentGNMax(BoundedGNMax):
     the same: their product is not below 0, since both have the same constant direction and all others together are not
     longer than that, so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables stacked, noise scaled to 1, move
     by at most mu (Dong, Roth and Su 2022, Theorem 1).
-    Errors: as `BoundedGNMax`; a share of moments outside (0, 1).
+    Errors: as `BoundedGNMax`; a share of moments outside (0, 1), or so small that their noise passes 2^32 votes.
     Source: sufficient statistics under Gaussian noise (Foulds et al. 2016; Wang 2018), of which the public pool knows
     all but what depends on labels.
 
@@ -44,6 +44,14 @@ class MomentGNMax(BoundedGNMax):
     moments: Annotated[
         float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
     ] = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.moment_noise <= MOST_NOISE:
+            raise InvalidInput(
+                f"moments must be a share that leaves the sums noise of at most {MOST_NOISE:g} votes, got "
+                f"{self.moments!r} at a sigma2 of {self.sigma2:g}, which gives {self.moment_noise:.4g}."
+            )
 
     @property
     def moment_noise(self) -> float:
