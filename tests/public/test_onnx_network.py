@@ -77,6 +77,37 @@ def test_operators_of_others_are_refused(tmp_path):
         files_of(tmp_path / "tiny.onnx")
 
 
+def test_operators_that_draw_are_refused_wherever_they_are(tmp_path):
+    """In a branch that public rows may never take: features of a private row would follow from the rows before it."""
+    value = helper.make_tensor_value_info
+    branches = {
+        name: helper.make_graph([node], name, [], [value(name, TensorProto.FLOAT, [1, 3])])
+        for name, node in (
+            ("drawn", helper.make_node("RandomNormal", [], ["drawn"], shape=[1, 3], seed=1.0)),
+            ("same", helper.make_node("Identity", ["x"], ["same"])),
+        )
+    }
+    rarely = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Greater", ["most", "five"], ["above"]),
+        helper.make_node("If", ["above"], ["features"], then_branch=branches["drawn"], else_branch=branches["same"]),
+    ]
+    dropout = [helper.make_node("Dropout", ["x", "half", "training"], ["features"])]
+    constants = {"five": np.float32(5), "half": np.float32(0.5), "training": np.array(True)}
+    for nodes, name in ((rarely, "RandomNormal"), (dropout, "Dropout")):
+        made = model(nodes, {"x": (TensorProto.FLOAT, [1, 3])}, {"features": (TensorProto.FLOAT, [1, 3])}, constants)
+        written(tmp_path, made, 'kind = "table"\n')
+        with pytest.raises(InvalidInput, match=f"its operator {name} draws at random"):
+            files_of(tmp_path / "tiny.onnx")
+
+
+def test_a_file_is_run_as_the_format_in_which_it_was_looked_at(tmp_path):
+    """Of the name alone, onnxruntime would take it for its own format, in which nobody has looked at it."""
+    (tmp_path / "tiny.ort").write_bytes(numbers().SerializeToString())
+    assert files_of(tmp_path / "tiny.ort") == [tmp_path / "tiny.ort"]
+    OnnxNetwork(tmp_path / "tiny.ort", NUMBERS, name="tiny")
+
+
 def test_data_beside_the_model_are_part_of_it(tmp_path):
     external = {"save_as_external_data": True, "location": "tiny.data", "size_threshold": 0}
     written(tmp_path, numbers(), 'kind = "table"\n', **external)

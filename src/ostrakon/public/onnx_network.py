@@ -16,6 +16,10 @@ from ostrakon.public.preparation import Preparation
 from ostrakon.validation import InvalidInput
 
 _BITS = 16
+_DRAWING = frozenset(
+    ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Sampling")
+)
+"""Operators that draw: what one gives a row follows from how many rows came before."""
 
 
 class OnnxNetwork:
@@ -33,6 +37,8 @@ class OnnxNetwork:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.use_deterministic_compute = True
         options.log_severity_level = 4  # what fails is raised
+        # Whatever the file is called: `files_of` has looked at it as ONNX.
+        options.add_session_config_entry("session.load_model_format", "ONNX")
         given = content if isinstance(content, bytes) else str(content)
         try:
             self._session = onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
@@ -73,8 +79,8 @@ class OnnxNetwork:
 def files_of(model: Path) -> list[Path]:
     """The files that an ONNX model is made of: itself, and data beside it.
 
-    Errors: `InvalidInput` for a model that cannot be read, with operators that are none of ONNX, or with data that do
-    not lie beside it.
+    Errors: `InvalidInput` for a model that cannot be read, with operators that are none of ONNX or that draw at random,
+    if only in a branch, or with data that do not lie beside it.
     """
     try:
         held = onnx.load(str(model), load_external_data=False)
@@ -85,8 +91,14 @@ def files_of(model: Path) -> list[Path]:
     foreign = sorted({one.domain for one in held.opset_import} - {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
     if foreign:
         raise InvalidInput(f"The encoder {model} must have ONNX's own operators only, got those of {foreign[0]!r}.")
+    drawing = next((node.op_type for node in _within(held, onnx.NodeProto) if _draws(node)), None)
+    if drawing is not None:
+        raise InvalidInput(
+            f"The encoder {model} must give a row the same features every time, but its operator {drawing} draws at "
+            "random."
+        )
     found = {Path(model)}
-    for tensor in _tensors(held):
+    for tensor in _within(held, onnx.TensorProto):
         places = [entry.value for entry in tensor.external_data if entry.key == "location"]
         for place in places:
             if Path(place).name != place or place in ("", ".", ".."):
@@ -100,18 +112,22 @@ def checksums_of(files: list[Path]) -> dict[str, str]:
     return {file.name: digest_of_file(file) for file in files}
 
 
-def _tensors(message: Any) -> Iterator[Any]:
-    """Every tensor anywhere in a model: weights, constants, those of branches, loops and functions."""
-    if isinstance(message, onnx.TensorProto):
+def _draws(node: Any) -> bool:
+    # Dropout is the identity unless its third input says that the network is in training.
+    return node.op_type in _DRAWING or (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != "")
+
+
+def _within(message: Any, kind: type) -> Iterator[Any]:
+    """Everything of a kind anywhere in a model, nodes and tensors in branches, loops and functions, too."""
+    if isinstance(message, kind):
         yield message
-        return
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
         # One message stands for itself, several come as a sequence.
         for one in [value] if hasattr(value, "ListFields") else value:
             if hasattr(one, "ListFields"):
-                yield from _tensors(one)
+                yield from _within(one, kind)
 
 
 def _first_line(error: Exception) -> str:
