@@ -25,6 +25,8 @@ _HOME = {
     "ProposeTestRelease": "ostrakon.mechanisms",
     "ScreenedExponential": "ostrakon.mechanisms",
     "SparseVector": "ostrakon.mechanisms",
+    "SyntheticGNMax": "ostrakon.mechanisms",
+    "Domain": "ostrakon.data.domain",
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
     "plan": "ostrakon.forecast",

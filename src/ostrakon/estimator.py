@@ -14,13 +14,14 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.accounting.statement import PROTECTS
+from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
 from ostrakon.run.keeping import InMemory
 from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
 from ostrakon.run.spending import warn_of_searches
@@ -56,8 +57,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
     `mechanism_` (with its noise), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms
-    where the mechanism releases them, else None): these may leave. `votes_` and `teachers_` are private, and so is the
-    fitted estimator as a whole, which holds them: publish `released_` and `statement_`.
+    where the mechanism releases them, else None) and `pool_` (public rows that were drawn, else None): these may leave.
+    `votes_` and `teachers_` are private, and so is the fitted estimator as a whole, which holds them: publish
+    `released_` and `statement_`.
 
     Guarantee: what `statement_.guarantee` says, for everything named publishable above.
     Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
@@ -99,8 +101,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         """Train teachers on (X, y), let them vote on X_public, train the student.
 
         X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
-        same form, unlabelled; None where labels alone are protected. users: whose each private row is, to protect users
-        instead of records.
+        same form, unlabelled; None where labels alone are protected; or, of frames without any, a `Domain` that
+        describes the columns: the rows are then drawn from noisy marginals of X, at a price within epsilon. users:
+        whose each private row is, to protect users instead of records.
         """
         warn_of_searches()
         given, labels = self._checked(as_frame(X), y)
@@ -117,8 +120,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
                 "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
                 "label; private rows cannot stand in for them."
             )
-        public = given if of_labels else self._same_form(X_public, "X_public")
-        _require_same_images(given, public)
+        own: dict[str, Any] = dict(of_protection(self.protect))
+        if isinstance(X_public, Domain):
+            _require_described(given, X_public)
+            own = of_synthetic(X_public)
+        else:
+            own["X_public"] = given if of_labels else self._same_form(X_public, "X_public")
+        _require_same_images(given, own["X_public"])
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         found, numbers = np.unique(labels, return_inverse=True)
@@ -133,12 +141,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         task = Task(
             private=rows,
             classes=tuple(self.classes_),
-            X_public=public,
             classes_from="given by the caller"
             if self.classes is not None
             else "the labels of the private rows, which are thereby treated as public knowledge",
             names=getattr(self, "feature_names_in_", None),
-            **of_protection(self.protect),
+            kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
+            **own,
         )
         memory = InMemory()
         try:
@@ -153,6 +161,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.statement_ = finished.statement
         self.student_name_, self.agreement_ = finished.student_name, finished.agreement
         self.released_ = finished.student
+        self.pool_ = finished.pool
         return self
 
     def predict(self, X: Any) -> Any:
@@ -230,6 +239,16 @@ def in_python_words(refusal: str) -> str:
     name, space, rest = refusal.partition(" ")
     option = Options.options().get(name)
     return f"{name if option is None else option.python or name}{space}{rest}"
+
+
+def _require_described(X: Any, domain: Domain) -> None:
+    """Refuse rows that are no frame of the described columns."""
+    if not hasattr(X, "iloc") or {str(name) for name in X.columns} != set(domain.names):
+        found = ", ".join(map(str, X.columns)) if hasattr(X, "iloc") else type(X).__name__
+        raise InvalidInput(
+            f"X must be a frame of the columns that are described, {', '.join(domain.names)}, where the public rows "
+            f"are to be drawn; got {found}."
+        )
 
 
 def _require_same_images(private: Any, public: Any) -> None:

@@ -249,6 +249,29 @@ class Moments:
         return f"Moments(directions={self.queries}, classes={self.counts.shape[1]}, teachers={self.teachers})"
 
 
+class Marginals(Moments):
+    """Counts of the private rows by the cells of several tables (marginals), in whole steps of 1/1024 record. Private.
+
+    counts: whole numbers of at least 0, (cells of all tables, 1), table after table. tables: how many there are.
+    teachers: how many records (or users) may be counted. That each adds to every table a row no longer than one record
+    is the word of who counted them.
+    """
+
+    __slots__ = ("tables",)
+
+    def __init__(self, counts: ArrayLike, *, teachers: int, tables: int) -> None:
+        super().__init__(counts, teachers=teachers)
+        self.tables = whole("tables", tables, at_least=1)
+        if self.counts.min() < 0 or self.counts.shape[1] != 1:
+            raise InvalidInput(
+                f"counts must be steps of at least 0 of shape (cells, 1), got {self.counts.min()} at the least and "
+                f"{self.counts.shape}."
+            )
+
+    def __repr__(self) -> str:
+        return f"Marginals(tables={self.tables}, cells={self.queries}, teachers={self.teachers})"
+
+
 class PublicVotes(Votes):
     """Votes that depend on no private record: simulated, published, or cast by teachers of public data.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -70,6 +71,13 @@ NOT_COVERED = (
     "facts that hold of the population at large, which a good student learns whoever takes part",
 )
 
+NOT_COVERED_OF_SYNTHETIC = (
+    "what is treated as public knowledge: the description of the columns (names, categories, ranges), class names, the "
+    "number of teachers and all parameters here",
+    *NOT_COVERED[2:],
+)
+"""The same where the public rows are drawn from noisy marginals, which the guarantee covers."""
+
 NOT_COVERED_OF_LABELS = (
     "the features of every row, who has a row, and how many there are: they are treated as public, and rows of the "
     "data themselves, without their labels, may be in this release",
@@ -124,7 +132,8 @@ class Statement:
     rounds: what was asked. unit: "record" or "user" (with `unit_column`). protects: all of it, "records", or "labels"
     alone. adjacency: when two data sets
     are neighbours, in one sentence. noise_is_secure: whether the noise came from
-    the cryptographic source. remarks: further plain sentences. tuned: parameter → what it was chosen on, never the
+    the cryptographic source. remarks: further plain sentences. public_rows: where the public rows were drawn from the
+    private ones, how; None where they were given. tuned: parameter → what it was chosen on, never the
     private votes.
 
     Errors: `InvalidInput` for a `DataDependent` epsilon, a guarantee beside a reason why there is none,
@@ -149,6 +158,7 @@ class Statement:
     estimates: tuple[Sanitized | Agreement, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
+    public_rows: Mapping[str, Any] | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
@@ -236,6 +246,7 @@ class Statement:
             "private": self.private,
             "not_private": self.not_private,
             "remarks": list(self.remarks),
+            **({} if self.public_rows is None else {"public_rows": dict(self.public_rows)}),
             "guarantee": guarantee,
             "estimates": [_estimate(estimate) for estimate in self.estimates],
             "protects": self.protects,
@@ -285,7 +296,17 @@ def require_pool(protect: str, public: Any) -> None:
     if protect == "records" and public is None:
         raise InvalidInput(
             "public must be given: rows of the same kind, free to publish (or, where the features of the private rows "
-            "are no secret, protect labels alone)."
+            "are no secret, protect labels alone; or, of a table, synthetic: a description of its columns)."
+        )
+
+
+def require_no_pool(protect: str, public: Any) -> None:
+    """Refuse public rows beside synthetic ones, and synthetic ones where labels alone are protected."""
+    if public is not None:
+        raise InvalidInput("synthetic stands in the place of public rows: give one of them, got both.")
+    if protect == "labels":
+        raise InvalidInput(
+            "synthetic cannot be given where labels alone are protected: the rows themselves are public."
         )
 
 

@@ -77,7 +77,7 @@ class Columns:
         absent = next((name for name in self.kept if name not in frame.columns), None)
         if absent is not None:
             raise InvalidInput(f"The table must have the columns of the public one; {absent!r} is missing.")
-        return pd.DataFrame({name: _typed(frame[name], self.kinds[name]) for name in self.kept}, index=frame.index)
+        return pd.DataFrame({name: typed(frame[name], self.kinds[name]) for name in self.kept}, index=frame.index)
 
     def of_kind(self, *kinds: Kind) -> tuple[str, ...]:
         """Names of the columns of these kinds, in order."""
@@ -144,7 +144,7 @@ def _words(text: pd.Series, read: pd.Series) -> str:
     return f"{len(others) / len(text):.1%} of its public cells, such as {others.mode()[0]!r}, count as missing"
 
 
-def _typed(column: pd.Series, kind: Kind) -> pd.Series:
+def typed(column: pd.Series, kind: Kind) -> pd.Series:
     if kind in ("category", "text"):
         text = column.astype(object)
         return text.where(text.notna(), None).map(word, na_action="ignore")

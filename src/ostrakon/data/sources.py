@@ -246,10 +246,19 @@ def open_labels_only(path: str | os.PathLike[str], *, names: Sequence[str] | str
     Errors: as of `open_table`; besides, a first line of another form than the lines below it.
     """
     place = Path(path)
-    header = names is None
     delims = sorted(_DELIMITERS, key=lambda delim: -len(_first_cells(place, delim))) if place.is_file() else [","]
+    return open_described(place, delimiter=delims[0], names=names)
+
+
+def open_described(path: str | os.PathLike[str], *, delimiter: str, names: Sequence[str] | str | None = None) -> Table:
+    """`open_table` of a table without a public one beside it: no row has a say in how it is read.
+
+    delimiter: what cuts a CSV, whose first line is the header, unless `names` are given, which say that there is none.
+    Errors: as of `open_table`; besides, a first line of another form than the lines below it.
+    """
+    place, header = Path(path), names is None
     like = Table(path=place, kind="csv", columns=(), types=(), header=header, named=True, relation="",
-                 dialect=Dialect(delim=delims[0], quote='"', escape='"', comment="", skip=0))  # fmt: skip
+                 dialect=Dialect(delim=delimiter, quote='"', escape='"', comment="", skip=0))  # fmt: skip
     table = open_table(place, names=names, header=header, like=like)
     if table.dialect is not None and table.dialect.skip:
         # Else a record, whose label is private, would pass for the header: its cells would become names of columns.

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
 from ostrakon.data.columns import Columns
+from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import require_same_widths
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
-from ostrakon.data.sources import Table, open_labels_only, open_table, same_content
+from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.validation import InvalidInput
 
@@ -32,12 +33,12 @@ class TableTask:
 
     features: the columns to learn from; columns: how they are read, learned from public. classes: the labels in
     order. classes_from: "user", "public" or "private"; the list of classes becomes part of what is released, so
-    "private" belongs into the statement. protects: "labels" where all but the target is public: then `public` is the
-    private table, read without its labels.
+    "private" belongs into the statement. public: None where rows are drawn instead (`open_described_task`). protects:
+    "labels" where all but the target is public: then `public` is the private table, read without its labels.
     """
 
     private: Table
-    public: Table
+    public: Table | None
     test: Table | None
     target: str
     by: str | None
@@ -87,6 +88,8 @@ class TableTask:
 
     def public_rows(self) -> pd.DataFrame:
         """Features of the public table, typed."""
+        if self.public is None:
+            raise InvalidInput("No public table was given.")
         return self.columns.apply(self.public.read(self.features))
 
     def test_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64]]:
@@ -179,6 +182,58 @@ def open_task(
         classes_from=origin,
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in hidden.columns),
+    )
+
+
+def open_described_task(
+    private: str | os.PathLike[str],
+    domain: Domain,
+    *,
+    target: str | int,
+    by: str | int | None = None,
+    test: str | os.PathLike[str] | None = None,
+    names: Sequence[str] | str | None = None,
+    classes: Sequence[str] | None = None,
+    alone: bool = True,
+) -> TableTask:
+    """Open the private table of a run without public rows; `domain` alone says what its columns are and how it is cut.
+
+    What is not described is not read. A CSV needs its header, or `names`. Other arguments and errors: `open_task`, and
+    `InvalidInput` for a described column that the table lacks, or that is the target or the column of users.
+    """
+    hidden = open_described(private, delimiter=domain.delimiter, names=names)
+    absent = [name for name in domain.names if name not in hidden.columns]
+    if absent:
+        raise InvalidInput(
+            f"{hidden.path} must have every column that is described, in a header of its own or by --names; "
+            f"{absent[0]!r} is missing ({len(absent)} of {len(domain.names)} are)."
+        )
+    target_name = hidden.column(target, what="target column")
+    by_name = None if by is None else hidden.column(by, what="column of users")
+    taken = next((name for name in domain.names if name in (target_name, by_name)), None)
+    if taken is not None or by_name == target_name:
+        raise InvalidInput(
+            f"The target and the column of users must be no features, and two columns, got {taken or by_name!r} twice."
+        )
+    tested = None
+    if test is not None:
+        tested = open_described(test, delimiter=domain.delimiter, names=names)
+        _needs(tested, (*domain.names, target_name), hidden, "test")
+        if same_content(hidden, tested, domain.names):
+            raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+    if by_name is not None:
+        _no_gaps(hidden, by_name)
+    labels, origin = _classes(hidden, None, target_name, classes, alone=alone)
+    return TableTask(
+        private=hidden,
+        public=None,
+        test=tested,
+        target=target_name,
+        by=by_name,
+        features=domain.names,
+        columns=domain.kinds(),
+        classes=labels,
+        classes_from=origin,
     )
 
 

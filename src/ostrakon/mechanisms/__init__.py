@@ -14,6 +14,7 @@ from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.registry import MECHANISMS, register
 from ostrakon.mechanisms.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.sparse_vector import SparseVector
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 
 __all__ = [
     "MECHANISMS",
@@ -34,5 +35,6 @@ __all__ = [
     "ScreenedExponential",
     "SparseVector",
     "StatefulMechanism",
+    "SyntheticGNMax",
     "register",
 ]

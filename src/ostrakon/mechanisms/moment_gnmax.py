@@ -54,12 +54,16 @@ class MomentGNMax(BoundedGNMax):
             )
 
     @property
-    def moment_noise(self) -> float:
+    def moment_noise(self) -> float | None:
+        return self._moment_noise
+
+    @property
+    def _moment_noise(self) -> float:
         return self.sigma2 * math.sqrt((1 - self.moments) / (self.moments * self.max_contributions))
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
         """The sums with noise, in votes, on the grid of 1/1024 vote, (directions, classes). Draw them once."""
-        noise = require_rng(rng).normal(scale=self.moment_noise, size=moments.counts.shape)
+        noise = require_rng(rng).normal(scale=self._moment_noise, size=moments.counts.shape)
         return (moments.counts + np.rint(noise * STEPS)) / STEPS
 
     def run_cost(self, *, queries: int) -> RunCost:
@@ -71,6 +75,6 @@ class MomentGNMax(BoundedGNMax):
 
     def _both(self, squared: int, queries: int) -> RunCost:
         entries = min(self.max_contributions, whole("queries", queries, at_least=1))
-        of_counts, of_sums = math.sqrt(squared * entries) / self.sigma2, math.sqrt(squared) / self.moment_noise
+        of_counts, of_sums = math.sqrt(squared * entries) / self.sigma2, math.sqrt(squared) / self._moment_noise
         # A few roundings may not make it cheaper than it is.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

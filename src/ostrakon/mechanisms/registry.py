@@ -22,6 +22,7 @@ from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.sparse_vector import SparseVector
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.validation import InvalidInput
 
 M = TypeVar("M", bound=type[Mechanism])
@@ -119,6 +120,7 @@ for _kind in (
     SparseVector,
     BoundedGNMax,
     MomentGNMax,
+    SyntheticGNMax,
     Immutable,
 ):
     register(_kind)

@@ -61,6 +61,10 @@ def audit_run(
             f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
         )
+    if task.synthetic is not None:
+        raise InvalidInput(
+            "A run can be audited by canaries where public rows are given: of synthetic ones canaries move some."
+        )
     cost = mechanism.run_cost(queries=plan.queries)
     if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
         raise InvalidInput(

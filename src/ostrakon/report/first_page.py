@@ -46,7 +46,9 @@ def first_page(
         ),
     }
     rows = "public rows" if content["protects"] == "records" else "rows whose labels alone are private"
-    sums = any("moments" in asked["parameters"] for asked in content["rounds"])
+    if "public_rows" in content:
+        rows = "synthetic rows, drawn from noisy counts of the private ones,"
+    sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
     votes = "noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
     return [
         f"## {TITLE}",

@@ -27,6 +27,8 @@ from ostrakon.students.export import export_student
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
+PUBLIC_ROWS = "public_rows.csv"
+"""Public rows that the run drew, where there were none."""
 
 
 def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish_accuracy: bool = False) -> Path:
@@ -53,6 +55,8 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
             if outcome.answers.counts is not None:
                 write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
+            if outcome.pool is not None:
+                write_atomically(aside / PUBLIC_ROWS, outcome.pool.to_csv(index_label="row"), mode=_PUBLIC)
             manifest = export_student(outcome.student, aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
             tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from ostrakon.accounting.statement import Statement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
+from ostrakon.public.synthetic import require_mbi, tables_of
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
@@ -23,6 +25,7 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.settings.planning import make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, known_totals, queries_of
@@ -40,15 +43,16 @@ class Finished:
     the trusted side.
 
     student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
-    about; images: those rows themselves, where they are images, else None. answers: released labels. agreement: of each
-    candidate student with held-out released answers, by name; empty where one was named. understood: what was
-    understood of the files.
+    about; images: those rows themselves, where they are images, else None. pool: all public rows, where the run drew
+    them, else None. answers: released labels. agreement: of each candidate student with held-out released answers, by
+    name; empty where one was named. understood: what was understood of the files.
     """
 
     plan: Plan
     statement: Statement
     student: ReleasedStudent
     queries: NDArray[np.int64]
+    pool: Any
     images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
@@ -78,6 +82,8 @@ def conduct(
     was answered.
     """
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
+    if task.synthetic is not None:
+        require_mbi()
     with place.opened():
         budget: Budget | None = None
 
@@ -90,6 +96,14 @@ def conduct(
 
         plan = place.plan(settled)
         budget = budget_of(plan, task, options, place) if budget is None else budget
+        noise, log, pool_is_secure = secure_rng() if rng is None else rng, place.log(), True
+        if task.synthetic is not None:
+            say(f"Drawing {task.pool:,} public rows from noisy marginals")
+            if budget is not None:
+                budget.reserve()
+            task, pool_is_secure = with_synthetic_pool(
+                task, task.synthetic, plan, seed=options.seed, log=log, rng=noise, folder=place.shards()
+            )
         say("Learning features from the public data")
         view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
@@ -105,10 +119,10 @@ def conduct(
         votes = place.votes(plan, view, queries, cast)
         say(f"Asking {plan.queries} queries")
         learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
-        noise = secure_rng() if rng is None else rng
         if budget is not None:
             budget.reserve()
-        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=place.log(), rng=noise)
+        answers = answer_queries(plan, votes, queries=queries, learning=learning, log=log, rng=noise)
+        answers = dataclasses.replace(answers, secure=answers.secure and pool_is_secure)
         if budget is not None:
             budget.settle(answers)
         place.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
@@ -130,6 +144,7 @@ def conduct(
             statement=make_statement(plan, answers, task, selection, learning, trained_on=options.trained_on),
             student=released,
             queries=queries,
+            pool=None if task.synthetic is None else task.X_public,
             images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
             answers=answers,
             classes=task.classes,
@@ -153,6 +168,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         classes=len(task.classes),
         unit=data.unit,
         images=sees_images(task.X_public, options.representation),
+        tables=None if task.synthetic is None else len(tables_of(len(task.synthetic.names))),
     )
 
 

@@ -52,6 +52,10 @@ class Place(Protocol):
         """The teachers' votes on `queries` seen through `view`. Private."""
         ...
 
+    def shards(self) -> Path | None:
+        """Where pieces of the private table are kept; None: nowhere."""
+        ...
+
     def log(self) -> Log:
         """What keeps drawn noise."""
         ...
@@ -93,6 +97,10 @@ class InMemory:
         """See `Place`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
+
+    def shards(self) -> Path | None:
+        """See `Place`."""
+        return None
 
     def log(self) -> Log:
         """See `Place`."""
@@ -178,6 +186,10 @@ class InFolder:
             held = bytes(npy(table_of(votes)))
             write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
         return votes_from(plan, array_from(held))
+
+    def shards(self) -> Path | None:
+        """See `Place`."""
+        return self._home.private / "shards"
 
     def log(self) -> Log:
         """See `Place`."""

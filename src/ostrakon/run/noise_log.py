@@ -31,7 +31,7 @@ from ostrakon.votes import IntArray, Moments, Votes
 
 FORMAT = 2
 
-Drawn = Votes | Moments
+Drawn = Votes | Moments  # and `Marginals`, which are such sums
 """What noise is drawn for."""
 
 

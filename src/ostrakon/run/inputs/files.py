@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ostrakon.accounting.statement import require_pool
+from ostrakon.accounting.statement import require_no_pool, require_pool
+from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.sources import open_table
 from ostrakon.run.inputs.images import task_from_images
-from ostrakon.run.inputs.tables import task_from_tables
+from ostrakon.run.inputs.tables import task_from_tables, task_without_public
 from ostrakon.run.inputs.task import Task
 from ostrakon.validation import InvalidInput
 
@@ -23,15 +24,27 @@ def task_from_files(
     test: Any = None,
     names: Any = None,
     text: bool = False,
+    synthetic: Any = None,
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images where `private` holds images, tables otherwise.
 
     target: the column to predict; images need none where their labels have the usual place. names: columns of tables
     without header. text: whether columns of free text are read. public: None where labels alone are protected
-    (protect="labels"). Other options and errors: `task_from_tables`,
-    `task_from_images`.
+    (protect="labels"), or where `synthetic` describes the columns: a `Domain`, or its TOML file. Other options and
+    errors: `task_from_tables`, `task_without_public`, `task_from_images`.
     """
+    if synthetic is not None:
+        require_no_pool(options.get("protect", "records"), public)
+        if text or holds_images(private):
+            raise InvalidInput(
+                "synthetic rows are drawn for tables of numbers, dates and categories: images and free text need "
+                "public rows, such as open pictures or texts of another source."
+            )
+        domain = synthetic if isinstance(synthetic, Domain) else Domain.read(synthetic)
+        if test is not None:
+            refuse_private_folder(test)
+        return task_without_public(private, domain, target=require_target(target), test=test, names=names, **options)
     require_pool(options.get("protect", "records"), public)
     for path in (public, test):
         if path is not None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+from ostrakon.accounting.statement import Protects
+from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
+from ostrakon.data.domain import Domain
 from ostrakon.data.sources import digest_of_file
-from ostrakon.data.task import open_task
+from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
 
 
 def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **options: Any) -> Task:
@@ -36,6 +40,30 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
         understood=tables.understood(public_rows=len(public_rows)),
         **of_protection(tables.protects),
+    )
+
+
+def task_without_public(
+    private: Any, domain: Domain, *, test: Any = None, protect: Protects = "records", **options: Any
+) -> Task:
+    """The task of a table without public rows (see `ostrakon.data.task.open_described_task` for options and errors)."""
+    tables = open_described_task(private, domain, test=test, **options)
+    X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
+    given = {"private": tables.private, "test": tables.test}
+    fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
+    understood = tables.understood(public_rows=domain.rows)
+    told = f"{domain.rows:,} rows, to be drawn from noisy marginals of the private ones"
+    return Task(
+        private=PrivateTable(tables=tables, digest=fingerprints["private"]),
+        classes=tables.classes,
+        X_test=X_test,
+        y_test=y_test,
+        classes_from=CLASSES_FROM[tables.classes_from],
+        fingerprints={**fingerprints, "columns": digest_of_json(dataclasses.asdict(domain))},
+        rows=f"columns {', '.join(domain.names)}, by name, as they were described",
+        kinds={name: domain.columns[name].kind for name in domain.names},
+        understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": told}),
+        **of_synthetic(domain),
     )
 
 

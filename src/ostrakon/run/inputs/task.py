@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.accounting.statement import CENTRAL, CENTRAL_OF_LABELS, NOT_COVERED, NOT_COVERED_OF_LABELS, Protects
+from ostrakon.accounting.statement import (
+    CENTRAL,
+    CENTRAL_OF_LABELS,
+    NOT_COVERED,
+    NOT_COVERED_OF_LABELS,
+    NOT_COVERED_OF_SYNTHETIC,
+    Protects,
+)
 from ostrakon.data.columns import require_same_types
+from ostrakon.data.domain import Domain
 from ostrakon.data.understood import Understood
 from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -30,7 +38,9 @@ class Task:
     student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
     are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
     files, to be told before anything is spent. counted: whether `private.units` is how many there are, and not a public
-    number beside it. trust_model, not_covered: what the statement says under these names.
+    number beside it. synthetic: what the columns may hold, where there are no public rows: `X_public` is then drawn
+    evenly from it, and stands for the rows that the run draws from noisy marginals of the private ones.
+    trust_model, not_covered: what the statement says under these names.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
     """
@@ -47,6 +57,7 @@ class Task:
     names: Sequence[str] | None = None
     understood: Understood = field(default_factory=Understood)
     counted: bool = True
+    synthetic: Domain | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 
@@ -67,6 +78,12 @@ class Task:
 def of_protection(protects: Protects) -> dict[str, Any]:
     """What a `Task` says of trust and of what is not covered, where it protects records or labels alone."""
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
+
+
+def of_synthetic(domain: Domain) -> dict[str, Any]:
+    """What a `Task` says where public rows are to be drawn from noisy marginals of the private ones."""
+    # Their values stand for nothing: they have the form, and the number, of those that will be drawn.
+    return {"X_public": domain.uniform(seed=0), "synthetic": domain, "not_covered": NOT_COVERED_OF_SYNTHETIC}
 
 
 def task_from_dataset(data: Any) -> Task:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from ostrakon.accounting.statement import PROTECTS, require_pool
+from ostrakon.accounting.statement import PROTECTS, require_no_pool, require_pool
 from ostrakon.run.settings.option import Option, Settings
 from ostrakon.validation import InvalidInput, shown
 
@@ -37,8 +37,9 @@ class Files(Settings):
     """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
 
     private, public, test: paths, made absolute. protect: "records", or "labels" alone: then the private rows, which are
-    public but for their labels, are the pool, and no other is given. classes: labels joined by commas.
-    publish_accuracy: the test file is public, too.
+    public but for their labels, are the pool, and no other is given. synthetic: a description of the columns, from
+    which, and from noisy marginals of the private table, the pool is drawn where there is none. classes: labels joined
+    by commas. publish_accuracy: the test file is public, too.
 
     Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
     """
@@ -53,6 +54,14 @@ class Files(Settings):
     ]
     public: Annotated[
         str | None, Option(help="Rows or images of the same kind, free to publish.", panel=_DATA, check=_place)
+    ] = None
+    synthetic: Annotated[
+        str | None,
+        Option(
+            help="No public rows: draw some from noisy marginals; a TOML file says what columns may hold.",
+            panel=_DATA,
+            check=_place,
+        ),
     ] = None
     protect: Annotated[
         str,
@@ -82,7 +91,10 @@ class Files(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_pool(self.protect, self.public)
+        if self.synthetic is None:
+            require_pool(self.protect, self.public)
+        else:
+            require_no_pool(self.protect, self.public)
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import Mechanism
-from ostrakon.mechanisms.registry import build_with_defaults
+from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.run.settings.defaults import FEWEST_PER_RECORD, default_per_record_queries
 from ostrakon.run.settings.options import WORST_CASE, Options, is_auto
 from ostrakon.run.settings.plan import Plan
@@ -16,8 +17,13 @@ from ostrakon.run.settings.settled import parameters_told, settled_delta, settle
 from ostrakon.validation import InvalidInput
 
 
-def per_record_plan(options: Options, *, units: int, pool: int, classes: int, unit: str) -> Plan:
-    """The plan of a mechanism that makes every unit a teacher (see `ostrakon.run.settings.planning.make_plan`)."""
+def per_record_plan(
+    options: Options, *, units: int, pool: int, classes: int, unit: str, fixed: Mapping[str, Any] | None = None
+) -> Plan:
+    """The plan of a mechanism that makes every unit a teacher (see `ostrakon.run.settings.planning.make_plan`).
+
+    fixed: parameters that follow from public numbers, where they are not given.
+    """
     refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
     name = options.mechanism
     for other, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
@@ -28,7 +34,9 @@ def per_record_plan(options: Options, *, units: int, pool: int, classes: int, un
             )
     tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
     delta = settled_delta(options, units, unit, tuned)
-    mechanism = build_with_defaults(name, units, options.parameters)
+    mechanism = build_with_defaults(
+        name, units, {**({} if fixed is None else fixed), **require_own(name, options.parameters)}
+    )
     epsilon = settled_epsilon(options, mechanism, tuned)
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
     queries = None if options.queries is None else settled_queries(options.queries, pool, tuned)

@@ -15,6 +15,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.statement import round_up
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, find
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.run.settings.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -34,24 +35,38 @@ from ostrakon.run.settings.settled import (
 )
 from ostrakon.validation import InvalidInput
 
-_PER_RECORD = ("max_contributions", "moments")
+_PER_RECORD = ("max_contributions", "moments", "marginals")
 """Parameters of mechanisms of per-record teachers."""
 
 
 def make_plan(
-    options: Options, *, units: int, pool: int, classes: int, unit: str = "record", images: bool = False
+    options: Options,
+    *,
+    units: int,
+    pool: int,
+    classes: int,
+    unit: str = "record",
+    images: bool = False,
+    tables: int | None = None,
 ) -> Plan:
     """Settle what `options` leaves open, from public sizes alone, and price it.
 
-    units: private records or users. pool: public rows. images: whether rows are images. Where no epsilon is given and
-    not all of the noise, the noise is calibrated to an epsilon of 2: a single parameter does not silently lift the
-    guarantee.
+    units: private records or users. pool: public rows. images: whether rows are images. tables: marginals that
+    the public rows are drawn from; None: these are given. Where no epsilon is given and not all of the noise, the noise
+    is calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, a student that learns from what it does not release, an epsilon that
     cannot be kept (with the nearest that can).
     """
     tuned: dict[str, str] = {}
+    if tables is not None:
+        return _synthetic_plan(options, tables, units=units, pool=pool, classes=classes, unit=unit)
+    if options.mechanism == SyntheticGNMax.name:
+        raise InvalidInput(
+            f"mechanism must be another than {SyntheticGNMax.name} where public rows are given: it pays for marginals "
+            "of the private ones, from which public rows are drawn (synthetic)."
+        )
     if options.mechanism == AUTO:
         options = dataclasses.replace(options, mechanism=auto_mechanism(options, classes=classes, images=images))
     if learns_moments(options) and options.mechanism != DEFAULT_MECHANISM:
@@ -104,6 +119,22 @@ def make_plan(
         tuned=tuned,
         gate=gate,
     )
+
+
+def _synthetic_plan(options: Options, tables: int, *, units: int, pool: int, classes: int, unit: str) -> Plan:
+    """The plan of a run that draws its public rows: per-record teachers, priced together with the marginals."""
+    chosen = auto_mechanism(options, classes=classes) if options.mechanism == AUTO else options.mechanism
+    if chosen not in (SyntheticGNMax.name, DEFAULT_MECHANISM, DEFAULT_OF_COUNTS):
+        raise InvalidInput(
+            f"synthetic rows are for per-record teachers, whose price is composed with that of the marginals, and not "
+            f"for {chosen}: leave out mechanism, teachers, teacher, smooth, max-answers, a gate and the noise of other "
+            "mechanisms."
+        )
+    if chosen == SyntheticGNMax.name:
+        chosen = per_record_mechanism(options, classes=classes)
+    fixed: dict[str, Any] = {"tables": tables} | ({"moments": 0.0} if chosen == DEFAULT_OF_COUNTS else {})
+    options = dataclasses.replace(options, mechanism=SyntheticGNMax.name)
+    return per_record_plan(options, units=units, pool=pool, classes=classes, unit=unit, fixed=fixed)
 
 
 def learns_moments(options: Options) -> bool:

@@ -14,6 +14,7 @@ from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.public.rowwise import take_rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
@@ -38,12 +39,16 @@ TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
     "labels": {"representation": "the features of all rows, which are treated as public, and no label"},
 }
 
+TUNED_ON_SYNTHETIC = {"representation": "synthetic rows alone, which the guarantee covers"}
+
 ENCODER_NOT_COVERED: dict[Protects, str] = {
     "records": "Features were made by an encoder that the guarantee takes as given: had it been trained on private "
     "records, what it learned of them would not be covered.",
     "labels": "Features were made by an encoder that the guarantee takes as given: had it been trained on the private "
     "labels, what it learned of them would not be covered.",
 }
+
+_MOSTLY_MISSING = 0.5
 
 _SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
 
@@ -163,6 +168,7 @@ def make_statement(
             *([] if warning is None else [warning]),
             *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
             *remarks,
+            *_synthetic_remarks(plan, task),
             *_moment_remarks(plan, answers, task.private.unit),
             *([ENCODER_NOT_COVERED[protects]] if made_by else []),
             *_gate_remarks(plan, answers),
@@ -180,10 +186,11 @@ def make_statement(
         tuned={
             **plan.tuned,
             "classes": task.classes_from,
-            **TUNED_ALWAYS[protects],
+            **(TUNED_ALWAYS[protects] if task.synthetic is None else TUNED_ON_SYNTHETIC),
             **made_by,
             "student": described(selection),
         },
+        public_rows=_public_rows(plan, task),
         trust_model=task.trust_model,
         not_covered=task.not_covered,
         versions=versions(),
@@ -206,6 +213,37 @@ def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
         epsilon, delta = plan.otherwise(relation)
         found.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
     return tuple(found)
+
+
+def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:
+    """What `statement.json` says of public rows that the run drew; None where they were given."""
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, SyntheticGNMax):
+        return None
+    return {
+        "source": "synthetic",
+        "rows": task.pool,
+        "marginals": mechanism.tables,
+        "noise": mechanism.marginal_noise,
+        "share": mechanism.marginals,
+    }
+
+
+def _synthetic_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
+    mechanism = plan.mechanism
+    if not isinstance(mechanism, SyntheticGNMax):
+        return ()
+    absent = [str(name) for name in task.X_public if float(task.X_public[name].isna().mean()) > _MOSTLY_MISSING]
+    return (
+        f"Synthetic public rows: there were none, and {task.pool:,} were drawn from {mechanism.tables} noisy marginals "
+        f"of the private table, whose cells have Gaussian noise of standard deviation {mechanism.marginal_noise:.4g} "
+        f"{task.private.unit}s; that took {mechanism.marginals:.0%} of the budget (of mu squared), and the guarantee "
+        "covers them together with all answers.",
+        *(
+            f"Of the column {name!r} most synthetic cells are missing: see whether its description names what it holds."
+            for name in absent
+        ),
+    )
 
 
 def _moment_remarks(plan: Plan, answers: Answers, unit: str) -> tuple[str, ...]:

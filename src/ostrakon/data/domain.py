@@ -1,0 +1,253 @@
+"""What columns may hold, in public words: categories and ranges, from which cells and synthetic rows are made."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ostrakon.data.columns import Columns, Kind, days, typed, word
+from ostrakon.validation import InvalidInput, shown, whole
+
+IntArray = NDArray[np.int64]
+
+DEFAULT_ROWS = 5000
+MOST_ROWS = 1_000_000
+DEFAULT_BINS = 16
+MOST_CELLS = 1000
+"""Of one column."""
+
+EXAMPLE = '[columns.age] with low = 0 and high = 100, or [columns.city] with categories = ["Ulm", "Bonn"]'
+_NUMBERS: tuple[Kind, ...] = ("number", "decimal comma", "date")
+_KEYS = ("kind", "categories", "low", "high", "bins", "edges", "whole")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """One column: a list of categories, or ranges of numbers (of dates: days since 2000).
+
+    kind: as of `Columns`. categories: of a column of words, else None. edges: increasing ends of the ranges, one more
+    than there are; what lies beyond belongs to the outermost. whole: whether values are whole numbers. The last cell
+    of every column is for missing values, and for words that are no category.
+    """
+
+    kind: Kind
+    categories: tuple[str, ...] | None = None
+    edges: tuple[float, ...] = ()
+    whole: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Ranges or categories, and one for what is missing."""
+        return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
+
+    def codes(self, column: pd.Series) -> IntArray:
+        """The cell of every value, (rows,): each on its own."""
+        known = column if self.kind != "category" and pd.api.types.is_float_dtype(column) else typed(column, self.kind)
+        if self.categories is not None:
+            place = {name: at for at, name in enumerate(self.categories)}
+            return np.array([place.get(cell, len(place)) for cell in known], np.int64)
+        values = known.to_numpy(np.float64)
+        cell = np.searchsorted(self.edges[1:-1], values, side="right")
+        return np.where(np.isfinite(values), cell, self.cells - 1).astype(np.int64)
+
+    def values(self, codes: IntArray, rng: np.random.Generator) -> Any:
+        """Values in these cells, drawn evenly from each range; NaN or None where missing."""
+        if self.categories is not None:
+            return np.array([*self.categories, None], dtype=object)[codes]
+        low, high = (np.array([*ends, np.nan])[codes] for ends in (self.edges[:-1], self.edges[1:]))
+        drawn = low + rng.random(len(codes)) * (high - low)
+        if not self.whole:
+            return drawn
+        first = np.ceil(low)
+        # The last range holds its own end, the others do not.
+        last = np.where(high == self.edges[-1], np.floor(high), np.ceil(high) - 1)
+        return np.clip(np.floor(first + rng.random(len(codes)) * (last - first + 1)), first, last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """What the columns of a private table may hold, written down without looking into it.
+
+    columns: name → what it may hold. rows: how many synthetic rows are drawn. delimiter: what cuts the private table
+    where it is a CSV.
+
+    Guarantee: public as far as whoever wrote it looked at no private row; a row is read by its own cells and this
+    alone.
+    Errors: `InvalidInput` for no columns, or a number of rows below 5 or above a million.
+
+    >>> domain = Domain.of({"age": {"low": 0, "high": 100, "bins": 4}, "city": {"categories": ["Ulm", "Bonn"]}})
+    >>> domain.codes(pd.DataFrame({"city": ["Bonn", "Rom", None], "age": [25.0, 120.0, None]})).tolist()
+    [[1, 1], [3, 2], [4, 2]]
+    """
+
+    columns: Mapping[str, Described]
+    rows: int = DEFAULT_ROWS
+    delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        if not self.columns:
+            raise InvalidInput(f"columns must describe at least one column, such as {EXAMPLE}; got none.")
+        object.__setattr__(self, "rows", whole("rows", self.rows, at_least=5, at_most=MOST_ROWS))
+        if self.delimiter not in (",", ";", "\t", "|"):
+            raise InvalidInput(f"delimiter must be one of , ; | and the tabulator, got {shown(self.delimiter)}.")
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any], *, rows: int = DEFAULT_ROWS, delimiter: str = ",") -> Self:
+        """From plain values: a mapping for every column, with `categories`, or with `low` and `high`, or `edges`.
+
+        low, high: the least and the greatest value, numbers or dates, cut into `bins` ranges of one width (16; whole
+        numbers one each where there are no more). edges: the ends of ranges of your own. whole: values are whole
+        numbers. kind: "number", "decimal comma", "date" or "category", where it does not follow from the others.
+        Errors: `InvalidInput` that names the column and says what it needs.
+        """
+        if not isinstance(columns, Mapping):
+            raise InvalidInput(f"columns must describe columns by name, such as {EXAMPLE}; got {shown(columns)}.")
+        described = {str(name): _described(str(name), given) for name, given in columns.items()}
+        return cls(columns=described, rows=rows, delimiter=delimiter)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """From a TOML file: a table [columns.NAME] for every column, and above them perhaps `rows` and `delimiter`."""
+        try:
+            content = tomllib.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InvalidInput(f"synthetic must be a readable TOML file of columns, got {path} ({reason}).") from None
+        foreign = [name for name in content if name not in ("columns", "rows", "delimiter")]
+        if foreign or "columns" not in content:
+            found = f"{foreign[0]!r}" if foreign else "no columns"
+            raise InvalidInput(f"{path} must hold columns, and perhaps rows and delimiter, as {EXAMPLE}; got {found}.")
+        return cls.of(**content)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, in order."""
+        return tuple(self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of every column."""
+        return tuple(column.cells for column in self.columns.values())
+
+    def kinds(self) -> Columns:
+        """How the columns are read."""
+        return Columns({name: column.kind for name, column in self.columns.items()})
+
+    def codes(self, frame: pd.DataFrame) -> IntArray:
+        """The cell of every value, (rows, columns), in the order of `names`.
+
+        Errors: `InvalidInput` for a frame that lacks a column.
+        """
+        absent = next((name for name in self.columns if name not in frame.columns), None)
+        if absent is not None:
+            raise InvalidInput(f"The private rows must have every column that is described; {absent!r} is missing.")
+        return np.column_stack([column.codes(frame[name]) for name, column in self.columns.items()])
+
+    def frame(self, codes: IntArray, *, seed: int) -> pd.DataFrame:
+        """Rows in these cells, typed as `Columns.apply` types them."""
+        rng = np.random.default_rng(seed)
+        return pd.DataFrame(
+            {name: one.values(codes[:, at], rng) for at, (name, one) in enumerate(self.columns.items())}
+        )
+
+    def uniform(self, *, seed: int) -> pd.DataFrame:
+        """`rows` rows with every cell equally likely: of the form of synthetic ones, and made of public words alone."""
+        rng = np.random.default_rng(seed)
+        return self.frame(np.column_stack([rng.integers(size, size=self.rows) for size in self.sizes]), seed=seed)
+
+
+def _described(name: str, given: Any) -> Described:
+    if isinstance(given, Described):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {shown(given)}.")
+    told = cast("Mapping[str, Any]", given)
+    foreign = [key for key in told if key not in _KEYS]
+    if foreign:
+        raise InvalidInput(f"columns.{name} may have {', '.join(_KEYS)}, got {foreign[0]!r}.")
+    kind = told.get("kind", "category" if "categories" in told else _kind_of(told))
+    if kind == "category":
+        return Described(kind="category", categories=_categories(name, told))
+    if kind not in _NUMBERS:
+        raise InvalidInput(
+            f"columns.{name}.kind must be one of {', '.join((*_NUMBERS, 'category'))}, got {shown(kind)}."
+        )
+    if "categories" in told:
+        raise InvalidInput(f"columns.{name} must have categories or a range, got both.")
+    is_whole = told.get("whole", False)
+    if not isinstance(is_whole, bool):
+        raise InvalidInput(f"columns.{name}.whole must be true or false, got {shown(is_whole)}.")
+    return Described(kind=kind, edges=_edges(name, told, is_whole=is_whole), whole=is_whole)
+
+
+def _kind_of(told: Mapping[str, Any]) -> Kind:
+    ends = told.get("edges", [told.get("low")])
+    return "date" if isinstance(ends, Sequence) and any(isinstance(end, datetime.date) for end in ends) else "number"
+
+
+def _categories(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
+    given = told.get("categories")
+    if set(told) - {"kind", "categories"} or not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise InvalidInput(
+            f"columns.{name} must have categories, a list of words, and nothing else; got {shown(given)}."
+        )
+    if any(not isinstance(each, str | int | float) for each in given):
+        raise InvalidInput(f"columns.{name}.categories must be words, got {shown(given)}.")
+    words = tuple(word(each) for each in given)
+    twice = next((each for each in words if words.count(each) > 1), None)
+    if twice is not None or len(words) >= MOST_CELLS:
+        found = f"{twice!r} twice" if twice is not None else f"{len(words)}"
+        raise InvalidInput(f"columns.{name}.categories must be fewer than {MOST_CELLS} different words, got {found}.")
+    return words
+
+
+def _edges(name: str, told: Mapping[str, Any], *, is_whole: bool) -> tuple[float, ...]:
+    if "edges" in told:
+        if {"low", "high", "bins"} & set(told) or not isinstance(told["edges"], Sequence) or len(told["edges"]) < 2:
+            raise InvalidInput(
+                f"columns.{name}.edges must be two or more increasing ends, beside no low, high or bins; got "
+                f"{shown(told['edges'])}."
+            )
+        edges = [_end(f"columns.{name}.edges", end) for end in told["edges"]]
+    else:
+        for side in ("low", "high"):
+            if side not in told:
+                raise InvalidInput(
+                    f"columns.{name} must say in public words what it may hold: categories, low and high, or edges; "
+                    f"{side} is missing."
+                )
+        low, high = (_end(f"columns.{name}.{side}", told[side]) for side in ("low", "high"))
+        bins = whole(f"columns.{name}.bins", told.get("bins", DEFAULT_BINS), at_least=1, at_most=MOST_CELLS - 1)
+        if not low < high:
+            raise InvalidInput(f"columns.{name}.low must be below high, got {told['low']} and {told['high']}.")
+        if is_whole and math.floor(high) - math.ceil(low) < bins:
+            edges = [*np.arange(math.ceil(low), math.floor(high) + 1) - 0.5, math.floor(high) + 0.5]
+        else:
+            edges = np.linspace(low, high, bins + 1).tolist()
+    found = tuple(map(float, edges))
+    if any(not a < b for a, b in itertools.pairwise(found)) or len(found) > MOST_CELLS:
+        raise InvalidInput(f"columns.{name} must have at most {MOST_CELLS} increasing ends, got {shown(told)}.")
+    ends = [*[math.ceil(b) - 1 for b in found[1:-1]], math.floor(found[-1])]
+    if is_whole and any(math.ceil(a) > end for a, end in zip(found, ends, strict=False)):
+        raise InvalidInput(f"columns.{name} must have a whole number in every range, got {shown(told)}.")
+    return found
+
+
+def _end(name: str, value: Any) -> float:
+    """A number, or a date as days since 2000."""
+    if isinstance(value, datetime.date):
+        return float(days(pd.Series([str(value)])).iloc[0])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InvalidInput(f"{name} must be finite numbers or dates, got {shown(value)}.")
+    return float(value)

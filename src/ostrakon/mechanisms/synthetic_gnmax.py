@@ -1,0 +1,84 @@
+"""Synthetic GNMax: per-record teachers are asked about public rows that noisy marginals of their own data gave."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from ostrakon.mechanisms.base import Parameter, RunCost
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
+from ostrakon.noise import require_rng
+from ostrakon.validation import InvalidInput, fraction, non_negative, whole
+from ostrakon.votes import STEPS, IntArray, Marginals
+
+
+def _share(name: str, value: Any) -> float:
+    number = non_negative(name, value)
+    return number if number == 0 else fraction(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SyntheticGNMax(MomentGNMax):
+    """`MomentGNMax`, before which noisy marginals of the private table are released: the pool is drawn from them.
+
+    tables: how many marginals are measured, at least 1. marginals: the share of the whole cost (of mu squared) that
+    goes to them, strictly between 0 and 1. moments: the share of the rest for sums of features, 0 for none. sigma2:
+    standard deviation of the noise on the votes; that on every cell of a marginal, `marginal_noise`, follows.
+
+    Guarantee: marginals, counts and sums together are mu Gaussian-DP, mu^2 = 2 t / marginal_noise^2 + 2 r / sigma2^2 +
+    2 / moment_noise^2, when one teacher's data change arbitrarily; whatever is made of the marginals (the pool, the
+    queries) may decide what the votes are asked about.
+    Proof: to each of t marginals a teacher adds a table of no negative cell whose length is at most 1 (one cell, or the
+    mean of its rows' cells). Two such are at most sqrt(2) apart, t of them side by side sqrt(2 t). Votes and sums as of
+    `MomentGNMax`, for any queries. Gaussian-DP mechanisms of which the second sees what the first released compose to
+    the root of their squares (Dong, Roth and Su 2022, Corollary 2).
+    Errors: as `MomentGNMax`; shares out of range, no tables.
+    Source: private-PGM (McKenna, Sheldon and Miklau 2019) for what is made of the marginals.
+
+    >>> mechanism = SyntheticGNMax(sigma2=10, moments=0.5, marginals=0.2, tables=5)
+    >>> round(mechanism.marginal_noise, 4), round(mechanism.run_cost(queries=40).mu ** 2, 6)
+    (31.6228, 0.05)
+    """
+
+    name: ClassVar[str] = "synthetic-gnmax"
+
+    moments: Annotated[
+        float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=_share)
+    ] = 0.5
+    marginals: Annotated[
+        float,
+        Parameter(help="Share of the cost for the marginals of a synthetic pool, 0.1 by default.", check=fraction),
+    ] = 0.1
+    tables: Annotated[
+        int, Parameter(help="Marginals that are measured.", check=partial(whole, at_least=1), option=False)
+    ]
+
+    @property
+    def moment_noise(self) -> float | None:
+        return None if self.moments == 0 else self._moment_noise
+
+    @property
+    def marginal_noise(self) -> float:
+        """Standard deviation of the noise on one cell of a marginal, in records."""
+        kept = (1 - self.marginals) * (1 - self.moments)
+        return self.sigma2 * math.sqrt(self.tables * kept / (self.marginals * self.max_contributions))
+
+    def noisy_marginals(self, marginals: Marginals, rng: np.random.Generator) -> IntArray:
+        """The cells with noise, in whole steps of 1/1024 record, (cells, 1). Draw them once."""
+        if marginals.tables != self.tables:
+            raise InvalidInput(f"marginals must be of {self.tables} tables, as was paid for, got {marginals.tables}.")
+        noise = require_rng(rng).normal(scale=self.marginal_noise, size=marginals.counts.shape)
+        # The noise alone is rounded, as of `BoundedGNMax.noisy_counts`.
+        return marginals.counts + np.rint(noise * STEPS).astype(np.int64)
+
+    def _both(self, squared: int, queries: int) -> RunCost:
+        entries = min(self.max_contributions, whole("queries", queries, at_least=1))
+        of_counts = math.sqrt(squared * entries) / self.sigma2
+        of_sums = 0.0 if self.moments == 0 else math.sqrt(squared) / self._moment_noise
+        of_marginals = math.sqrt(squared * self.tables) / self.marginal_noise
+        # A few roundings may not make it cheaper than it is.
+        return RunCost(mu=math.hypot(of_counts, of_sums, of_marginals) * (1 + 1e-12))
