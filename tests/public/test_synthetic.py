@@ -26,8 +26,10 @@ def test_rows_have_the_marginals_that_were_measured():
     pytest.importorskip("mbi")
     cells = drawn(0)
     assert cells.shape == (2000, 3)
-    first = np.histogram2d(cells[:, 0], cells[:, 2], bins=(2, 2))[0] / 20
-    second = np.histogram2d(cells[:, 1], cells[:, 2], bins=(3, 2))[0] / 20
+    first, second = (
+        np.histogram2d(cells[:, at], cells[:, 2], bins=(np.arange(size + 1), np.arange(3)))[0] / 20
+        for at, size in ((0, 2), (1, 3))
+    )
     np.testing.assert_allclose(first, NOISY[0], atol=4)
     np.testing.assert_allclose(second, np.maximum(NOISY[1], 0), atol=4)
 

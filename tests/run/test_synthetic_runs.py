@@ -282,6 +282,7 @@ def test_a_table_without_a_header_needs_names(files, plain):
     assert task_of(files, names="age,city,user,ill").private.units == 200
 
 
+@pytest.mark.slow
 def test_the_command_line_from_nothing_but_a_private_table(files):
     pytest.importorskip("mbi")
     asked = ("--private", "private.csv", "--synthetic", "columns.toml", "--target", "ill", "--classes", "no,yes")
