@@ -61,7 +61,7 @@ def files(tmp_path):
 def plain(monkeypatch):
     """Cells drawn from each column's noisy marginal, where mbi need not be installed."""
 
-    def cells(noisy, tables, *, sizes, units, rows, seed):
+    def cells(noisy, tables, *, sizes, noise, units, rows, seed):
         rng = np.random.default_rng(seed)
         found = np.zeros((rows, max(map(max, tables)) + 1), np.int64)
         for table, counts in zip(tables, noisy, strict=True):
@@ -88,7 +88,7 @@ def test_one_epsilon_composes_marginals_counts_and_sums(files, plain):
     plan = plan_of(task_of(files), Options(epsilon=2.0, delta=1e-5, queries=20, parameters={"marginals": 0.25}))
     mechanism = plan.mechanism
     assert isinstance(mechanism, SyntheticGNMax)
-    assert mechanism.tables == len(tables_of(2))
+    assert mechanism.tables == len(tables_of(DOMAIN.sizes))
     squares = (
         2 / mechanism.sigma2**2,
         2 / mechanism.moment_noise**2,

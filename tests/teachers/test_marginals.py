@@ -15,7 +15,8 @@ SIZES, TABLES = (2, 3, 2), ((0,), (1, 2))
 def counted(rows, labels, owners=None, units=None):
     owners = np.arange(len(labels)) if owners is None else np.array(owners)
     units = len(labels) if units is None else units
-    return collect_marginals([(owners, rows, labels)], TABLES, sizes=SIZES, units=units).counts[:, 0]
+    cells = np.column_stack([rows, labels])
+    return collect_marginals([(owners, cells, labels)], TABLES, sizes=SIZES, units=units).counts[:, 0]
 
 
 def test_records_are_counted_table_after_table():
@@ -45,7 +46,8 @@ def test_a_user_counts_as_much_as_a_record_in_parts_rounded_down():
 
 def test_blocks_add_up():
     rows, labels = [[0, 2], [1, 2], [1, 0]], [1, 1, 0]
-    blocks = [(np.array([0]), rows[:1], labels[:1]), (np.array([0, 1]), rows[1:], labels[1:])]
+    cells = np.column_stack([rows, labels])
+    blocks = [(np.array([0]), cells[:1], labels[:1]), (np.array([0, 1]), cells[1:], labels[1:])]
     both = collect_marginals(blocks, TABLES, sizes=SIZES, units=3)
     assert both.counts[:, 0].tolist() == counted(rows, labels).tolist()
     assert repr(both) == "Marginals(tables=2, cells=8, teachers=3)"

@@ -51,8 +51,8 @@ class SyntheticGNMax(MomentGNMax):
     ] = 0.5
     marginals: Annotated[
         float,
-        Parameter(help="Share of the cost for the marginals of a synthetic pool, 0.1 by default.", check=fraction),
-    ] = 0.1
+        Parameter(help="Share of the cost for the marginals of a synthetic pool, 0.2 by default.", check=fraction),
+    ] = 0.2
     tables: Annotated[
         int, Parameter(help="Marginals that are measured.", check=partial(whole, at_least=1), option=False)
     ]

@@ -168,7 +168,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         classes=len(task.classes),
         unit=data.unit,
         images=sees_images(task.X_public, options.representation),
-        tables=None if task.synthetic is None else len(tables_of(len(task.synthetic.names))),
+        tables=None if task.synthetic is None else len(tables_of(task.synthetic.sizes)),
     )
 
 

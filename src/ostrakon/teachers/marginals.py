@@ -19,8 +19,8 @@ def collect_marginals(
 ) -> Marginals:
     """Count the private rows by the cells of `tables`, in steps of 1/1024 record.
 
-    blocks: the private rows as cells, (rows, columns), with whose they are; nobody has rows in two blocks. Their class
-    numbers are the column after the last. tables: which columns each table is of. sizes: cells of every column. units:
+    blocks: the private rows as cells, (rows, columns), with whose they are; nobody has rows in two blocks.
+    tables: which columns each table is of. sizes: cells of every column. units:
     how many records or users there are in all.
 
     Guarantee: to every table a record adds one row, and a user the mean of its rows, rounded down: no cell is negative
@@ -31,8 +31,8 @@ def collect_marginals(
     shapes = [tuple(sizes[column] for column in table) for table in tables]
     counts = [np.zeros(int(np.prod(shape)), np.int64) for shape in shapes]
     seen = 0
-    for owners, rows, labels in blocks:
-        codes = np.column_stack([np.asarray(rows, np.int64), np.asarray(labels, np.int64)])
+    for owners, rows, _ in blocks:
+        codes = np.asarray(rows, np.int64)
         if codes.shape[1] != len(sizes) or (codes < 0).any() or (codes >= np.asarray(sizes)).any():
             raise InvalidInput(f"blocks must be cells of {len(sizes)} columns below their sizes.")
         _, owner = np.unique(np.asarray(owners), return_inverse=True)

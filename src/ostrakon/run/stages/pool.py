@@ -57,7 +57,7 @@ def with_synthetic_pool(
     mechanism = plan.mechanism
     if not isinstance(mechanism, SyntheticGNMax):
         raise InvalidInput(f"The plan must pay for the marginals of synthetic rows, got one of {mechanism.name}.")
-    tables, sizes = tables_of(len(domain.names)), (*domain.sizes, plan.classes)
+    tables, sizes = tables_of(domain.sizes), domain.sizes
     where: Any = {"seed": seed, "transform": domain.codes, "folder": folder}
     counted = collect_marginals(task.private.by_unit(**where), tables, sizes=sizes, units=plan.teachers)
     drawn, secure = log.draw("marginals-1", counted, _NoisyMarginals(mechanism=mechanism), rng)
@@ -66,8 +66,8 @@ def with_synthetic_pool(
         shapes = [tuple(sizes[column] for column in table) for table in tables]
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
         noisy = [part.reshape(shape) for part, shape in zip(np.split(drawn[:, 0] / STEPS, ends), shapes, strict=False)]
-        made = synthetic_cells(noisy, tables, sizes=sizes, units=plan.teachers, rows=domain.rows, seed=seed)
-        return made[:, : len(domain.names)].astype(np.float64)
+        of: Any = {"noise": mechanism.marginal_noise, "units": plan.teachers, "rows": domain.rows, "seed": seed}
+        return synthetic_cells(noisy, tables, sizes=sizes, **of).astype(np.float64)
 
     codes = log.keep("pool-1", cells).astype(np.int64)
     return dataclasses.replace(task, X_public=domain.frame(codes, seed=seed)), secure
