@@ -24,6 +24,7 @@ from ostrakon.mechanisms import (
     ProposeTestRelease,
     ScreenedExponential,
     SparseVector,
+    SyntheticGNMax,
 )
 from ostrakon.votes import Votes
 
@@ -36,6 +37,7 @@ SOUND: dict[str, Mechanism] = {
     "interactive-gnmax": InteractiveGNMax(threshold=20.0, sigma1=8.0, sigma2=20.0, scores=np.tile(SCORES, (32, 1))),
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
+    "synthetic-gnmax": SyntheticGNMax(sigma2=3.0, tables=3),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),
     "screened-exponential": ScreenedExponential(threshold=60.0, sigma1=10.0, epsilon_per_query=0.1),

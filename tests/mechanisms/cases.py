@@ -23,6 +23,7 @@ from ostrakon.mechanisms import (
     ProposeTestRelease,
     ScreenedExponential,
     SparseVector,
+    SyntheticGNMax,
 )
 from ostrakon.votes import BoundedVotes, Votes
 
@@ -34,7 +35,7 @@ class Case:
     parameters: of the constructor. noise: the fields that scale noise, each of which is put 2% wrong in turn (or
     together, where one string names several). counts: one histogram on which 2% shows; scaled to more queries by
     repetition. scales: factors of the noise fields under which the brute force is run.
-    finite: fields that may be any finite number; all other fields must be above 0. whole: fields that are integers.
+    finite: fields that may be any finite number, may_be_0: that may be 0; all others must be above 0. whole: fields that are integers.
     votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
     """
@@ -45,6 +46,7 @@ class Case:
     counts: tuple[int, ...]
     scales: tuple[float, ...] = (0.02, 0.2, 1.0)
     finite: tuple[str, ...] = ()
+    may_be_0: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
     ordered: bool = False
     per_query: Callable[[int, int], dict[str, Any]] = field(default=lambda queries, classes: {})
@@ -151,6 +153,15 @@ CASES = [
         noise=("sigma2",),
         counts=(60, 30, 10),
         whole=("max_contributions",),
+        votes=_bounded,
+    ),
+    Case(
+        mechanism=SyntheticGNMax,
+        parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.5, "marginals": 0.2, "tables": 3},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        may_be_0=("moments",),
+        whole=("max_contributions", "tables"),
         votes=_bounded,
     ),
     Case(

@@ -26,8 +26,8 @@ class SyntheticGNMax(MomentGNMax):
     """`MomentGNMax`, before which noisy marginals of the private table are released: the pool is drawn from them.
 
     tables: how many marginals are measured, at least 1. marginals: the share of the whole cost (of mu squared) that
-    goes to them, strictly between 0 and 1. moments: the share of the rest for sums of features, 0 for none. sigma2:
-    standard deviation of the noise on the votes; that on every cell of a marginal, `marginal_noise`, follows.
+    goes to them, strictly between 0 and 1. moments: the share of the rest for sums of features, 0 for none. sigma2,
+    max_contributions: as of `BoundedGNMax`; the noise on every cell of a marginal, `marginal_noise`, follows.
 
     Guarantee: marginals, counts and sums together are mu Gaussian-DP, mu^2 = 2 t / marginal_noise^2 + 2 r / sigma2^2 +
     2 / moment_noise^2, when one teacher's data change arbitrarily; whatever is made of the marginals (the pool, the
