@@ -83,7 +83,7 @@ CLUSTERS = {f"x{number}": {"low": -12, "high": 12, "bins": 16} for number in ran
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """Clusters in twelve columns, of which five hang on five others: 20,000 private, 5,000 public and 5,000 test rows."""
+    """Clusters in twelve columns, five of which hang on five others; 20,000 private, 5,000 public, 5,000 test rows."""
 
     X: Any
     y: Any

@@ -35,7 +35,8 @@ class Case:
     parameters: of the constructor. noise: the fields that scale noise, each of which is put 2% wrong in turn (or
     together, where one string names several). counts: one histogram on which 2% shows; scaled to more queries by
     repetition. scales: factors of the noise fields under which the brute force is run.
-    finite: fields that may be any finite number, may_be_0: that may be 0; all others must be above 0. whole: fields that are integers.
+    finite: fields that may be any finite number; may_be_0: fields that may be 0; all other fields must be above 0.
+    whole: fields that are integers.
     votes: from counts to the votes that the mechanism takes.
     ordered: whether the outcome depends on which of two equal classes comes first.
     """

@@ -1,5 +1,6 @@
 """Rows from noisy marginals: near what was measured, the same for a seed, and nothing else in the process is moved."""
 
+import importlib.util
 import sys
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from ostrakon.public.synthetic import of_one_column, require_mbi, synthetic_cells, tables_of, tree
 from ostrakon.validation import InvalidInput
+
+with_mbi = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="needs the extra synthetic")
 
 SIZES = (2, 3, 2)
 CELLS = np.array([[0, 0, 0]] * 45 + [[0, 1, 0]] * 5 + [[1, 2, 1]] * 40 + [[1, 1, 0]] * 10)
@@ -59,8 +62,8 @@ def test_without_the_package_one_sentence_says_what_to_install(monkeypatch):
         require_mbi()
 
 
+@with_mbi
 def test_rows_have_the_marginals_that_were_measured():
-    pytest.importorskip("mbi")
     cells = drawn(0)
     assert cells.shape == (2000, 3)
     for pair, there in zip(TABLES, measured(), strict=True):
@@ -70,9 +73,9 @@ def test_rows_have_the_marginals_that_were_measured():
             np.testing.assert_allclose(here, there, atol=1.5)
 
 
+@pytest.mark.slow
+@with_mbi
 def test_the_seed_alone_decides_and_numpy_is_left_as_it_was():
-    pytest.importorskip("mbi")
-    drawn(0, rows=5)
     np.random.seed(3)  # noqa: NPY002
     before = np.random.get_state()  # noqa: NPY002
     first = drawn(1)
@@ -81,6 +84,4 @@ def test_the_seed_alone_decides_and_numpy_is_left_as_it_was():
     np.testing.assert_array_equal(before[1], after[1])
     np.testing.assert_array_equal(first, drawn(1))
     assert (first != drawn(2)).any()
-    import jax
-
-    assert not jax.config.jax_enable_x64
+    assert "jax" not in sys.modules, "its threads are no business of this process"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
+import importlib.util
 import itertools
 import math
-import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from joblib.externals.loky import ProcessPoolExecutor
 from numpy.typing import NDArray
 
 from ostrakon.validation import InvalidInput
@@ -26,15 +26,10 @@ MOST_CELLS = 10_000
 """Of one pair."""
 
 
-def require_mbi() -> Any:
-    """The package mbi, refused in one sentence where it is not installed."""
-    try:
-        with warnings.catch_warnings():
-            # It warns of single precision, in which nothing is computed here (`_doubles`).
-            warnings.simplefilter("ignore")
-            return importlib.import_module("mbi")
-    except ImportError:
-        raise InvalidInput(NEEDED) from None
+def require_mbi() -> None:
+    """Refuse in one sentence where the package mbi is not installed."""
+    if importlib.util.find_spec("mbi") is None:
+        raise InvalidInput(NEEDED)
 
 
 def tables_of(sizes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -74,20 +69,34 @@ def synthetic_cells(
     Source: McKenna, Sheldon and Miklau 2019 (private-PGM): mirror descent, and its synthetic rows; the tree is that of
     Chow and Liu 1968, by the distance of McKenna, Miklau and Sheldon 2021 (MST).
     """
-    mbi = require_mbi()
+    require_mbi()
     found = {tuple(table): np.asarray(cells, np.float64) for table, cells in zip(tables, noisy, strict=True)}
     kept: list[tuple[tuple[int, ...], FloatArray, float]] = [
         (pair, found[pair], noise) for pair in tree(found, noise, units)
     ]
     kept += [((column,), *of_one_column(found, column, noise)) for column in range(len(sizes))]
-    with _doubles(), _seeded(seed):
-        domain = mbi.Domain([f"c{column}" for column in range(len(sizes))], list(sizes))
-        measured = [
-            mbi.LinearMeasurement(cells.ravel(), tuple(f"c{column}" for column in table), stddev=deviation)
-            for table, cells, deviation in kept
-        ]
-        model = mbi.estimation.MirrorDescent().estimate(domain, measured, known_total=float(units), iters=_STEPS)
-        drawn = model.synthetic_data(rows).to_dict()
+    # In a process of its own: JAX starts threads, which no later fork of this one would survive, and mbi draws from
+    # NumPy's global generator.
+    with ProcessPoolExecutor(max_workers=1) as process:
+        return process.submit(_rows, kept, list(sizes), units=units, rows=rows, seed=seed).result()
+
+
+def _rows(
+    kept: Sequence[tuple[tuple[int, ...], FloatArray, float]], sizes: list[int], *, units: int, rows: int, seed: int
+) -> IntArray:
+    """Rows of the model that is fitted to (columns, their noisy cells, standard deviation), (rows, columns)."""
+    jax: Any = importlib.import_module("jax")
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_compilation_cache", False)
+    mbi: Any = importlib.import_module("mbi")
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    domain = mbi.Domain([f"c{column}" for column in range(len(sizes))], sizes)
+    measured = [
+        mbi.LinearMeasurement(cells.ravel(), tuple(f"c{column}" for column in table), stddev=deviation)
+        for table, cells, deviation in kept
+    ]
+    model = mbi.estimation.MirrorDescent().estimate(domain, measured, known_total=float(units), iters=_STEPS)
+    drawn = model.synthetic_data(rows).to_dict()
     return np.column_stack([np.asarray(drawn[f"c{column}"]).astype(np.int64) for column in range(len(sizes))])
 
 
@@ -125,21 +134,3 @@ def of_one_column(noisy: Mapping[tuple[int, ...], FloatArray], column: int, nois
             said.append(cells.sum(axis=others))
             weights.append(len(said[-1]) / cells.size)
     return np.average(said, axis=0, weights=weights), noise / math.sqrt(sum(weights))
-
-
-@contextlib.contextmanager
-def _doubles() -> Generator[None]:
-    """JAX in double precision, here alone."""
-    with importlib.import_module("jax").enable_x64(True):
-        yield
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Generator[None]:
-    """NumPy's global generator, from which mbi draws its rows, seeded here alone. No noise comes from it."""
-    before = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(before)  # noqa: NPY002
