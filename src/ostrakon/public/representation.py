@@ -22,7 +22,7 @@ from ostrakon.public.made import MADE, MadeEncoder, is_made, made_by, require_fa
 from ostrakon.public.patches import EvenedComponents, PatchFeatures
 from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
-from ostrakon.public.text import TextColumns, reads_text, require_text_encoder
+from ostrakon.public.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
@@ -138,6 +138,8 @@ def learn_representation(
         made = made_by(transformer)
         # What learns from public rows is a transformer like any other; what does not is a frozen encoder.
         transformer = made if hasattr(made, "fit") and hasattr(made, "transform") else transformer
+    if isinstance(transformer, str) and transformer == "auto":
+        transformer = default_representation(X_public)
     encoder = _encoder(transformer)
     if encoder is not None:
         X_public = encoder.fit(X_public).transform(X_public)
@@ -157,16 +159,21 @@ def learn_representation(
     return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
 
-def default_representation(X_public: Any) -> Literal["hog", "patches", "table", "embeddings", "raw"]:
+def default_representation(
+    X_public: Any,
+) -> Literal["hog", "patches", "table", "embeddings", "text", "tfidf", "raw"]:
     """What "auto" stands for: "hog" for grey images, "patches" for those in colour, "table" for frames and arrays of
     numbers, "raw" for all else.
 
-    A frame with the columns name.0, name.1, … has "embeddings".
+    A frame with the columns name.0, name.1, … has "embeddings"; one of free text alone "text", or "tfidf" where no
+    sentence encoder is installed.
 
     Images are arrays of three or more dimensions, of at least 8 pixels a side. Numbers are a table however they are
     held, so that a file, a frame and an array of the same columns teach the same.
     """
     if hasattr(X_public, "iloc"):
+        if holds_text_alone(X_public):
+            return default_text()
         return "embeddings" if groups(map(str, X_public.columns)) else "table"
     shape = np.shape(X_public)
     if len(shape) >= 3:
@@ -237,8 +244,11 @@ def require_shared(name: str) -> None:
 
 def _named(name: str, X_public: Any) -> Any:
     require_known(name)
-    if name == "auto":
-        name = default_representation(X_public)
+    if holds_text_alone(X_public):
+        raise InvalidInput(
+            "The representation of texts must be text, text:FOLDER, tfidf, onnx:FILE or torch:MODULE:FACTORY, got "
+            f"{name!r}."
+        )
     most = min(128, row_count(X_public) - 1)
     named: dict[str, Callable[[], Any]] = {
         "hog": lambda: _hog(most),

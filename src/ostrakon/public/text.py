@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pandas as pd
 from numpy.typing import NDArray
@@ -28,6 +28,22 @@ def reads_text(representation: Any) -> bool:
         or (representation.startswith(_FOLDER) and representation != _FOLDER)
         or reads_words(representation)
     )
+
+
+def holds_text_alone(X_public: Any) -> bool:
+    """Whether public rows are a frame of nothing but columns of free text."""
+    return (
+        hasattr(X_public, "iloc") and X_public.shape[1] > 0 and all(is_text(column) for _, column in X_public.items())
+    )
+
+
+def default_text() -> Literal["text", "tfidf"]:
+    """What "auto" stands for where rows are texts: the sentence encoder where it is installed, else words."""
+    try:
+        require_encoder(None)
+    except InvalidInput:
+        return "tfidf"
+    return "text"
 
 
 def require_text_encoder(representation: str) -> None:

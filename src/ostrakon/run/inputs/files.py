@@ -1,4 +1,4 @@
-"""A task from what a user has on disk: tables or images."""
+"""A task from what a user has on disk: tables, images or texts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.sources import open_table
+from ostrakon.data.text_files import holds_texts
 from ostrakon.run.inputs.images import task_from_images
 from ostrakon.run.inputs.tables import task_from_tables, task_without_public
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.inputs.texts import frame_of, open_texts, task_from_texts
 from ostrakon.validation import InvalidInput
 
 
@@ -27,16 +29,16 @@ def task_from_files(
     synthetic: Any = None,
     **options: Any,
 ) -> Task:
-    """Read and check the files of a run: images where `private` holds images, tables otherwise.
+    """Read and check the files of a run: images or files of text where `private` holds such, tables otherwise.
 
-    target: the column to predict; images need none where their labels have the usual place. names: columns of tables
-    without header. text: whether columns of free text are read. public: None where labels alone are protected
-    (protect="labels"), or where `synthetic` describes the columns: a `Domain`, or its TOML file. Other options and
-    errors: `task_from_tables`, `task_without_public`, `task_from_images`.
+    target: the column to predict; images need none where their labels have the usual place, and texts need none. names:
+    columns of tables without header. text: whether columns of free text are read. public: None where labels alone are
+    protected (protect="labels"), or where `synthetic` describes the columns: a `Domain`, or its TOML file. Other
+    options and errors: `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
     """
     if synthetic is not None:
         require_no_pool(options.get("protect", "records"), public)
-        if text or holds_images(private):
+        if text or holds_images(private) or holds_texts(private):
             raise InvalidInput(
                 "synthetic rows are drawn for tables of numbers, dates and categories: images and free text need "
                 "public rows, such as open pictures or texts of another source."
@@ -53,8 +55,15 @@ def task_from_files(
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to images.")
         if text:
-            raise InvalidInput(f"The representations text and tfidf need a table with a column of text, got {private}.")
+            raise InvalidInput(
+                "The representations text and tfidf need a table with a column of text, or a folder of texts, got "
+                f"{private}."
+            )
         return task_from_images(private, public, target=target, test=test, **options)
+    if holds_texts(private):
+        if names is not None:
+            raise InvalidInput("--names belongs to tables without header, not to texts.")
+        return task_from_texts(private, public, target=target, test=test, **options)
     return task_from_tables(
         private, public, target=require_target(target), test=test, names=names, text=text, **options
     )
@@ -68,6 +77,8 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
     if holds_images(private):
         held = read_images(private, by=by)
         return fingerprint_of_identities(held.X, held.users, key=key)
+    if holds_texts(private):
+        return fingerprint_of_identities(frame_of(open_texts(private, by=by)), key=key)
     table = open_table(private)
     return table.fingerprint(by=None if by is None else table.column(by, what="column of users"), key=key)
 

@@ -47,13 +47,13 @@ class Files(Settings):
     private: Annotated[
         str,
         Option(
-            help="The sensitive table (CSV, Parquet) or images (.npz, or a folder per class).",
+            help="The sensitive table (CSV, Parquet), images (.npz, or a folder per class) or texts (likewise).",
             panel=_DATA,
             check=_place,
         ),
     ]
     public: Annotated[
-        str | None, Option(help="Rows or images of the same kind, free to publish.", panel=_DATA, check=_place)
+        str | None, Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_place)
     ] = None
     synthetic: Annotated[
         str | None,

@@ -1,0 +1,161 @@
+"""Texts on disk: a folder with a folder of files for every class, loose files, or a file of one text a line."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.images import holds_images
+from ostrakon.validation import InvalidInput
+
+SUFFIXES = (".txt", ".md")
+LONGEST = 2**20
+"""Bytes of a file (or line) that are read: more than any frozen encoder looks at. What follows is left out."""
+
+_LINES = ".txt"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Texts:
+    """Texts, and the classes that their folders name.
+
+    texts: in the order of the files' names; labels: text, shape (texts,), or None. others: files of the folder that are
+    no texts by their name, and were left out.
+    """
+
+    path: Path
+    texts: tuple[str, ...]
+    labels: NDArray[np.object_] | None = None
+    others: int = 0
+
+
+def holds_texts(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a folder of texts: .txt or .md files somewhere in it, and neither pictures nor Parquet."""
+    place = Path(path)
+    if not place.is_dir() or holds_images(place) or next(place.rglob("*.parquet"), None) is not None:
+        return False
+    return any(_is_text(file) for file in _files(place))
+
+
+def read_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
+    """Texts from `path`, all in memory, as UTF-8 with or without a byte order mark.
+
+    A folder: every .txt and .md file in it is a text, in the order of their names; where they lie in folders, the
+    uppermost folder's name is the label, as of scikit-learn's `load_files`. What begins with a full stop is not looked
+    at. An empty file is an empty text. A .txt file: every line is a text without a label. Of a text that is longer,
+    `LONGEST` bytes are read.
+
+    Errors: `InvalidInput` in one sentence that names the file: no texts, some in folders of classes and others beside
+    them, other encodings, symbolic links and what is no plain file, an empty line; `by`, which texts have not.
+    """
+    place = Path(path)
+    if by is not None:
+        raise InvalidInput(f"--by needs a table with a column of that name, got the texts {place}.")
+    return _folder(place) if place.is_dir() else _lines(place)
+
+
+def require_apart(first: Path, second: Path) -> None:
+    """Refuse two folders of which one lies within the other: its texts would be in both. Errors: `InvalidInput`."""
+    here, there = first.resolve(), second.resolve()
+    if here == there or here in there.parents or there in here.parents:
+        raise InvalidInput(f"{first} and {second} must lie apart: the texts of one are in the other, too.")
+
+
+def _folder(place: Path) -> Texts:
+    every = list(_files(place))
+    files = sorted((file for file in every if _is_text(file)), key=lambda file: file.relative_to(place).parts)
+    if not files:
+        raise InvalidInput(f"{place} must hold texts ({', '.join(SUFFIXES)}), got none.")
+    inside = [file.relative_to(place).parts for file in files]
+    loose = [parts[0] for parts in inside if len(parts) == 1]
+    if loose and len(loose) < len(inside):
+        raise InvalidInput(f"{place} must have all texts in folders of classes, or none; {loose[0]} is loose.")
+    return Texts(
+        path=place,
+        texts=tuple(_read(file) for file in files),
+        labels=None if loose else np.array([_label(parts[0], place) for parts in inside], dtype=object),
+        others=len(every) - len(files),
+    )
+
+
+def _label(name: str, place: Path) -> str:
+    # Labels leave as UTF-8: what cannot must not be found out when the noise is spent.
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"The folder {name!r} of {place} must have a name in UTF-8.") from None
+    return name
+
+
+def _lines(place: Path) -> Texts:
+    if place.suffix.lower() != _LINES:
+        raise InvalidInput(
+            f"{place} must be a folder of texts, or a {_LINES} file of one text a line, beside a folder of texts."
+        )
+    lines = _decoded(_bytes(place), place).split("\n")
+    lines = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
+    if not lines:
+        raise InvalidInput(f"{place} is empty.")
+    empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
+    if empty is not None:
+        raise InvalidInput(f"{place} must have one text a line, and line {empty} is empty.")
+    return Texts(path=place, texts=tuple(_beginning(line.encode(), place) for line in lines))
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Every file below a folder that does not begin with a full stop. Links to folders are refused, not followed."""
+    for folder, folders, names in os.walk(place, onerror=_unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in folders:
+            _require_no_link(Path(folder, name))
+        yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _unreadable(error: OSError) -> None:
+    raise InvalidInput(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _is_text(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES
+
+
+def _require_no_link(file: Path) -> None:
+    # What it points to may be private, or change with another place.
+    if file.is_symlink():
+        raise InvalidInput(f"{file} must be no symbolic link: put a copy of what it points to in its place.")
+
+
+def _read(file: Path) -> str:
+    _require_no_link(file)
+    return _beginning(_bytes(file, most=LONGEST + 1), file)
+
+
+def _bytes(file: Path, *, most: int = -1) -> bytes:
+    if file.exists() and not file.is_file():
+        raise InvalidInput(f"{file} must be a plain file of text.")
+    try:
+        with open(file, "rb") as held:
+            return held.read(most)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.") from None
+
+
+def _beginning(held: bytes, file: Path) -> str:
+    """As much text as `LONGEST` bytes hold: a sign that they cut is left out."""
+    return _decoded(held[:LONGEST], file, final=len(held) <= LONGEST)
+
+
+def _decoded(held: bytes, file: Path, *, final: bool = True) -> str:
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(held, final)
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{file} must be text in UTF-8, and is not; save it as UTF-8.") from None
+    if "\0" in text:
+        raise InvalidInput(f"{file} must be text in UTF-8, and holds a zero byte; save it as UTF-8.")
+    return text

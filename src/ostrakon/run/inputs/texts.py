@@ -1,0 +1,147 @@
+"""A task from files of text: a table of one column, which is called text."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ostrakon.accounting.statement import Protects
+from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
+from ostrakon.data.columns import is_text
+from ostrakon.data.task import FEWEST_PUBLIC_ROWS
+from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
+from ostrakon.data.understood import understood_images
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.students.loader import read_word
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.validation import InvalidInput
+
+COLUMN = "text"
+"""What the texts of files are called, to whoever hands such a text to the student."""
+_FORM = f"texts, each as the column {COLUMN}"
+
+
+def task_from_texts(
+    private: str | os.PathLike[str],
+    public: str | os.PathLike[str] | None = None,
+    *,
+    test: str | os.PathLike[str] | None = None,
+    target: str | None = None,
+    by: str | None = None,
+    classes: Sequence[str] | None = None,
+    protect: Protects = "records",
+) -> Task:
+    """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
+
+    private, test: folders with a folder for every class. public: the same, loose files, or a .txt file of one text a
+    line. target: what the classes are called in messages. classes: all labels, where the public texts have none and the
+    private ones shall not decide them. A text's content is its identity. protect: "labels" where the texts are public
+    but for their classes: `public` is None then.
+    A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty.
+
+    Errors: `InvalidInput` in one sentence: what cannot be read, texts without classes, a class that the public texts do
+    not know, fewer than five public texts, public ones that are no free text, texts that are in two folders.
+    """
+    hidden = open_texts(private, by=by)
+    if protect == "labels":
+        hidden = _in_order_of_content(hidden)
+    shown = hidden if public is None else open_texts(public)
+    tested = None if test is None else open_texts(test)
+    others = {"public": None if public is None else shown, "test": tested}
+    for what, texts in others.items():
+        if texts is not None:
+            require_apart(hidden.path, texts.path)
+            if sorted(_digests(texts)) == sorted(_digests(hidden)):
+                raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
+    counts: dict[str | None, int] = dict(sorted(Counter(_labels(hidden, "private").tolist()).items()))
+    labels, origin = agree_on_classes(
+        counts,
+        None if shown is hidden or shown.labels is None else sorted(set(shown.labels.tolist())),
+        classes,
+        target="label" if target is None else target,
+        public=f"the public texts {shown.path}",
+    )
+    X_public = frame_of(shown)
+    _require_free_text(shown, X_public)
+    X_test, y_test = None, None
+    if tested is not None:
+        X_test, y_test = frame_of(tested), label_indices(_labels(tested, "test"), labels)
+    return Task(
+        private=Rows(X=frame_of(hidden), y=label_indices(hidden.labels, labels), protects=protect),
+        classes=labels,
+        X_public=X_public,
+        X_test=X_test,
+        y_test=y_test,
+        classes_from=CLASSES_FROM[origin],
+        fingerprints={
+            name: _fingerprint(texts) for name, texts in {"private": hidden, **others}.items() if texts is not None
+        },
+        rows=_FORM,
+        kinds={COLUMN: "text"},
+        understood=understood_images(
+            _in_words(shown),
+            classes=labels,
+            classes_from=CLASSES_FROM[origin],
+            public_rows=len(shown.texts),
+            protects=protect,
+        ),
+        **of_protection(protect),
+    )
+
+
+def open_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
+    """`read_texts`, each text as the released student reads a cell."""
+    texts = read_texts(path, by=by)
+    return replace(texts, texts=tuple(read_word(text, frozenset()) for text in texts.texts))
+
+
+def frame_of(texts: Texts) -> pd.DataFrame:
+    """Texts as a table of one column."""
+    return pd.DataFrame({COLUMN: np.array(texts.texts, dtype=object)})
+
+
+def _labels(texts: Texts, what: str) -> Any:
+    if texts.labels is None:
+        raise InvalidInput(f"The {what} texts {texts.path} must have labels: a folder of files for every class.")
+    return texts.labels
+
+
+def _require_free_text(shown: Texts, frame: pd.DataFrame) -> None:
+    if len(frame) < FEWEST_PUBLIC_ROWS:
+        raise InvalidInput(
+            f"There must be at least {FEWEST_PUBLIC_ROWS} public texts to ask about, got {len(frame)} in {shown.path}."
+        )
+    if not is_text(frame[COLUMN]):
+        raise InvalidInput(
+            f"The public texts {shown.path} must be free text: more than half of them different, and most of three "
+            "words or more."
+        )
+
+
+def _in_words(shown: Texts) -> str:
+    other = f"; left out of {shown.path}: {shown.others} files that are no {' or '.join(SUFFIXES)}"
+    return _FORM + (other if shown.others else "")
+
+
+def _in_order_of_content(texts: Texts) -> Texts:
+    """Texts in an order that their content decides: that of their files' names begins with the label."""
+    order = sorted(range(len(texts.texts)), key=_digests(texts).__getitem__)
+    labels = None if texts.labels is None else texts.labels[order]
+    return replace(texts, texts=tuple(texts.texts[place] for place in order), labels=labels)
+
+
+def _digests(texts: Texts) -> list[str]:
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts.texts]
+
+
+def _fingerprint(texts: Texts) -> str:
+    beside = [] if texts.labels is None else [texts.labels.astype(str)]
+    return fingerprint_of(np.array(_digests(texts)), *beside)
