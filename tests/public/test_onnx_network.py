@@ -40,12 +40,37 @@ def test_several_rows_at_once_are_refused():
         OnnxNetwork(pictures(8).SerializeToString(), NUMBERS, name="tiny")
 
 
-@pytest.mark.parametrize("given", [np.zeros((1, 4), np.float32), np.zeros((1, 3))])
-def test_another_row_is_one_sentence(given):
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (np.zeros((1, 4), np.float32), "takes rows x 3 of float32 as 'x', and was given 1 x 4 of float32: give it as"),
+        (np.zeros((1, 3)), "takes rows x 3 of float32 as 'x', and was given 1 x 3 of float64"),
+        (np.zeros(3, np.float32), "and was given 3 of float32"),
+    ],
+)
+def test_another_row_is_one_sentence(given, told):
     network = OnnxNetwork(numbers().SerializeToString(), NUMBERS, name="tiny")
-    with pytest.raises(InvalidInput, match="The encoder tiny cannot read a row: ") as refused:
+    with pytest.raises(InvalidInput, match=told) as refused:
         network.features({"x": given})
     assert "\n" not in str(refused.value)
+    assert "ONNXRuntime" not in str(refused.value)
+
+
+def test_pictures_of_another_size_are_one_sentence():
+    image = Preparation(kind="image", size=(8, 8))
+    with pytest.raises(InvalidInput) as refused:
+        OnnxNetwork(pictures().SerializeToString(), image, name="tiny.onnx").features(
+            {"x": np.zeros((1, 3, 2, 2), np.float32)}
+        )
+    assert str(refused.value) == (
+        "The encoder tiny.onnx, which takes rows x 3 x h x w of float32 as 'x', fails on 1 x 3 x 2 x 2 of float32: "
+        "see size and layout in tiny.onnx.toml."
+    )
+    network = OnnxNetwork(pictures().SerializeToString(), image, name="tiny.onnx")
+    with pytest.raises(InvalidInput, match=r"and was given 1 x 8 x 8 x 3 of float32: see size and layout in tiny"):
+        network.features({"x": np.zeros((1, 8, 8, 3), np.float32)})
+    with pytest.raises(InvalidInput, match="has the inputs x, not 'y'"):
+        network.features({"y": np.zeros((1, 3, 8, 8), np.float32)})
 
 
 def test_an_infinity_is_refused():

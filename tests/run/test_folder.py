@@ -72,27 +72,45 @@ def test_other_settings_and_other_data_are_refused_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kept", ["private/votes.npy", "private/teachers/a", "private/noise/a", "release/a", "drawn", ""]
+    "kept", ["private/votes.npy", "private/teachers/a", "private/noise/a", "release/a", "drawn", "ledger"]
 )
-def test_a_run_that_stopped_before_anything_private_was_kept_is_forgotten(tmp_path, kept):
+def test_a_run_that_has_begun_is_never_taken_over(tmp_path, kept):
     with RunFolder(tmp_path / "run").opened() as home:
         home.write({"asked": {"seed": 1}, "fingerprints": {"private": "aa"}})
-        (home.private / "representation.joblib").touch()
-        if kept == "drawn":
-            home.add("drawn", {"round-1": "cc"})
-        elif kept:
+        if "/" in kept:
             (home.path / kept).parent.mkdir(parents=True, exist_ok=True)
             (home.path / kept).touch()
-        home.refuse_other_run({"seed": 1}, {"private": "aa"})
-        assert home.description.is_file()
-        if kept:
-            with pytest.raises(InvalidInput, match="holds another run"):
-                home.refuse_other_run({"seed": 2}, {"private": "aa"})
-            assert home.description.is_file()
         else:
-            home.refuse_other_run({"seed": 2}, {"private": "aa"})
+            home.add(kept, {"round-1": "cc"})
+        before = sorted(tmp_path.rglob("*"))
+        for take in (home.take_over, lambda *other: home.refuse_other_run(*other, begun=True)):
+            with pytest.raises(InvalidInput, match="holds another run"):
+                take({"seed": 2}, {"private": "aa"})
+            with pytest.raises(InvalidInput, match="holds a run on other data"):
+                take({"seed": 1}, {"private": "bb"})
+            take({"seed": 1}, {"private": "aa"})
+        assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_stopped_before_it_began_is_taken_over(tmp_path):
+    with RunFolder(tmp_path / "run").opened() as home:
+        for other in ({"seed": 2}, {"private": "aa"}), ({"seed": 1}, {"private": "bb"}):
+            home.write({"asked": {"seed": 1}, "fingerprints": {"private": "aa"}})
+            (home.private / "representation.joblib").touch()
+            (home.private / "shards" / "teacher=0").mkdir(parents=True)
+            (home.private / "features").mkdir()
+            # Who only looks removes nothing: another process may be at work there.
+            home.refuse_other_run(*other, begun=True)
+            with pytest.raises(InvalidInput, match="holds a"):
+                home.refuse_other_run(*other)
+            home.take_over({"seed": 1}, {"private": "aa"})
+            assert home.read()["asked"] == {"seed": 1}
+            assert len(list(home.private.iterdir())) == 3
+            home.take_over(*other)
             assert home.read() is None
             assert not list(home.private.iterdir())
+    with RunFolder(tmp_path / "run").opened():
+        pass
 
 
 def test_the_description_can_be_read_by_its_owner_alone(tmp_path):

@@ -77,6 +77,19 @@ def test_photos(folders, tmp_path):
     check(folders, tmp_path / "run", "EfficientNet-Lite2")
 
 
+def test_an_encoder_that_failed_leaves_the_folder_free(folders, tmp_path):
+    wrong = written(tmp_path / "wrong", pictures(), IMAGE_TOML.replace("size = 8", "size = 2"))
+    done = train(folders, tmp_path / "run", wrong)
+    assert "tiny.onnx, which takes rows x 3 x h x w of float32 as 'x', fails on 1 x 3 x 2 x 2" in str(done.exception)
+    assert (tmp_path / "run" / "run.toml").is_file()
+    right = written(tmp_path / "right", pictures(), IMAGE_TOML)
+    done = train(folders, tmp_path / "run", right, "--queries", 12)
+    assert done.exit_code == 0, done.output
+    # Now it has begun.
+    done = train(folders, tmp_path / "run", right, "--queries", 13)
+    assert "holds another run (queries was 12, now 13)" in str(done.exception)
+
+
 @pytest.mark.parametrize(
     ("toml", "told"), [('kind = "image"\nsise = 8\n', "got 'sise'"), ('kind = "table"\n', "needs a table of numbers")]
 )

@@ -102,7 +102,7 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
 
     every = {**files.as_toml(), **options.as_toml()}
     asked = {name: every[name] for name in given if name in every}
-    RunFolder(out).refuse_other_run(asked, {})
+    RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), particulars)
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))

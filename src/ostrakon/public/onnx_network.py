@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +64,39 @@ class OnnxNetwork:
         return next(iter(self.inputs))
 
     def features(self, row: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-        """Features of one row, float32 (features,). row: a value of every input. Errors: `InvalidInput`."""
+        """Features of one row, float32 (features,). row: a value of every input.
+
+        Errors: `InvalidInput` for a row of another shape or type than the network takes, and for features that are not
+        finite.
+        """
         try:
             (output,) = self._session.run([self._output], dict(row))
-        except Exception as error:
-            raise InvalidInput(f"The encoder {self.name} cannot read a row: {_first_line(error)}.") from None
+        except Exception as error:  # in words of its own, which speak of tensors and nodes
+            raise InvalidInput(self._told_apart(row)) from error
         made = self.preparation.pooled(np.asarray(output))
         if not made.size or not np.isfinite(made).all():
             raise InvalidInput(f"The encoder {self.name} must give finite features, got a NaN, an infinity or none.")
         part, power = np.frexp(made)
         return np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS).astype(np.float32)
+
+    def _told_apart(self, row: Mapping[str, NDArray[Any]]) -> str:
+        """What was given beside what is taken, of the first input where they differ."""
+        names = list(row)
+        differ = [name for name in names if name in self.inputs and not _fits(row[name], self.inputs[name])]
+        name = (differ or names)[0]
+        given = _in_words(row[name].shape, str(row[name].dtype))
+        if name not in self.inputs:
+            return f"The encoder {self.name} has the inputs {', '.join(self.inputs)}, not {name!r}."
+        wanted = self.inputs[name]
+        taken = _in_words(wanted.shape, wanted.type.removeprefix("tensor(").removesuffix(")"))
+        remedy = {
+            "image": f"see size and layout in {self.name}.toml",
+            "table": "give it as many columns of numbers as it takes",
+            "text": f"see max_length in {self.name}.toml",
+        }[self.preparation.kind]
+        if differ:
+            return f"The encoder {self.name} takes {taken} as {name!r}, and was given {given}: {remedy}."
+        return f"The encoder {self.name}, which takes {taken} as {name!r}, fails on {given}: {remedy}."
 
 
 def files_of(model: Path) -> list[Path]:
@@ -128,6 +151,19 @@ def _within(message: Any, kind: type) -> Iterator[Any]:
         for one in [value] if hasattr(value, "ListFields") else value:
             if hasattr(one, "ListFields"):
                 yield from _within(one, kind)
+
+
+def _fits(value: NDArray[Any], wanted: Any) -> bool:
+    same = len(wanted.shape) == value.ndim and all(
+        not isinstance(size, int) or size == own for size, own in zip(wanted.shape, value.shape, strict=True)
+    )
+    kind = {"float32": "float", "float64": "double"}.get(str(value.dtype), str(value.dtype))
+    return same and wanted.type == f"tensor({kind})"
+
+
+def _in_words(shape: Sequence[Any], kind: str) -> str:
+    kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+    return f"{' x '.join('any' if size is None else str(size) for size in shape) or 'one number'} of {kind}"
 
 
 def _first_line(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tomllib
 from collections.abc import Generator
 from pathlib import Path
@@ -26,9 +27,9 @@ _HEADER = """\
 
 """
 
-
 _OF_A_PLAN = {"asked", "settled", "date", "versions", "fingerprints"}
-_OF_PUBLIC_ROWS = {"representation.joblib"}
+_MADE_AGAIN = {"representation.joblib", "shards", "features"}
+"""What private/ holds before there are votes or teachers."""
 
 
 class RunFolder:
@@ -106,19 +107,13 @@ class RunFolder:
         """What noise was drawn, as run.toml remembers it."""
         return _Drawn(self)
 
-    def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
+    def refuse_other_run(self, asked: dict[str, Any], fingerprints: dict[str, str], *, begun: bool = False) -> None:
         """Refuse to go on with a folder whose run was asked for something else, or had other data.
 
-        Unless that run stopped before anything private was kept, as where its encoder failed: it is then forgotten.
+        begun: refuse it only where that run has begun (see `take_over`).
         """
         held = self.read()
-        if held is None:
-            return
-        if not self._has_begun(held) and (
-            held.get("asked") != asked or any(held.get("fingerprints", {}).get(k) != v for k, v in fingerprints.items())
-        ):
-            for made in (*(self.private / name for name in _OF_PUBLIC_ROWS), self.description):
-                made.unlink(missing_ok=True)
+        if held is None or (begun and not self._has_begun(held)):
             return
         before = held.get("asked", {})
         different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
@@ -135,10 +130,29 @@ class RunFolder:
                 "give the same files or choose another folder."
             )
 
+    def take_over(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
+        """As `refuse_other_run`, within `opened`: but another run that stopped before it began is forgotten.
+
+        It has begun when there are votes, teachers, noise or a release, or when it has reserved in a ledger. Before
+        that, as where its encoder failed, there is nothing but a plan and what can be made again from the data.
+        """
+        held = self.read()
+        if held is None:
+            return
+        same = held.get("asked") == asked and fingerprints.items() <= held.get("fingerprints", {}).items()
+        if not same and not self._has_begun(held):
+            try:
+                for made in (self.private / name for name in _MADE_AGAIN):
+                    shutil.rmtree(made) if made.is_dir() and not made.is_symlink() else made.unlink(missing_ok=True)
+                # Last: a folder without it must hold nothing private.
+                self.description.unlink()
+            except OSError as error:
+                raise cannot_write(self.path, error) from error
+        self.refuse_other_run(asked, fingerprints)
+
     def _has_begun(self, held: dict[str, Any]) -> bool:
-        """Whether there is more than a plan and what was learned from the public rows."""
-        kept = {entry.name for entry in self.private.iterdir()} if self.private.is_dir() else set()
-        return bool(set(held) - _OF_A_PLAN or kept - _OF_PUBLIC_ROWS or self.release.exists())
+        kept = {entry.name for entry in self.private.iterdir()} if self.private.is_dir() else set[str]()
+        return bool(set(held) - _OF_A_PLAN or kept - _MADE_AGAIN or self.release.exists())
 
     def _make(self) -> None:
         if self.path.exists() and not self.path.is_dir():

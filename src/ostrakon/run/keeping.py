@@ -132,9 +132,9 @@ class InFolder:
 
     @contextlib.contextmanager
     def opened(self) -> Generator[object]:
-        """The folder, locked; refused where it is another run's."""
+        """The folder, locked; refused where it is another run's that has begun."""
         with self._home.opened():
-            self._home.refuse_other_run(self._asked, self._task.fingerprints)
+            self._home.take_over(self._asked, self._task.fingerprints)
             yield
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
