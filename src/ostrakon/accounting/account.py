@@ -12,8 +12,10 @@ from ostrakon.accounting.data_dependent.forecast import Forecast, forecast
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE, DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.gate.envelope_tables import Report
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.sanitizer import Sanitizer
+from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve, require_orders
 from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
@@ -53,6 +55,7 @@ def account(
     public_votes: PublicVotes | None = None,
     pass_probability: float = 0.99,
     rng: np.random.Generator | None = None,
+    report: Report | None = None,
 ) -> Account:
     """Price `mechanism` on `votes`: worst case (publishable), exact data-dependent cost and published bound (private).
 
@@ -61,6 +64,7 @@ def account(
     public_votes: votes of the same shape that depend on no private record (`simulate_votes`); a gate that passes them
     with `pass_probability` and a sanitizer are planned on them. rng: the source of the sanitized estimate's noise;
     every call draws it anew, at its own cost, so keep the first. None: no estimate.
+    report: told (done, total) as the distinct histograms of `public_votes` are done.
 
     Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate.
     `data_dependent` and `published` depend on the votes and must not be published.
@@ -80,7 +84,7 @@ def account(
     bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
     if isinstance(mechanism, StatefulMechanism):
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
-    gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng)
+    gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng, report)
     costs = data_dependent_costs(votes, mechanism, a)
     local, order = _data_dependent(Curve(a, costs.sum(axis=0)), delta, conversion)
     curve = published_curve(votes, mechanism, a)
@@ -102,6 +106,7 @@ def _through_a_gate(
     delta: float,
     pass_probability: float,
     rng: np.random.Generator | None,
+    report: Report | None,
 ) -> tuple[Gate | None, Sanitized | None]:
     if public_votes is None or answer_law(mechanism, teachers=votes.teachers, classes=votes.classes) is None:
         return None, None
@@ -109,11 +114,13 @@ def _through_a_gate(
         raise InvalidInput(
             f"classes must be given where a gate is planned: {votes.classes} were read off the private predictions."
         )
-    gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability)
+    # Votes of one kind are looked at once, for both.
+    search = GateSearch.of(public_votes, mechanism, every_number=False, report=report)
+    gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability, search=search)
     gate.require_shape(votes)
     if rng is None:
         return gate, None
-    return gate, Sanitizer.plan(public_votes, mechanism, delta=delta).publish(votes, rng)
+    return gate, Sanitizer.plan(public_votes, mechanism, delta=delta, search=search).publish(votes, rng)
 
 
 def _data_dependent(curve: Curve, delta: float, conversion: Conversion) -> tuple[DataDependent, float]:

@@ -86,7 +86,8 @@ def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) 
 def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
     """The largest cost over the splits of q between the tails, both directions, shape (Q,)."""
     with np.errstate(all="ignore"):
-        grid = _both(q[:, None], np.stack([_SPLITS[None, :]] * 2), mu, a)  # (2, Q, splits)
+        tails = _tails(q[:, None], _SPLITS[None, :])
+        grid = np.stack([_cost(q[:, None], *tails, mu, a, way) for way in (_forward, _backward)])  # (2, Q, splits)
         best = np.nanmax(grid, axis=2, initial=-np.inf)
         at = np.argmax(np.nan_to_num(grid, nan=-np.inf), axis=2)
         low = _SPLITS[np.maximum(at - 1, 0)]
@@ -104,12 +105,17 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
 
 def _both(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
     """Both directions, each at a split of its own."""
-    return np.stack([_cost(q, split[0], mu, a, _forward), _cost(q, split[1], mu, a, _backward)])
+    ways = zip(split, (_forward, _backward), strict=True)
+    return np.stack([_cost(q, *_tails(q, at), mu, a, way) for at, way in ways])
 
 
-def _cost(q: FloatArray, split: FloatArray, mu: float, a: float, direction: _Direction) -> FloatArray:
-    """Rényi divergence of the pair with the tails q * split and q * (1 - split) revealed."""
-    low, high = ndtri(q * split), -ndtri(q * (1 - split))
+def _tails(q: FloatArray, split: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Where the tails q * split and q * (1 - split) end."""
+    return ndtri(q * split), -ndtri(q * (1 - split))
+
+
+def _cost(q: FloatArray, low: FloatArray, high: FloatArray, mu: float, a: float, direction: _Direction) -> FloatArray:
+    """Rényi divergence of the pair with both tails revealed."""
     inside = np.log1p(-q)
     other = np.log1p(-(ndtr(low - mu) + ndtr(mu - high)))
     return np.log(direction(low, high, inside, other, mu, a)) / (a - 1)

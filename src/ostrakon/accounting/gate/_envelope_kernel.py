@@ -1,109 +1,133 @@
-"""The compiled loops of the envelope, and the table of likely-outcome costs that they look up millions of times."""
+"""The compiled loops of the envelope."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
-from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
-from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 
 LOWEST = -28.0
 STEP = 0.001
-_COARSE = 20
-_INTERPOLATION = 1e-6
+"""The table of label costs starts at ln q = `LOWEST` and goes on in steps of `STEP`."""
 
 # Below this share the union bound is as good as the quadrature, whose error is absolute.
 _UNION_IS_ENOUGH = 1e-5
-
-
-@dataclass(frozen=True, kw_only=True)
-class LikelyOutcomeTable:
-    """log_grown[i] = (a-1) cost at `ln q = LOWEST + i STEP`, shape (I,), non-decreasing; the last entry is q = 1.
-
-    Guarantee: (a-1) times the cost at q is at most `log_grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The
-    true cost grows by far more over one step than the interpolation error, and where it is flat that error is added.
-    """
-
-    order: float
-    log_grown: FloatArray
-
-
-def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
-    """The table of one mechanism at one order."""
-    count = round(-LOWEST / STEP)
-    fine = np.arange(count + 1) * STEP + LOWEST
-    fine[-1] = 0.0
-    orders = np.array([order])
-    if law.form.noise != "gaussian":
-        cost = law.likely_outcome_rdp(np.exp(fine), orders)[0]
-    else:
-        # Each beta* is an optimum over splits: found on every twentieth point, smooth in between.
-        coarse = np.append(fine[:-1:_COARSE], 0.0)
-        known = law.likely_outcome_rdp(np.exp(coarse), orders)[0]
-        cost = np.exp(PchipInterpolator(coarse, np.log(known))(fine)) * (1 + _INTERPOLATION)
-    return LikelyOutcomeTable(order=order, log_grown=(order - 1) * np.maximum.accumulate(cost))
+# More than the roundings of one cost and of the bound on it that it is held against.
+_ROUNDING = 1 + 4e-15
 
 
 @compiled
 def _losing(
-    gap: int, rest: float, shares: Any, weights: Any, product: Any, above: Any, error: float, odds: bool
+    share: float, weights: Any, product: Any, top: int, above: Any, gap: int, error: float, odds: bool
 ) -> float:
-    """An upper bound on the probability that the top class loses to a runner-up `gap` behind or to the rest."""
-    share = rest + shares[gap]
+    """An upper bound on the probability that the top class loses to a runner-up or to the rest.
+
+    share: of the runner-up and the rest by the union bound. above: Phi at the runner-up's gap, node by node.
+    """
     if odds:
         return share / (1.0 + share)
     if len(weights) == 0 or share < _UNION_IS_ENOUGH:
         return share
-    wins = 0.0
-    for i in range(len(weights)):
-        wins += product[i] * above[gap, i]
+    # Four sums at once: the loop fills the vector units.
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    i = 0
+    while i + 3 < len(weights):
+        s0 += product[top, i] * above[gap, i]
+        s1 += product[top, i + 1] * above[gap, i + 1]
+        s2 += product[top, i + 2] * above[gap, i + 2]
+        s3 += product[top, i + 3] * above[gap, i + 3]
+        i += 4
+    while i < len(weights):
+        s0 += product[top, i] * above[gap, i]
+        i += 1
+    wins = (s0 + s1) + (s2 + s3)
     # Not below the switch to the union bound: the bound must grow with the share, or U would not nest.
     return min(share, max(1.0 - wins + error, _UNION_IS_ENOUGH))
 
 
 @compiled
-def _rest(
-    top: int, counts: Any, repeats: Any, kinds: int, shares: Any, log_above: Any, weights: Any, out: Any
-) -> float:
-    """Fill `out` with weight times prod_{j >= 3} Phi(z + (top - n_j) / sigma) and return the sum of their shares."""
+def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> float:
+    """The sum of the shares of all classes from the third on."""
     share = 0.0
-    nodes = len(weights)
-    for i in range(nodes):
-        out[i] = 0.0
     for kind in range(kinds):
-        gap = top - counts[kind]
-        share += repeats[kind] * shares[gap]
-        for i in range(nodes):
-            out[i] += repeats[kind] * log_above[gap, i]
-    for i in range(nodes):
-        out[i] = weights[i] * math.exp(out[i])
+        share += repeats[kind] * shares[top - counts[kind]]
     return share
 
 
 @compiled
-def _grown_at(losing: float, grown: Any) -> float:
-    """e^{(a-1) cost} of a label whose top class loses with at most this probability, rounded upward."""
-    if not losing < 1.0:
-        return grown[len(grown) - 1]
-    if losing <= 0.0:
-        return grown[0]
-    place = math.ceil((math.log(losing) - LOWEST) / STEP)
-    return grown[min(max(place, 0), len(grown) - 1)]
+def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, weights: Any, product: Any, power: Any) -> None:
+    """Fill `product` with weight times prod_{j >= 3} Phi(z + (top - n_j) / sigma), node by node; power: scratch.
+
+    Powers by squaring: their relative error, far below 1e-12, is nothing beside `quadrature_error`.
+    """
+    nodes = len(weights)
+    for i in range(nodes):
+        product[i] = weights[i]
+    for kind in range(kinds):
+        gap, left = top - counts[kind], int(repeats[kind])
+        for i in range(nodes):
+            power[i] = above[gap, i]
+        while left > 0:
+            if left % 2 == 1:
+                for i in range(nodes):
+                    product[i] *= power[i]
+            left //= 2
+            if left > 0:
+                for i in range(nodes):
+                    power[i] *= power[i]
 
 
 @compiled
-def _joint(top: int, label: float, cap: Any, alpha: Any, beta: Any) -> float:
-    label = min(label, cap[top])
-    best = 1.0
-    for variant in range(alpha.shape[0]):
-        best = max(best, alpha[variant, top] + beta[variant, top] * label)
-    return best
+def _place(losing: float, last: int) -> int:
+    """Where a table of label costs holds that of a top class that loses with at most this probability, upward."""
+    if not losing < 1.0:
+        return last
+    if losing <= 0.0:
+        return 0
+    place = math.ceil((math.log(losing) - LOWEST) / STEP)
+    return min(max(place, 0), last)
+
+
+@compiled
+def _raise_to(best: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
+    """Raise `best` (orders,) to e^{(a-1) J} of one top count."""
+    for k in range(len(best)):
+        cost = min(grown[place, k], cap[top, k])
+        most = best[k]
+        for variant in range(alpha.shape[1]):
+            value = alpha[top, variant, k] + beta[top, variant, k] * cost
+            most = value if value > most else most
+        best[k] = most
+
+
+@compiled
+def _exceeds(best: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> bool:
+    """Whether a top count whose label costs at most that might cost more than `best` at some order."""
+    for k in range(len(best)):
+        cost = min(grown[place, k], cap[top, k])
+        most = best[k]
+        for variant in range(alpha.shape[1]):
+            if alpha[top, variant, k] + beta[top, variant, k] * cost > most:
+                return True
+    return False
+
+
+@compiled
+def _cell_exceeds(best: Any, grown: Any, place: int, cap: Any, sums: Any, beta: Any, cell: int) -> bool:
+    """The same of a whole cell from the largest cap, alpha + beta and beta in it, with room for rounding.
+
+    alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, its parts do.
+    """
+    for k in range(len(best)):
+        cost = min(grown[place, k], cap[cell, k]) - 1.0
+        most = best[k]
+        for variant in range(sums.shape[1]):
+            if (sums[cell, variant, k] + beta[cell, variant, k] * cost) * _ROUNDING > most:
+                return True
+    return False
 
 
 @compiled
@@ -111,37 +135,48 @@ def query_envelopes_of(
     sorted_: Any,
     steps: Any,
     lowest: int,
-    stride: int,
+    sizes: Any,
+    offsets: Any,
     odds: bool,
     error: float,
     shares: Any,
     weights: Any,
-    log_above: Any,
+    above: Any,
     grown: Any,
     cap: Any,
     alpha: Any,
     beta: Any,
     peak: Any,
+    peak_from: Any,
+    cell_cap: Any,
+    cell_sums: Any,
+    cell_beta: Any,
+    cell_peak: Any,
 ) -> Any:
-    """(a - 1) U(n, d) of every distinct query, shape (queries, distances).
+    """(a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
 
-    The maximum over top counts is exact, by branch and bound over cells of `stride` of them: within a cell the
-    probability to lose is largest at the lowest top count.
+    grown: (table, orders). peak_from: the largest peak from a top count on. cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). cell_: the same,
+    the largest of each cell of `sizes[0]` top counts, then, from row `offsets[1]` on, of `sizes[1]`, and so on;
+    cell_sums: of alpha + beta.
+    The maximum over top counts is exact, by branch and bound: among neighbouring top counts the probability to lose is
+    largest at the lowest. That probability is the same at all orders, so one walk over the top counts serves them all.
     """
     queries, classes = sorted_.shape
     teachers = len(peak) - 1
-    above = np.exp(log_above)
-    nodes = len(weights)
-    result = np.empty((queries, len(steps)))
+    nodes, orders, last_place = len(weights), grown.shape[1], len(grown) - 1
+    result = np.empty((queries, len(steps), orders))
     product = np.empty((teachers + 1, nodes))
     rest: Any = np.empty(teachers + 1)
-    seen = np.empty(teachers + 1, np.bool_)
+    seen = np.empty(teachers + 1, np.int8)
     counts = np.empty(classes, np.int64)
     repeats = np.empty(classes, np.float64)
+    best, power = np.empty(orders), np.empty(nodes)
+    stack = np.empty((256, 3), np.int64)
+    stride, top_level = sizes[0], len(sizes) - 1
     for query in range(queries):
         n = sorted_[query]
         lead = n[0] - n[1]
-        seen[:] = False
+        seen[:] = 0
         kinds = 0
         for j in range(2, classes):
             if kinds > 0 and counts[kinds - 1] == n[j]:
@@ -152,42 +187,73 @@ def query_envelopes_of(
         for column in range(len(steps)):
             d = steps[column]
             high = min(n[0] + d, teachers)
-            best = 1.0
+            best[:] = 1.0
             if lead < 2 * d:
-                for top in range(max(n[0] - d, lowest), high + 1):
-                    best = max(best, peak[top])
-                result[query, column] = math.log(best)
+                top = max(n[0] - d, lowest)
+                if high == teachers:
+                    for k in range(orders):
+                        best[k] = max(best[k], peak_from[top, k])
+                    top = high + 1
+                while top <= high:
+                    whole = top % stride == 0 and top + stride - 1 <= high
+                    worst = cell_peak[top // stride] if whole else peak[top]
+                    for k in range(orders):
+                        best[k] = max(best[k], worst[k])
+                    top += stride if whole else 1
+                for k in range(orders):
+                    result[query, column, k] = math.log(best[k])
                 continue
             low = n[0] - d
-            start = low - low % stride
-            # The ends first, and where nobody moved: the maximum is nearly always there.
-            for hint in (low, n[0], high):
-                if not seen[hint]:
-                    rest[hint] = _rest(hint, counts, repeats, kinds, shares, log_above, weights, product[hint])
-                    seen[hint] = True
-                gap = lead + (hint - n[0]) - (d - max(hint - n[0], 0))
-                losing = _losing(gap, rest[hint], shares, weights, product[hint], above, error, odds)
-                best = max(best, _joint(hint, _grown_at(losing, grown), cap, alpha, beta))
-            for cell in range(start, high + 1, stride):
-                first, last = max(cell, low), min(cell + stride - 1, high)
-                if not seen[first]:
-                    rest[first] = _rest(first, counts, repeats, kinds, shares, log_above, weights, product[first])
-                    seen[first] = True
-                gap = lead + (first - n[0]) - (d - max(first - n[0], 0))
-                losing = _losing(gap, rest[first], shares, weights, product[first], above, error, odds)
-                label = _grown_at(losing, grown)
-                bound = 1.0
-                for top in range(first, last + 1):
-                    bound = max(bound, _joint(top, label, cap, alpha, beta))
-                if bound <= best:
-                    continue
-                best = max(best, _joint(first, label, cap, alpha, beta))
-                for top in range(first + 1, last + 1):
-                    if not seen[top]:
-                        rest[top] = _rest(top, counts, repeats, kinds, shares, log_above, weights, product[top])
-                        seen[top] = True
-                    gap = lead + (top - n[0]) - (d - max(top - n[0], 0))
-                    losing = _losing(gap, rest[top], shares, weights, product[top], above, error, odds)
-                    best = max(best, _joint(top, _grown_at(losing, grown), cap, alpha, beta))
-            result[query, column] = math.log(best)
+            # The two ends and where nobody moved, then cell after cell: the maximum is nearly always at an end.
+            start = low - low % sizes[top_level]
+            cell = start - 3 * sizes[top_level]
+            while cell <= high:
+                if cell < start:
+                    part = (start - cell) // sizes[top_level]
+                    hint = low if part == 3 else n[0] if part == 2 else high
+                    stack[0, 0], stack[0, 1], stack[0, 2] = hint, hint, 0
+                else:
+                    stack[0, 0], stack[0, 1] = max(cell, low), min(cell + sizes[top_level] - 1, high)
+                    stack[0, 2] = top_level
+                waiting = 1
+                while waiting > 0:
+                    waiting -= 1
+                    first, last, level = stack[waiting, 0], stack[waiting, 1], stack[waiting, 2]
+                    if seen[first] == 0:
+                        rest[first] = _share(first, counts, repeats, kinds, shares)
+                        seen[first] = 1
+                    gap = lead + (first - n[0]) - (d - max(first - n[0], 0))
+                    share = rest[first] + shares[gap]
+                    if seen[first] == 1 and nodes > 0 and share >= _UNION_IS_ENOUGH:
+                        _fill(first, counts, repeats, kinds, above, weights, product[first], power)
+                        seen[first] = 2
+                    losing = _losing(share, weights, product, first, above, gap, error, odds)
+                    place = _place(losing, last_place)
+                    _raise_to(best, grown, place, cap, alpha, beta, first)
+                    if first == last:
+                        continue
+                    at = offsets[level] + first // sizes[level]
+                    if not _cell_exceeds(best, grown, place, cell_cap, cell_sums, cell_beta, at):
+                        continue
+                    if level > 0:
+                        size = sizes[level - 1]
+                        inner = last - last % size
+                        while inner + size > first:
+                            stack[waiting, 0], stack[waiting, 1] = max(inner, first), min(inner + size - 1, last)
+                            stack[waiting, 2] = level - 1
+                            waiting += 1
+                            inner -= size
+                        continue
+                    for top in range(first + 1, last + 1):
+                        if _exceeds(best, grown, place, cap, alpha, beta, top):
+                            middle = (top + last) // 2
+                            if middle < last:
+                                stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0
+                                waiting += 1
+                            stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = top, middle, 0
+                            waiting += 1
+                            break
+                cell += sizes[top_level]
+            for k in range(orders):
+                result[query, column, k] = math.log(best[k])
     return result

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
 
 from ostrakon.accounting.data_independent.likely_outcome import SLACK
-from ostrakon.accounting.data_independent.noisy_max import NODES, AnswerLaw, quadrature_error, require_answer_law
-from ostrakon.accounting.data_independent.supremum import (
-    costs_by_top_count,
-    joint_step,
-    joint_supremum,
-    lowest_top_count,
-    two_class_costs,
-)
-from ostrakon.accounting.gate._envelope_kernel import likely_outcome_table, query_envelopes_of
+from ostrakon.accounting.data_independent.noisy_max import require_answer_law
+from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
+from ostrakon.accounting.gate.envelope_tables import EnvelopeTables, Report, TwoClassTables
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray, Votes
-
-_BIGGEST_LOG = 600.0
 
 
 def envelope(
@@ -48,53 +40,63 @@ def envelope(
     Errors: `InvalidInput` where the mechanism is not an argmax of counts plus noise.
     Source: docs/mathematics.md D3.
     """
-    return query_envelopes(votes, mechanism, orders=orders, distances=distances).sum(axis=1)
+    return Envelope.of(votes, mechanism, orders=orders).summed(_distances(distances, votes.teachers))
 
 
 def query_envelopes(
-    votes: Votes, mechanism: Mechanism, *, orders: ArrayLike, distances: ArrayLike | None = None
+    votes: Votes,
+    mechanism: Mechanism,
+    *,
+    orders: ArrayLike,
+    distances: ArrayLike | None = None,
+    report: Report | None = None,
 ) -> FloatArray:
-    """U(n, d) of every query: `envelope` before the sum, shape (K, queries, distances). Private."""
-    a = require_orders(orders)
-    steps = _distances(distances, votes.teachers)
-    if votes.classes == 2 and not votes.abstentions:
-        return _two_classes(votes, mechanism, a, steps)
-    law = require_answer_law(mechanism, teachers=votes.teachers, classes=votes.classes)
-    sorted_, back = np.unique(-np.sort(-votes.counts, axis=1), axis=0, return_inverse=True)
-    worst = costs_by_top_count(law, a)
-    lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=votes.abstentions)
-    log_alpha, log_beta = joint_step(law, a)
-    tables = _noise_tables(law)
-    error = quadrature_error(law.classes)
-    stride = max(1, round(law.form.scale / 8))
-    result = np.empty((len(a), len(back), len(steps)))
-    for row, order in enumerate(a):
-        # The same worst label costs as inside `costs_by_top_count`: every label cost is clipped there.
-        log_cap = (order - 1) * law.likely_outcome_rdp(law.worst_q(), np.array([order]))[0]
-        table = likely_outcome_table(law, float(order))
-        biggest = max(log_alpha[row].max(), log_beta[row].max() + max(log_cap.max(), table.log_grown[-1]))
-        if not biggest < _BIGGEST_LOG:
-            result[row] = np.inf  # an order far too high for this noise: no bound, rather than an overflow
-            continue
-        grown, cap = np.exp(table.log_grown), np.exp(log_cap)
-        alpha, beta = np.exp(log_alpha[row]), np.exp(log_beta[row])
-        peak = np.maximum(np.exp((order - 1) * worst[row]), 1.0)
-        logs = query_envelopes_of(
-            sorted_,
-            steps,
-            lowest,
-            stride,
-            law.form.noise == "gumbel",
-            error,
-            *tables,
-            grown,
-            cap,
-            alpha,
-            beta,
-            peak,
-        )
-        result[row] = (logs / (order - 1) + SLACK)[back.ravel()]
-    return result
+    """U(n, d) of every query: `envelope` before the sum, shape (K, queries, distances). Private.
+
+    report: told (done, total) as histograms are done.
+    """
+    return Envelope.of(votes, mechanism, orders=orders).by_query(_distances(distances, votes.teachers), report)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Envelope:
+    """The envelope of these votes, ready to be asked at any distances: `envelope` and `query_envelopes`. Private.
+
+    rows: the distinct histograms, sorted downward, shape (R, classes); back: which of them each query has, (queries,).
+    """
+
+    rows: IntArray
+    back: IntArray
+    tables: EnvelopeTables | TwoClassTables
+
+    @classmethod
+    def of(cls, votes: Votes, mechanism: Mechanism, *, orders: ArrayLike) -> Self:
+        """Of `envelope`'s arguments all but the distances."""
+        a = require_orders(orders)
+        two = votes.classes == 2 and not votes.abstentions
+        law = None if two else require_answer_law(mechanism, teachers=votes.teachers, classes=votes.classes)
+        rows, back = np.unique(-np.sort(-votes.counts, axis=1), axis=0, return_inverse=True)
+        if law is None:
+            tables = TwoClassTables(orders=a, cost=two_class_costs(mechanism, a, teachers=votes.teachers))
+        else:
+            tables = EnvelopeTables.of(law, a, abstentions=votes.abstentions)
+        return cls(rows=rows, back=back.ravel(), tables=tables)
+
+    def summed(self, steps: IntArray, report: Report | None = None) -> FloatArray:
+        """U(D, d), shape (K, distances)."""
+        how_many = np.bincount(self.back, minlength=len(self.rows)).astype(np.float64)
+        total = np.zeros((len(self.tables.orders), len(steps)))
+        for start, costs in self.tables.in_blocks(self.rows, steps, report):
+            total += np.einsum("q,qdk->kd", how_many[start : start + len(costs)], costs)
+        return total
+
+    def by_query(self, steps: IntArray, report: Report | None = None) -> FloatArray:
+        """U(n, d), shape (K, queries, distances)."""
+        result = np.empty((len(self.tables.orders), len(self.back), len(steps)))
+        for start, costs in self.tables.in_blocks(self.rows, steps, report):
+            here = np.flatnonzero((self.back >= start) & (self.back < start + len(costs)))
+            result[:, here] = costs[self.back[here] - start].transpose(2, 0, 1)
+        return result
 
 
 def highest_cost(
@@ -109,36 +111,8 @@ def highest_cost(
     return queries * (float(joint_supremum(law, orders, abstentions=abstentions)[0]) + SLACK)
 
 
-def _two_classes(votes: Votes, mechanism: Mechanism, orders: FloatArray, steps: IntArray) -> FloatArray:
-    n = votes.teachers
-    cost = two_class_costs(mechanism, orders, teachers=n)
-    reach = np.maximum(cost, cost[:, ::-1])[:, (n + 1) // 2 :]  # by top count, from its smallest value
-    tops = votes.top - (n + 1) // 2
-    result = np.empty((len(orders), len(tops), len(steps)))
-    done = 0
-    for column in np.argsort(steps, kind="stable"):
-        while done < steps[column]:
-            wider = reach.copy()
-            wider[:, 1:] = np.maximum(wider[:, 1:], reach[:, :-1])
-            wider[:, :-1] = np.maximum(wider[:, :-1], reach[:, 1:])
-            reach, done = wider, done + 1
-        result[:, :, column] = reach[:, tops]
-    return result
-
-
 def _distances(distances: ArrayLike | None, teachers: int) -> IntArray:
     steps = np.arange(teachers + 1) if distances is None else np.array(distances)
     if steps.ndim != 1 or steps.dtype.kind not in "iu" or (steps < 0).any():
         raise InvalidInput(f"distances must be a list of whole numbers of teachers, got {distances!r}.")
     return np.minimum(steps, teachers).astype(np.int64)
-
-
-def _noise_tables(law: AnswerLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(share of a class t behind, quadrature weights, ln Phi(z + t / sigma) by gap t and node z)."""
-    shares = law.behind()
-    if law.form.noise != "gaussian":
-        return shares, np.empty(0), np.empty((law.teachers + 1, 0))
-    step = NODES[1] - NODES[0]
-    weights = np.exp(-NODES * NODES / 2) * step / math.sqrt(2 * math.pi)
-    gaps = np.arange(law.teachers + 1) / law.form.scale
-    return shares, weights, np.asarray(log_ndtr(gaps[:, None] + NODES[None, :]))

@@ -11,9 +11,11 @@ from scipy.special import ndtr
 
 from ostrakon.accounting.epsilons import Gated
 from ostrakon.accounting.gate.certificate import gate_delta, gate_epsilon
-from ostrakon.accounting.gate.envelope import envelope, highest_cost
+from ostrakon.accounting.gate.envelope import Envelope, highest_cost
+from ostrakon.accounting.gate.envelope_tables import Report
+from ostrakon.accounting.gate.largest import largest_over_distances
 from ostrakon.accounting.gate.score import CostCurve, score
-from ostrakon.accounting.gate.search import GateSearch, curve_scale
+from ostrakon.accounting.gate.search import GateSearch, require_public, scales
 from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
 from ostrakon.noise import require_rng
 from ostrakon.numerics.inverse import most
@@ -93,6 +95,8 @@ class Gate:
         epsilon: float | None = None,
         pass_probability: float = 0.99,
         prefix_price: float = 0.0,
+        search: GateSearch | None = None,
+        report: Report | None = None,
     ) -> Self:
         """The gate for votes like these: the smallest epsilon, or the most queries, that passes with this probability.
 
@@ -100,21 +104,17 @@ class Gate:
         or of teachers of public data. Plain `Votes` are refused: a gate fitted to the votes it guards leaks them.
         epsilon: None: the smallest epsilon for all queries. A number: the longest run of the first queries that stays
         within it. prefix_price: the share of epsilon that may be spent on answers after a refusal; the gate answers as
-        many first queries then as that pays for (0: none).
+        many first queries then as that pays for (0: none). search: of these votes and this mechanism, where it was made
+        before. report: told (done, total) as the distinct histograms of the votes are done.
 
         Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon. `Unbounded` where the
         noise is too little for any bound.
         """
-        if not isinstance(public_votes, PublicVotes):
-            raise InvalidInput(
-                "public_votes must be PublicVotes (simulated, published, or cast on public data): a gate planned on "
-                f"the private votes would leak them, got {type(public_votes).__name__}."
-            )
+        require_public(public_votes)
         delta, probability = fraction("delta", delta), fraction("pass_probability", pass_probability)
         price = non_negative("prefix_price", prefix_price)
-        if not public_votes.queries:
-            raise InvalidInput("public_votes must hold at least one query, got 0.")
-        search = GateSearch.of(public_votes, mechanism)
+        if search is None:
+            search = GateSearch.of(public_votes, mechanism, every_number=epsilon is not None, report=report)
         if epsilon is None:
             return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(price)
         allowed = positive("epsilon", epsilon) / (1 + price)
@@ -148,8 +148,12 @@ class Gate:
     ) -> Self:
         shape = search.best(queries=votes.queries, delta=delta, probability=probability)
         kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
-        cost = envelope(votes, mechanism, orders=[shape.order])[0]
-        b = curve_scale(cost, np.arange(votes.teachers + 1), kappa=kappa, s=s, probability=probability)
+        found = Envelope.of(votes, mechanism, orders=[shape.order])
+        b = largest_over_distances(
+            lambda steps: found.summed(steps)[0],
+            lambda cost, steps: scales(cost, steps, kappa=kappa, s=s, probability=probability),
+            teachers=votes.teachers,
+        )
         if not math.isfinite(b):
             raise Unbounded(f"{mechanism!r} has so little noise that no gate bounds what these votes cost.")
         place = 10.0 ** (3 - math.floor(math.log10(b)))

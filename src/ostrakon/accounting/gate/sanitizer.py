@@ -10,9 +10,11 @@ import numpy as np
 from scipy.special import ndtri
 
 from ostrakon.accounting.epsilons import Sanitized
-from ostrakon.accounting.gate.envelope import envelope
+from ostrakon.accounting.gate.envelope import Envelope
+from ostrakon.accounting.gate.envelope_tables import Report
+from ostrakon.accounting.gate.largest import largest_over_distances
 from ostrakon.accounting.gate.score import CostCurve, score
-from ostrakon.accounting.gate.search import GateSearch
+from ostrakon.accounting.gate.search import GateSearch, require_public
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import require_rng
@@ -52,15 +54,24 @@ class Sanitizer:
             raise InvalidInput(f"order must be above 1, got {self.order!r}.")
 
     @classmethod
-    def plan(cls, public_votes: PublicVotes, mechanism: Mechanism, *, delta: float) -> Self:
-        """The order, kappa and s with the smallest mean plus two standard deviations at votes like these."""
-        if not isinstance(public_votes, PublicVotes):
-            raise InvalidInput(
-                "public_votes must be PublicVotes (simulated, published, or cast on public data), "
-                f"got {type(public_votes).__name__}."
-            )
+    def plan(
+        cls,
+        public_votes: PublicVotes,
+        mechanism: Mechanism,
+        *,
+        delta: float,
+        search: GateSearch | None = None,
+        report: Report | None = None,
+    ) -> Self:
+        """The order, kappa and s with the smallest mean plus two standard deviations at votes like these.
+
+        search: of these votes and this mechanism, where it was made before. report: told (done, total) as the distinct
+        histograms of the votes are done.
+        """
+        require_public(public_votes)
         delta = fraction("delta", delta)
-        search = GateSearch.of(public_votes, mechanism)
+        if search is None:
+            search = GateSearch.of(public_votes, mechanism, every_number=False, report=report)
         n = public_votes.teachers
         best, found = math.inf, None
         for row, order in enumerate(search.orders):
@@ -89,8 +100,13 @@ class Sanitizer:
 
     def expected(self, public_votes: PublicVotes) -> Sanitized:
         """What publishing would give at the median of its noise, for planning on public votes."""
-        cost = envelope(public_votes, self.mechanism, orders=[self.order])[0]
-        return self._at(float(np.max(np.log(cost) / self.kappa - np.arange(public_votes.teachers + 1))))
+        found = Envelope.of(public_votes, self.mechanism, orders=[self.order])
+        median = largest_over_distances(
+            lambda steps: found.summed(steps)[0],
+            lambda cost, steps: np.log(cost) / self.kappa - steps,
+            teachers=public_votes.teachers,
+        )
+        return self._at(median)
 
     def _at(self, noisy: float) -> Sanitized:
         own = self.order / (2 * self.s**2)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.accounting.gate.envelope import envelope
+from ostrakon.accounting.gate.envelope import Envelope
+from ostrakon.accounting.gate.largest import largest_over_distances
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, positive, settle
 from ostrakon.votes import Votes
 
 LIPSCHITZ = 1 + 1e-6
 """How far the score of a neighbour is taken to be: 1, and the rounding of computed envelopes."""
-
-_ALL = 512
-_SPREAD = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,23 +59,9 @@ def score(votes: Votes, mechanism: Mechanism, curve: CostCurve) -> float:
     Errors: as `envelope`.
     Source: docs/mathematics.md D4.
     """
-    n = votes.teachers
-    known: dict[int, float] = {}
-
-    def compute(steps: list[int]) -> None:
-        values = envelope(votes, mechanism, orders=[curve.order], distances=steps)[0]
-        known.update(zip(steps, curve.needed(values).tolist(), strict=True))
-
-    if n <= _ALL:
-        compute(list(range(n + 1)))
-        return max(needed - d for d, needed in known.items())
-    # U never decreases in d: between two known distances, r^-1(U(d)) - d is at most r^-1(U(next)) - (previous + 1).
-    # Only intervals that could still hold the maximum are split.
-    compute(sorted({round(x) for x in np.linspace(0, n, _SPREAD)}))
-    while True:
-        best = max(needed - d for d, needed in known.items())
-        order = sorted(known)
-        open_ = [(a, b) for a, b in pairwise(order) if b - a > 1 and known[b] - (a + 1) > best]
-        if not open_:
-            return best
-        compute(sorted({(a + b) // 2 for a, b in open_}))
+    found = Envelope.of(votes, mechanism, orders=[curve.order])
+    return largest_over_distances(
+        lambda steps: found.summed(steps)[0],
+        lambda cost, steps: curve.needed(cost) - steps,
+        teachers=votes.teachers,
+    )

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtri
 
-from ostrakon.accounting.gate.envelope import highest_cost, query_envelopes
+from ostrakon.accounting.gate.envelope import Envelope
+from ostrakon.accounting.gate.envelope_tables import Report
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
 
 _ORDERS = np.array([2.0, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 21, 25, 30, 38, 50, 70, 100, 150, 250])
@@ -35,9 +36,11 @@ class GateSearch:
     """The envelopes of public votes at several orders, ready to be searched for any number of first queries.
 
     The search is heuristic and free to be: whatever it finds, the certificate is computed from that.
-    orders: shape (K,). cost: cumulated over queries, shape (K, queries, distances). highest: of one query, shape (K,).
+    queries: of the votes. orders: shape (K,). cost: of the first queries together, by how many, shape
+    (K, queries, distances), or of all of them alone, (K, 1, distances). highest: of one query, shape (K,).
     """
 
+    queries: int
     teachers: int
     orders: FloatArray
     steps: IntArray
@@ -45,30 +48,34 @@ class GateSearch:
     highest: FloatArray
 
     @classmethod
-    def of(cls, votes: PublicVotes, mechanism: Mechanism) -> Self:
-        """The envelopes of these votes."""
+    def of(
+        cls, votes: PublicVotes, mechanism: Mechanism, *, every_number: bool = True, report: Report | None = None
+    ) -> Self:
+        """The envelopes of these votes.
+
+        every_number: whether any number of first queries may be searched for; False: only all, in less memory.
+        report: told (done, total) as the distinct histograms are done.
+        """
+        require_public(votes)
         n = votes.teachers
         steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
-        cost = query_envelopes(votes, mechanism, orders=_ORDERS, distances=steps)
-        highest = [
-            highest_cost(
-                mechanism,
-                queries=1,
-                teachers=n,
-                classes=votes.classes,
-                order=float(order),
-                abstentions=votes.abstentions,
-            )
-            for order in _ORDERS
-        ]
-        return cls(teachers=n, orders=_ORDERS, steps=steps, cost=np.cumsum(cost, axis=1), highest=np.array(highest))
+        found = Envelope.of(votes, mechanism, orders=_ORDERS)
+        if every_number:
+            cost = found.by_query(steps, report)
+            np.cumsum(cost, axis=1, out=cost)
+        else:
+            cost = found.summed(steps, report)[:, None]
+        highest = found.tables.highest
+        return cls(queries=votes.queries, teachers=n, orders=_ORDERS, steps=steps, cost=cost, highest=highest)
 
     def best(self, *, queries: int, delta: float, probability: float) -> Shape:
         """The best order, kappa and s for the first `queries` queries."""
+        if self.cost.shape[1] < self.queries != queries:
+            raise InvalidInput(f"queries must be all {self.queries}, whose envelopes alone were kept, got {queries!r}.")
         start = (math.log(5 / self.teachers), math.log(0.025 * self.teachers))
         best = Shape(epsilon=math.inf, order=float(self.orders[0]), kappa=1.0, s=1.0)
         for row, order in enumerate(self.orders):
-            cost = self.cost[row, queries - 1]
+            cost = self.cost[row, min(queries, self.cost.shape[1]) - 1]
             if not np.isfinite(cost).all():
                 continue
             found = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
@@ -94,6 +101,8 @@ class GateSearch:
             r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
             return float(np.max(r + apart + (log_pi + log_factor) / (a - 1))) + away
 
+        from scipy.optimize import minimize
+
         result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
         kappa, s = _within_reach(result.x)
         return Shape(epsilon=float(result.fun), order=a, kappa=kappa, s=s)
@@ -105,7 +114,23 @@ def _within_reach(logs: FloatArray) -> tuple[float, float]:
     return float(kappa), float(s)
 
 
+def require_public(votes: PublicVotes) -> None:
+    """Refuse votes that are not public, or none."""
+    if not isinstance(votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
+        raise InvalidInput(
+            "public_votes must be PublicVotes (simulated, published, or cast on public data): what is planned on the "
+            f"private votes would leak them, got {type(votes).__name__}."
+        )
+    if not votes.queries:
+        raise InvalidInput("public_votes must hold at least one query, got 0.")
+
+
 def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
     """The smallest B at which the score leaves the noise room to pass: phi = -z s with Phi(z) = probability."""
+    return float(np.max(scales(cost, steps, kappa=kappa, s=s, probability=probability)))
+
+
+def scales(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> FloatArray:
+    """The B that each distance by itself asks for, shape (distances,); `curve_scale` is the largest."""
     exponent = kappa * (float(ndtri(probability)) * s - steps)
-    return float(np.max(cost * np.exp(np.minimum(exponent, 500.0))))
+    return cost * np.exp(np.minimum(exponent, 500.0))

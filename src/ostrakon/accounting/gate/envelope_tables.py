@@ -1,0 +1,209 @@
+"""All that the envelope's loops look up, made once for all queries: what labels cost, and what a top count adds."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from ostrakon.accounting.data_independent.likely_outcome import SLACK
+from ostrakon.accounting.data_independent.noisy_max import NODES, AnswerLaw, quadrature_error
+from ostrakon.accounting.data_independent.supremum import joint_cost, joint_step, lowest_top_count
+from ostrakon.accounting.gate._envelope_kernel import LOWEST, STEP, query_envelopes_of
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.votes import IntArray
+
+Report = Callable[[int, int], None]
+"""Told how many histograms of how many are done."""
+
+_COARSE = 20
+_INTERPOLATION = 1e-6
+_BIGGEST_LOG = 600.0
+_FINER = 8
+_LEVELS = 3
+_NUMBERS = 1 << 20
+"""Costs computed between two reports of progress, and held beside what is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelyOutcomeTable:
+    """log_grown[i] = (a-1) cost at `ln q = LOWEST + i STEP`, shape (I,), non-decreasing; the last entry is q = 1.
+
+    Guarantee: (a-1) times the cost at q is at most `log_grown[ceil((ln q - LOWEST) / STEP)]`, first entry below. The
+    true cost grows by far more over one step than the interpolation error, and where it is flat that error is added.
+    """
+
+    order: float
+    log_grown: FloatArray
+
+
+def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
+    """The table of one mechanism at one order."""
+    count = round(-LOWEST / STEP)
+    fine = np.arange(count + 1) * STEP + LOWEST
+    fine[-1] = 0.0
+    orders = np.array([order])
+    if law.form.noise != "gaussian":
+        cost = law.likely_outcome_rdp(np.exp(fine), orders)[0]
+    else:
+        from scipy.interpolate import PchipInterpolator
+
+        # Each beta* is an optimum over splits: found on every twentieth point, smooth in between.
+        coarse = np.append(fine[:-1:_COARSE], 0.0)
+        known = law.likely_outcome_rdp(np.exp(coarse), orders)[0]
+        cost = np.exp(PchipInterpolator(coarse, np.log(known))(fine)) * (1 + _INTERPOLATION)
+    return LikelyOutcomeTable(order=order, log_grown=(order - 1) * np.maximum.accumulate(cost))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EnvelopeTables:
+    """The tables of one mechanism and shape of votes at several orders.
+
+    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: which of them have a bound at all, booleans (K,): an order far too high for the noise
+    has none, rather than an overflow. grown, by_top and by_cell: what `query_envelopes_of` takes, for those orders.
+    """
+
+    law: AnswerLaw
+    orders: FloatArray
+    bounded: NDArray[np.bool_]
+    highest: FloatArray
+    lowest: int
+    sizes: IntArray
+    offsets: IntArray
+    noise: tuple[FloatArray, FloatArray, FloatArray]
+    grown: FloatArray
+    by_top: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
+    by_cell: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+
+    @classmethod
+    def of(cls, law: AnswerLaw, orders: FloatArray, *, abstentions: bool) -> Self:
+        """The tables of `law` at these orders."""
+        log_alpha, log_beta = joint_step(law, orders)
+        # One worst label cost by top count, for the peak and for every label: all are clipped there.
+        label = law.likely_outcome_rdp(law.worst_q(), orders)
+        peak = joint_cost(log_alpha, log_beta, label, orders)
+        less = (orders - 1)[:, None]
+        log_cap = less * label
+        log_grown = np.array([likely_outcome_table(law, float(order)).log_grown for order in orders])
+        biggest = np.maximum(
+            log_alpha.max(axis=(1, 2)), log_beta.max(axis=(1, 2)) + np.maximum(log_cap.max(axis=1), log_grown[:, -1])
+        )
+        kept = biggest < _BIGGEST_LOG
+        lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=abstentions)
+        stride = max(1, round(law.form.scale / 8))
+        cap, alpha, beta = (_orders_last(np.exp(log[kept])) for log in (log_cap, log_alpha, log_beta))
+        worst = _orders_last(np.maximum(np.exp(less[kept] * peak[kept]), 1.0))
+        sizes = stride * _FINER ** np.arange(_LEVELS)
+        starts = [np.arange(0, law.teachers + 1, size) for size in sizes]
+
+        def in_cells(of_tops: FloatArray) -> FloatArray:
+            return np.concatenate([np.maximum.reduceat(of_tops, cells, axis=0) for cells in starts])
+
+        return cls(
+            law=law,
+            orders=orders,
+            bounded=kept,
+            highest=peak[:, lowest:].max(axis=1) + SLACK,
+            lowest=lowest,
+            sizes=sizes,
+            offsets=np.cumsum([0, *(len(cells) for cells in starts[:-1])]),
+            noise=_noise_tables(law),
+            grown=_orders_last(np.exp(log_grown[kept])),
+            by_top=(cap, alpha, beta, worst, np.maximum.accumulate(worst[::-1], axis=0)[::-1].copy()),
+            by_cell=(in_cells(cap), in_cells(alpha + beta), in_cells(beta), in_cells(worst)),
+        )
+
+    def costs(self, rows: IntArray, steps: IntArray) -> FloatArray:
+        """U(n, d) of histograms sorted downward, shape (rows, distances, K), nats."""
+        result = np.full((len(rows), len(steps), len(self.orders)), np.inf)
+        if self.bounded.any():
+            logs = query_envelopes_of(
+                rows,
+                steps,
+                self.lowest,
+                self.sizes,
+                self.offsets,
+                self.law.form.noise == "gumbel",
+                quadrature_error(self.law.classes),
+                *self.noise,
+                self.grown,
+                *self.by_top,
+                *self.by_cell,
+            )
+            result[:, :, self.bounded] = logs / (self.orders[self.bounded] - 1) + SLACK
+        return result
+
+    def in_blocks(
+        self, rows: IntArray, steps: IntArray, report: Report | None = None
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """(first row, `costs`) of a few rows after the other: never more than a few blocks are held at once."""
+        size = max(1, _NUMBERS // (len(steps) * len(self.orders)))
+        starts = range(0, len(rows), size)
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        # The compiled code releases Python's lock.
+        with ThreadPoolExecutor(threads) as pool:
+            for some in range(0, len(starts), threads):
+                chosen = starts[some : some + threads]
+                found = pool.map(lambda start: self.costs(rows[start : start + size], steps), chosen)
+                yield from zip(chosen, found, strict=True)
+                if report is not None:
+                    report(min((some + threads) * size, len(rows)), len(rows))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TwoClassTables:
+    """Two classes without abstentions: the exact joint cost, a function of the top count alone.
+
+    orders: shape (K,). cost: by the first class's votes, shape (K, teachers + 1), as of `two_class_costs`.
+    """
+
+    orders: FloatArray
+    cost: FloatArray
+
+    @property
+    def highest(self) -> FloatArray:
+        """The data-independent cost of one query, (K,)."""
+        return self.cost.max(axis=1)
+
+    def in_blocks(
+        self, rows: IntArray, steps: IntArray, report: Report | None = None
+    ) -> Iterator[tuple[int, FloatArray]]:
+        """As of `EnvelopeTables`; in one block."""
+        n = self.cost.shape[1] - 1
+        lowest = (n + 1) // 2
+        reach = np.maximum(self.cost, self.cost[:, ::-1])[:, lowest:]  # by top count, from its smallest value
+        result = np.empty((len(rows), len(steps), len(self.orders)))
+        done = 0
+        for column in np.argsort(steps, kind="stable"):
+            while done < steps[column]:
+                wider = reach.copy()
+                wider[:, 1:] = np.maximum(wider[:, 1:], reach[:, :-1])
+                wider[:, :-1] = np.maximum(wider[:, :-1], reach[:, 1:])
+                reach, done = wider, done + 1
+            result[:, column] = reach[:, rows[:, 0] - lowest].T
+        yield 0, result
+        if report is not None:
+            report(len(rows), len(rows))
+
+
+def _orders_last(table: FloatArray) -> FloatArray:
+    """(orders, variants.., top counts) turned to (top counts, variants.., orders)."""
+    return np.ascontiguousarray(np.moveaxis(np.moveaxis(table, -1, 0), 1, -1))
+
+
+def _noise_tables(law: AnswerLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(share of a class t behind, quadrature weights, Phi(z + t / sigma) by gap t and node z)."""
+    shares = law.behind()
+    if law.form.noise != "gaussian":
+        return shares, np.empty(0), np.empty((law.teachers + 1, 0))
+    step = NODES[1] - NODES[0]
+    weights = np.exp(-NODES * NODES / 2) * step / math.sqrt(2 * math.pi)
+    gaps = np.arange(law.teachers + 1) / law.form.scale
+    return shares, weights, ndtr(gaps[:, None] + NODES[None, :])
