@@ -1,35 +1,115 @@
-"""How the numerical loops are compiled: once, kept on disk, without Python's lock, with IEEE division."""
+"""How the numerical loops are compiled: where it pays, once, kept on disk, without Python's lock, with IEEE division."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import logging
+import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
-import numba
+import numpy as np
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting"))
+_WORTH_COMPILING = 1.0
+"""Seconds of interpreting above which the compiled loop is used: loading it takes about as long."""
+
+_OUT_OF_RANGE = (ArithmeticError, ValueError)
 
 
-def compiled(function: F) -> F:
-    """`function` compiled by numba, and kept on disk until any source file with such functions changes.
+class Compiled(Generic[P, R]):
+    """A loop of numbers that numba compiles, or that Python interprets where there is little to do.
 
-    Numba itself asks only whether the function's own file has changed; what it calls in another file would stay as it
-    was compiled before, and a stale formula is a wrong epsilon. Where nothing can be written, or numba keeps its files
-    in another way than this one knows, functions are compiled anew in each process.
+    Both ways run the same source, and call the same functions of the C library. Called as it is, the loop is compiled.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        result: Any = numba.njit(cache=True, **options)(function)
-        file = result._cache._cache_file
-        file._source_stamp = (file._source_stamp, sources_fingerprint())
-    except (AttributeError, RuntimeError):
-        result = numba.njit(**options)(function)
-    return result
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        self.source = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.machine_code(*args, **kwargs)
+
+    def worth(self, seconds: float) -> Callable[P, R]:
+        """The loop to call for work that would take Python about so many seconds; both ways give the same numbers."""
+        return self.interpreted if seconds <= _WORTH_COMPILING else self.machine_code
+
+    @functools.cached_property
+    def machine_code(self) -> Callable[P, R]:
+        """The compiled loop.
+
+        It is kept on disk until any source file with such functions changes. Numba itself asks only whether the
+        function's own file has changed; what it calls in another file would stay as it was compiled before, and a stale
+        formula is a wrong epsilon. Where nothing can be written, or numba keeps its files in another way than this one
+        knows, functions are compiled anew in each process. Whenever something is compiled, a line says so.
+        """
+        import numba
+
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+        function = self._calling(lambda other: other.machine_code)
+        try:
+            result: Any = numba.njit(cache=True, **options)(function)
+            file = result._cache._cache_file
+            file._source_stamp = (file._source_stamp, sources_fingerprint())
+            _say_where_missing(result._cache)
+        except (AttributeError, RuntimeError):
+            say_once("They cannot be kept on disk: NUMBA_CACHE_DIR may name a folder that can be written.")
+            result = numba.njit(**options)(function)
+        return result
+
+    @functools.cached_property
+    def plain(self) -> Callable[P, R]:
+        """The loop as Python runs it."""
+        return self._calling(lambda other: other.plain)
+
+    def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The loop as Python runs it; compiled after all where Python refuses what IEEE arithmetic allows."""
+        try:
+            with np.errstate(all="ignore"):
+                return self.plain(*args, **kwargs)
+        except _OUT_OF_RANGE:
+            return self.machine_code(*args, **kwargs)
+
+    def _calling(self, which: Callable[[Compiled[..., Any]], Any]) -> Any:
+        """The function with every other loop that it calls replaced."""
+        own: Any = self.source
+        names = {
+            name: which(value) if isinstance(value, Compiled) and value is not self else value
+            for name, value in own.__globals__.items()
+            if name in own.__code__.co_names or name.startswith("__")
+        }
+        made = types.FunctionType(own.__code__, names, own.__name__, own.__defaults__, own.__closure__)
+        made.__qualname__, made.__kwdefaults__ = own.__qualname__, own.__kwdefaults__
+        return made
+
+
+def compiled(function: Callable[P, R]) -> Compiled[P, R]:
+    """`function`, a loop of numbers, to be compiled by numba when it is first needed."""
+    return Compiled(function)
+
+
+def _say_where_missing(cache: Any) -> None:
+    """Have a line said before anything is compiled that the disk does not hold."""
+    load = cache.load_overload
+
+    def loaded(*args: Any) -> Any:
+        found = load(*args)
+        if found is None:
+            say_once("They are kept on disk for later.")
+        return found
+
+    cache.load_overload = loaded
+
+
+@functools.cache
+def say_once(what_next: str) -> None:
+    """Tell, once a process, that loops are compiled now."""
+    logging.getLogger("ostrakon").warning("Numerical loops are being compiled, up to half a minute. %s", what_next)
 
 
 @functools.cache

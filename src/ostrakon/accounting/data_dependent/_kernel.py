@@ -21,6 +21,8 @@ _MOST_LOG_RATIO = 7.0
 # The table grows with the noise; beyond this, differences of log probabilities are tight to 1e-7.
 _WIDEST_SCALE = 2.0**15
 _WORTH_THREADS = 64
+# However many classes there are, a query rarely has more different counts.
+_FEW_COUNTS = 25
 
 
 def argmax_costs_of(
@@ -69,13 +71,15 @@ def argmax_costs_of(
         tail_w,
         np.array(orders),
     )
+    # Seconds that Python would need, by the shape of the votes.
+    run = argmax_costs.worth(3e-4 * len(rows) * min(rows.shape[1], _FEW_COUNTS) ** 2)
     chosen = np.flatnonzero(safe)
     none = np.zeros((len(rows), 0))
 
     def fill(part: NDArray[np.intp]) -> None:
         at = np.ascontiguousarray
         filled = np.empty((len(part), len(orders)))
-        argmax_costs(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled)
+        run(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled)
         costs[part] = filled
 
     # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and

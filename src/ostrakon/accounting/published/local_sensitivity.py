@@ -44,7 +44,7 @@ class LabelSensitivity:
         q0 = log_q0(sigma=self.sigma, order=self.order)
         shift = math.sqrt(2) / self.sigma
         q1, q2 = others + log_ndtr_of_array(ndtri_exp(q0 - others) - shift * np.array([1, 2]))
-        at_q1, at_q2 = _betas(np.array([q1, q2]), self.sigma, self.order)
+        at_q1, at_q2 = _betas.interpreted(np.array([q1, q2]), self.sigma, self.order)
         # Just above q0 the cost is the data-independent one, whether or not Theorem 6 meets it there.
         plateau = max(self.order / self.sigma**2 - at_q1, at_q1 - at_q2)
         for name, value in (("log_q0", q0), ("log_q1", q1), ("plateau", plateau)):
@@ -53,7 +53,8 @@ class LabelSensitivity:
     def __call__(self, log_q: FloatArray) -> FloatArray:
         """The sensitivity at each ln q, shape (any,)."""
         x = ndtri_exp(np.minimum(log_q - math.log(self.classes - 1), -1e-300))
-        found = _algorithm_3(log_q, x, self.sigma, self.order, self.log_q0, self.classes)
+        algorithm_3 = _algorithm_3.worth(2e-5 * len(log_q))
+        found = algorithm_3(log_q, x, self.sigma, self.order, self.log_q0, self.classes)
         return np.where((log_q >= self.log_q1) & (log_q <= self.log_q0), self.plateau, found)
 
     def check_conditions(self, *, teachers: int) -> None:
@@ -78,7 +79,7 @@ class LabelSensitivity:
         steps = math.ceil((x0 - furthest) / shift * per_vote)
         x = x0 - (shift / per_vote) * np.arange(steps, -1, -1)
         log_q = np.minimum(math.log(self.classes - 1) + log_ndtr_of_array(x), self.log_q0)
-        costs = _betas(log_q, self.sigma, self.order)
+        costs = _betas.worth(5e-6 * len(log_q))(log_q, self.sigma, self.order)
         independent = self.order / self.sigma**2
         # At q0 itself the data-independent cost takes over.
         costs[-1] = independent
@@ -125,7 +126,8 @@ def at_distances(rows: IntArray, law: LabelSensitivity, distances: IntArray) -> 
     """Algorithm 4 for histograms sorted downward, at each distance by itself; (rows, distances)."""
     teachers = int(rows[0].sum()) if len(rows) else 0
     log_tail = log_ndtr_of_array(-np.arange(teachers + 1) / (math.sqrt(2) * law.sigma))
-    log_q = _log_q_at_distances(rows, distances, log_tail, np.exp(log_tail), law.log_q0, law.log_q1)
+    run = _log_q_at_distances.worth(3e-7 * rows.size * len(distances))
+    log_q = run(rows, distances, log_tail, np.exp(log_tail), law.log_q0, law.log_q1)
     result = np.full(log_q.shape, law.plateau)
     short = log_q < 0
     result[short] = law(log_q[short])

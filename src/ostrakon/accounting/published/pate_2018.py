@@ -33,7 +33,8 @@ def log_q_gaussian(counts: ArrayLike, *, sigma: float) -> FloatArray:
     >>> round(float(np.exp(log_q_gaussian([[60, 40]], sigma=10))[0]), 6)
     0.07865
     """
-    return _log_q(require_histograms(counts), positive("sigma", sigma))
+    histograms = require_histograms(counts)
+    return _log_q.worth(1e-6 * histograms.size)(histograms, positive("sigma", sigma))
 
 
 def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatArray:
@@ -46,7 +47,8 @@ def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatA
     Errors: `InvalidInput` for a log q that is not finite or above 0.
     Source: pate-2018, Theorem 6 and Propositions 8 and 10.
     """
-    return _rdp(require_log_q(log_q), positive("sigma", sigma), require_orders(orders))
+    log_q, orders = require_log_q(log_q), require_orders(orders)
+    return _rdp.worth(5e-6 * len(log_q) * len(orders))(log_q, positive("sigma", sigma), orders)
 
 
 def log_pr_answered(counts: ArrayLike, *, threshold: float, sigma1: float) -> FloatArray:
@@ -80,7 +82,7 @@ def log_q0(*, sigma: float, order: float) -> float:
     sigma, order = positive("sigma", sigma), require_order(order)
 
     def cost(minus_log_q: float) -> float:
-        return theorem_6(-minus_log_q, sigma, order)
+        return theorem_6.interpreted(-minus_log_q, sigma, order)
 
     below = math.nextafter(order / sigma**2, 0)
     return -least(cost, below, start=max(4.0, 4 * (order / sigma) ** 2), tolerance=0.0, furthest=1e300)
