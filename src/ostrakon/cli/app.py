@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.text import Text
+from typer.core import TyperGroup
 
 from ostrakon.cli.options import in_command_line_words
 from ostrakon.validation import InvalidInput
 
+_FILES = ("account", "audit", "compare", "demo", "ledger", "plan", "reproduce", "schema", "serve", "study", "train")
+
+
+class _Commands(TyperGroup):
+    """The commands, each imported when it is asked for: importing what trains takes longer than pricing votes."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        self._load([cmd_name] if cmd_name in _FILES else _FILES)
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._load(_FILES)
+        return super().list_commands(ctx)
+
+    def _load(self, files: Iterable[str]) -> None:
+        for name in files:
+            importlib.import_module(f"ostrakon.cli.{name}")
+        self.commands = typer.main.get_group(app).commands
+
+
 app = typer.Typer(
     name="ostrakon",
+    cls=_Commands,
     help="Train on data that must not leave, publish a model that may (PATE).",
     no_args_is_help=True,
     add_completion=False,
@@ -26,6 +49,11 @@ app = typer.Typer(
 # Into a pipe or a file a table has no window to fit: cells must not be cut.
 console = Console(width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True)
+
+
+@app.callback()
+def root() -> None:
+    """Nothing of its own: there are only commands."""
 
 
 def main() -> None:
@@ -84,7 +112,9 @@ def _fail(sentence: str) -> NoReturn:
 
 def _arguments(commands: typer.Typer = app) -> set[str]:
     """The names of all options of all commands, as the library knows them."""
-    return set(_named(typer.main.get_group(commands)))
+    group = typer.main.get_group(commands)
+    group.list_commands(typer.Context(group))
+    return set(_named(group))
 
 
 def _named(command: Any) -> Iterator[str]:

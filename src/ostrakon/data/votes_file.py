@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import MOST_CLASSES
-from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Votes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Kind = Literal["auto", "counts", "predictions"]
 _KINDS = ("auto", "counts", "predictions")
@@ -93,6 +93,8 @@ def class_names(path: str | os.PathLike[str], votes: Votes) -> tuple[str, ...]:
     file = Path(path)
     if file.name.removesuffix(".gz").rpartition(".")[2].lower() in ("npy", "npz"):
         return ()
+    import pandas as pd
+
     names, array = _table_with_names(file)
     if array.dtype.kind not in "iuf":
         found = np.unique(array[~pd.isna(array)].astype(str)).tolist()
@@ -149,6 +151,10 @@ def _from_names(
     abstentions: bool,
     max_contributions: int | None,
 ) -> Votes:
+    import pandas as pd
+
+    from ostrakon.data.classes import MOST_CLASSES
+
     _expect(file, array.shape[1], teachers)
     missing = pd.isna(array)
     if missing.any() and not abstentions:
@@ -219,6 +225,11 @@ def _read_table(file: Path) -> NDArray[Any]:
 
 def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
     """(names of the columns, () where the file has none, the cells)."""
+    import pandas as pd
+
+    # Numbers in a NumPy file need no library of tables, which takes as long to load as they take to price.
+    from ostrakon.data.sources import open_table
+
     table = open_table(file, header=False)
     frame = table.read()
     first = [str(name) for name in frame.columns]
@@ -238,6 +249,8 @@ def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
 
 def _is_header(first: list[str], rest: pd.DataFrame) -> bool:
     """Whether the first row of a CSV names columns: by words above numbers, new words above words, or 0, 1, 2, ..."""
+    import pandas as pd
+
     numbers = rest.apply(pd.to_numeric, errors="coerce")
     names = first[1:] if first[0].strip().lower() in _ROW_NAMES else first
     if names == [str(place) for place in range(len(names))]:

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Parameter, RunCost, StabilityThreshold, StatefulMechanism
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
@@ -109,6 +108,8 @@ class SparseVector(StatefulMechanism):
             return float(np.logaddexp(math.log(refusals / 2) - e1 * x, math.log(k / 2) - e2 * (w - x) / 2))
 
         # Any x gives a bound, so that the minimizer's tolerance cannot make it too small.
+        from scipy.optimize import minimize_scalar
+
         found = minimize_scalar(log_bound, bounds=(0, w), method="bounded", options={"xatol": 1e-9 * w})
         return min(1.0, math.exp(min(log_bound(float(found.x)), log_bound(w))) * (1 + 1e-12))
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from ostrakon.accounting.epsilons import DataDependent, Sanitized
 from ostrakon.accounting.published.pate_2018 import require_order
@@ -181,6 +180,8 @@ def optimal_gnss(totals: ArrayLike, *, order: float, deviations: float = 2.0) ->
     # The maximum over distances bends the objective: a grid finds the valley, a simplex its floor.
     grid = np.linspace(0.002, 0.998, 500)
     start = float(grid[int(np.argmin([best_at(share)[0] for share in grid]))])
+    from scipy.optimize import minimize
+
     found = minimize(
         objective,
         [start],
