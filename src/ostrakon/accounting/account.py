@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.accounting.data_dependent.exact import data_dependent_costs
+from ostrakon.accounting.data_dependent.exact import costs_and_chances
 from ostrakon.accounting.data_dependent.forecast import Forecast, forecast
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
@@ -85,14 +85,14 @@ def account(
     if isinstance(mechanism, StatefulMechanism):
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng, report)
-    costs = data_dependent_costs(votes, mechanism, a)
+    costs, chances = costs_and_chances(votes, mechanism, a)
     local, order = _data_dependent(Curve(a, costs.sum(axis=0)), delta, conversion)
     curve = published_curve(votes, mechanism, a)
     return Account(
         worst_case=bound,
         data_dependent=local,
         published=None if curve is None else _data_dependent(curve, delta, conversion)[0],
-        forecast=forecast(votes, mechanism, costs=costs, orders=a, curve_order=order),
+        forecast=forecast(votes, costs=costs, chances=chances, orders=a, curve_order=order),
         gated=None if gate is None else gate.certificate(),
         pass_probability=None if gate is None else pass_probability,
         sanitized=sanitized,

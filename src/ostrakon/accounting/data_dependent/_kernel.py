@@ -33,9 +33,10 @@ def argmax_costs_of(
     abstentions: bool,
     law: NoisyArgmax,
     orders: FloatArray,
-) -> FloatArray:
+) -> tuple[FloatArray, FloatArray]:
     """Data-dependent costs (queries, orders) of sorted `rows`; nan where a vote changes a probability too much.
 
+    With them the log probabilities (queries, 2) to answer, and that an answer is the first class.
     scores: check scores in the order of `rows`, or None where they are the counts.
     """
     table, units = np.zeros((5, 0)), 1
@@ -53,8 +54,9 @@ def argmax_costs_of(
             gl_x, gl_w = gauss_legendre_table()
             tail_u, tail_w = tail_rules(rows.shape[1])
     costs = np.full((len(rows), len(orders)), math.nan)
+    chances = np.full((len(rows), 2), math.nan)
     if not safe.any():
-        return costs
+        return costs, chances
     check = law.threshold_test
     rest = (
         abstentions,
@@ -78,9 +80,9 @@ def argmax_costs_of(
 
     def fill(part: NDArray[np.intp]) -> None:
         at = np.ascontiguousarray
-        filled = np.empty((len(part), len(orders)))
-        run(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled)
-        costs[part] = filled
+        filled, likely = np.empty((len(part), len(orders))), np.empty((len(part), 2))
+        run(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled, likely)
+        costs[part], chances[part] = filled, likely
 
     # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and
     # dealt out in turn.
@@ -91,4 +93,4 @@ def argmax_costs_of(
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(fill, parts))
-    return costs
+    return costs, chances

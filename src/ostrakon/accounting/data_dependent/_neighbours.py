@@ -54,8 +54,11 @@ def argmax_costs(
     tail_w: FloatArray,
     orders: FloatArray,
     costs: FloatArray,
+    chances: FloatArray,
 ) -> None:
     """Fill `costs` (queries, orders) with the data-dependent cost of every row; nan where no proven step was found.
+
+    chances (queries, 2) is filled with the log probabilities to answer, and that an answer is the first class.
 
     rows: counts as floats, decreasing, (queries, classes). scores: what the check takes the maximum of, in the order
     of `rows`, or shape (queries, 0) where that is the counts. abstained: teachers that abstain, (queries,).
@@ -66,7 +69,7 @@ def argmax_costs(
         u = rows[q] if grouped else scores[q]
         done = _one_query(
             rows[q], u, grouped, abstained[q], abstentions, noise, scale, check, threshold, check_scale, units, table,
-            gl_x, gl_w, tail_u, tail_w, orders, costs[q],
+            gl_x, gl_w, tail_u, tail_w, orders, costs[q], chances[q],
         )  # fmt: skip
         if not done:
             for k in range(len(orders)):
@@ -112,6 +115,7 @@ def _one_query(
     tail_w: FloatArray,
     orders: FloatArray,
     cost: FloatArray,
+    chance: FloatArray,
 ) -> bool:
     m = len(row)
     values, counts, group = np.empty(m), np.zeros(m), np.empty(m)
@@ -148,6 +152,7 @@ def _one_query(
         log_p1, log_p0 = check_logs(top, threshold, check_scale, check)
         check_range(u, group, counts, grouped, d, low, high)
 
+    chance[0], chance[1] = log_p1, log_p[0]
     most = 2 * (d + 1) * (d + 1)
     move, bound, at_u = np.empty((most, 2), np.int64), np.empty((most, 2)), np.empty(most)
     own = np.empty((most, 2, 3))

@@ -37,6 +37,17 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
     >>> data_dependent_costs(Votes([[8, 2]]), GNMax(sigma2=40.0), [2.0]).round(8)
     array([[0.00079486]])
     """
+    return costs_and_chances(votes, mechanism, orders)[0]
+
+
+def costs_and_chances(
+    votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS
+) -> tuple[FloatArray, FloatArray]:
+    """`data_dependent_costs`, and what their computation knows besides: (queries, 2), private.
+
+    The probability that a query is answered, and that it is answered by its plurality, the lowest class of tied ones;
+    to 1e-11.
+    """
     mechanism.require_votes(votes)
     if isinstance(mechanism, StatefulMechanism):
         raise InvalidInput(
@@ -44,14 +55,22 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
         )
     a = require_orders(orders)
     if not votes.queries:
-        return np.zeros((0, len(a)))
+        return np.zeros((0, len(a))), np.zeros((0, 2))
     structure = mechanism.noisy_argmax(votes)
-    costs = np.full((votes.queries, len(a)), np.nan) if structure is None else _structured(votes, structure, a)
+    if structure is None:
+        costs, chances = np.full((votes.queries, len(a)), np.nan), np.zeros((votes.queries, 2))
+    else:
+        costs, logs = _structured(votes, structure, a)
+        chances = np.exp(np.cumsum(logs, axis=1))
     left = np.flatnonzero(np.isnan(costs).any(axis=1))
     if len(left):
-        costs[left] = _generic(votes[left], mechanism.for_queries(left), a)
+        some, law = votes[left], mechanism.for_queries(left)
+        costs[left] = _generic(some, law, a)
+        outcomes = np.exp(law.log_probabilities(some))
+        chances[left, 0] = np.minimum(outcomes[:, :-1].sum(axis=1), 1.0)
+        chances[left, 1] = outcomes[np.arange(len(left)), some.plurality]
     # Whatever could not be computed has no bound.
-    return np.where(costs >= 0, costs, np.inf)
+    return np.where(costs >= 0, costs, np.inf), chances
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:
@@ -67,8 +86,8 @@ def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_
     return Curve(a, data_dependent_costs(votes, mechanism, a).sum(axis=0))
 
 
-def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArray:
-    """Costs by the compiled way, one computation per distinct query; nan where only the generic way is safe."""
+def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Costs and log chances by the compiled way, one computation per distinct query; nan where only the generic way is safe."""
     offsets = None if law.threshold_test is None else law.threshold_test.offsets
     counts = -np.sort(-votes.counts, axis=1)
     if offsets is None:
@@ -80,7 +99,7 @@ def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArra
         both = np.hstack([np.take_along_axis(votes.counts, order, axis=1), np.take_along_axis(checked, order, axis=1)])
         rows, back = np.unique(both, axis=0, return_inverse=True)
         rows, scores = rows[:, : votes.classes], rows[:, votes.classes :].astype(np.float64)
-    costs = argmax_costs_of(
+    costs, chances = argmax_costs_of(
         rows.astype(np.float64),
         scores,
         abstained=(votes.teachers - rows.sum(axis=1)).astype(np.float64),
@@ -88,7 +107,7 @@ def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> FloatArra
         law=law,
         orders=orders,
     )
-    return costs[back.ravel()]
+    return costs[back.ravel()], chances[back.ravel()]
 
 
 def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Any, Never
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray, Votes
 
 
@@ -82,17 +82,14 @@ class Forecast:
 
 
 def forecast(
-    votes: Votes, mechanism: Mechanism, *, costs: FloatArray, orders: FloatArray, curve_order: float
+    votes: Votes, *, costs: FloatArray, chances: FloatArray, orders: FloatArray, curve_order: float
 ) -> Forecast:
-    """The forecast of `mechanism` on `votes`.
+    """The forecast of a mechanism on `votes`, from what `costs_and_chances` found.
 
     costs: exact data-dependent costs, shape (queries, orders); curve_order: the order (one of `orders`) to report.
     An answer counts as agreeing where it is the class of `votes.plurality` (the lowest of tied ones).
     """
-    law = mechanism.log_probabilities(votes)
-    p_answer = np.minimum(np.exp(law[:, :-1]).sum(axis=1), 1.0)
-    p_plurality = np.exp(law[np.arange(votes.queries), votes.plurality])
     at = int(np.flatnonzero(orders == curve_order)[0])
     return Forecast(
-        gap=votes.gap, top=votes.top, p_answer=p_answer, p_plurality=p_plurality, costs=costs[:, at], order=curve_order
+        gap=votes.gap, top=votes.top, p_answer=chances[:, 0], p_plurality=chances[:, 1], costs=costs[:, at], order=curve_order
     )
