@@ -18,6 +18,7 @@ from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
 from ostrakon.accounting.statement import round_up
 from ostrakon.cli.app import app, console
+from ostrakon.cli.bar import bar
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
@@ -83,15 +84,17 @@ def account(
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
-    cost = price(
-        loaded,
-        law,
-        delta=delta,
-        conversion=converted,
-        max_answers=max_answers,
-        public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
-        rng=secure_rng(),
-    )
+    with bar("Planning a gate") as report:
+        cost = price(
+            loaded,
+            law,
+            delta=delta,
+            conversion=converted,
+            max_answers=max_answers,
+            public_votes=planning_votes(loaded, public=public, plurality=plurality, dispersion=dispersion),
+            rng=secure_rng(),
+            report=report,
+        )
     if as_json:
         found = as_object(loaded, cost)
         claimed = law.claimed_epsilon(queries=loaded.queries, delta=delta)

@@ -1,4 +1,4 @@
-"""How the numerical loops are compiled: where it pays, once, kept on disk, without Python's lock, with IEEE division."""
+"""How numerical loops are compiled: where it pays, once, kept on disk, without Python's lock, with IEEE division."""
 
 from __future__ import annotations
 

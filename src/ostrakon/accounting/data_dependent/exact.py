@@ -87,7 +87,7 @@ def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_
 
 
 def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Costs and log chances by the compiled way, one computation per distinct query; nan where only the generic way is safe."""
+    """Costs and log chances by the compiled way, once per distinct query; nan where only the generic way is safe."""
     offsets = None if law.threshold_test is None else law.threshold_test.offsets
     counts = -np.sort(-votes.counts, axis=1)
     if offsets is None:

@@ -91,5 +91,10 @@ def forecast(
     """
     at = int(np.flatnonzero(orders == curve_order)[0])
     return Forecast(
-        gap=votes.gap, top=votes.top, p_answer=chances[:, 0], p_plurality=chances[:, 1], costs=costs[:, at], order=curve_order
+        gap=votes.gap,
+        top=votes.top,
+        p_answer=chances[:, 0],
+        p_plurality=chances[:, 1],
+        costs=costs[:, at],
+        order=curve_order,
     )

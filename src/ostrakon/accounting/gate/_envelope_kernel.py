@@ -155,9 +155,9 @@ def query_envelopes_of(
 ) -> Any:
     """(a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
 
-    grown: (table, orders). peak_from: the largest peak from a top count on. cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). cell_: the same,
-    the largest of each cell of `sizes[0]` top counts, then, from row `offsets[1]` on, of `sizes[1]`, and so on;
-    cell_sums: of alpha + beta.
+    grown: (table, orders). cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). peak_from: the
+    largest peak from a top count on. cell_: the largest of each cell of `sizes[0]` top counts, then, from row
+    `offsets[1]` on, of `sizes[1]`, and so on; cell_sums: of alpha + beta.
     The maximum over top counts is exact, by branch and bound: among neighbouring top counts the probability to lose is
     largest at the lowest. That probability is the same at all orders, so one walk over the top counts serves them all.
     """

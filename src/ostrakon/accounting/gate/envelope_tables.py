@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Self
 
 import numpy as np
@@ -66,8 +67,9 @@ def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
 class EnvelopeTables:
     """The tables of one mechanism and shape of votes at several orders.
 
-    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: which of them have a bound at all, booleans (K,): an order far too high for the noise
-    has none, rather than an overflow. grown, by_top and by_cell: what `query_envelopes_of` takes, for those orders.
+    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: which orders have a bound at
+    all, booleans (K,): one far too high for the noise has none, rather than an overflow. grown, by_top and by_cell:
+    what `query_envelopes_of` takes, for the bounded orders.
     """
 
     law: AnswerLaw
@@ -151,7 +153,7 @@ class EnvelopeTables:
         with ThreadPoolExecutor(threads) as pool:
             for some in range(0, len(starts), threads):
                 chosen = starts[some : some + threads]
-                found = pool.map(lambda start: self.costs(rows[start : start + size], steps), chosen)
+                found = pool.map(self.costs, (rows[start : start + size] for start in chosen), repeat(steps))
                 yield from zip(chosen, found, strict=True)
                 if report is not None:
                     report(min((some + threads) * size, len(rows)), len(rows))
