@@ -30,6 +30,7 @@ class Compiled(Generic[P, R]):
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.source = function
+        self._spent = 0.0
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,7 +38,8 @@ class Compiled(Generic[P, R]):
 
     def worth(self, seconds: float) -> Callable[P, R]:
         """The loop to call for work that would take Python about so many seconds; both ways give the same numbers."""
-        return self.interpreted if seconds <= _WORTH_COMPILING else self.machine_code
+        self._spent += seconds  # many small calls are much work, too
+        return self.interpreted if self._spent <= _WORTH_COMPILING else self.machine_code
 
     @functools.cached_property
     def machine_code(self) -> Callable[P, R]:

@@ -48,7 +48,12 @@ def rdp_gaussian(log_q: ArrayLike, *, sigma: float, orders: ArrayLike) -> FloatA
     Source: pate-2018, Theorem 6 and Propositions 8 and 10.
     """
     log_q, orders = require_log_q(log_q), require_orders(orders)
-    return _rdp.worth(5e-6 * len(log_q) * len(orders))(log_q, positive("sigma", sigma), orders)
+    sigma = positive("sigma", sigma)
+    if len(orders) == 1:
+        return _rdp.worth(5e-6 * len(log_q))(log_q, sigma, orders)
+    # Of few teachers many queries have the same q.
+    distinct, back = np.unique(log_q, return_inverse=True)
+    return _rdp.worth(1e-6 * len(distinct) * len(orders))(distinct, sigma, orders)[back]
 
 
 def log_pr_answered(counts: ArrayLike, *, threshold: float, sigma1: float) -> FloatArray:
@@ -91,21 +96,30 @@ def log_q0(*, sigma: float, order: float) -> float:
 @compiled
 def theorem_6(log_q: float, sigma: float, order: float) -> float:
     """Theorem 6 of one query, inf where one of its conditions fails (compiled, unchecked)."""
-    if not log_q < 0:
+    mu_1, log_not_q, log_a, log_b = _without_order(log_q, sigma)
+    if not mu_1 >= order:
         return math.inf
+    total = log1p_sum(log_not_q + (order - 1) * log_a, log_q + (order - 1) * log_b)
+    return max(total, 0.0) / (order - 1)
+
+
+@compiled
+def _without_order(log_q: float, sigma: float) -> tuple[float, float, float, float]:
+    """(mu_1, ln(1 - q), ln A, ln B): Theorem 6 holds for orders up to mu_1, for none where that is 0."""
+    if not log_q < 0:
+        return 0.0, 0.0, 0.0, 0.0
     mu_2 = sigma * math.sqrt(-log_q)
     mu_1 = mu_2 + 1
-    if not (mu_1 >= order and mu_2 > 1):
-        return math.inf
+    if not mu_2 > 1:
+        return 0.0, 0.0, 0.0, 0.0
     eps_1, eps_2 = mu_1 / sigma**2, mu_2 / sigma**2
     increasing = (mu_2 - 1) * eps_2 - mu_2 * (math.log1p(1 / (mu_1 - 1)) + math.log1p(1 / (mu_2 - 1)))
     if not (log_q <= increasing and log_q + eps_2 < 0):
-        return math.inf
+        return 0.0, 0.0, 0.0, 0.0
     log_not_q = log1mexp(log_q)
     log_a = log_not_q - log1mexp((log_q + eps_2) * (1 - 1 / mu_2))
     log_b = eps_1 - log_q / (mu_1 - 1)
-    total = log1p_sum(log_not_q + (order - 1) * log_a, log_q + (order - 1) * log_b)
-    return max(total, 0.0) / (order - 1)
+    return mu_1, log_not_q, log_a, log_b
 
 
 @compiled
@@ -148,8 +162,13 @@ def _log_q(counts: FloatArray, sigma: float) -> FloatArray:
 def _rdp(log_q: FloatArray, sigma: float, orders: FloatArray) -> FloatArray:
     result = np.empty((len(log_q), len(orders)))
     for i in range(len(log_q)):
+        mu_1, log_not_q, log_a, log_b = _without_order(log_q[i], sigma)
         for k in range(len(orders)):
-            result[i, k] = beta(log_q[i], sigma, orders[k])
+            result[i, k] = orders[k] / sigma**2
+            if mu_1 >= orders[k]:
+                more = orders[k] - 1
+                total = log1p_sum(log_not_q + more * log_a, log_q[i] + more * log_b)
+                result[i, k] = min(max(total, 0.0) / more, result[i, k])
     return result
 
 
