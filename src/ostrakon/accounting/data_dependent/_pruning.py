@@ -19,18 +19,19 @@ _TINY = 1e-300
 
 
 @compiled
-def _dot(a: FloatArray, b: FloatArray, low: int, high: int) -> float:
+def _dot(arrays: FloatArray, first: int, i: int, second: int, a: int, low: int, high: int) -> float:
+    """The sum of arrays[first, i] times arrays[second, a] from low to high; views of rows would cost as much again."""
     # Four sums at once: the order of additions is fixed, and the loop fills the vector units.
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     k = low
     while k + 3 < high:
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
+        s0 += arrays[first, i, k] * arrays[second, a, k]
+        s1 += arrays[first, i, k + 1] * arrays[second, a, k + 1]
+        s2 += arrays[first, i, k + 2] * arrays[second, a, k + 2]
+        s3 += arrays[first, i, k + 3] * arrays[second, a, k + 3]
         k += 4
     while k < high:
-        s0 += a[k] * b[k]
+        s0 += arrays[first, i, k] * arrays[second, a, k]
         k += 1
     return (s0 + s1) + (s2 + s3)
 
@@ -96,12 +97,12 @@ def one_sided_changes(
             moving[0, i, d] += arrays[3, i, k]
             moving[1, i, d] += arrays[4, i, k]
         for a in range(d):
-            change[0, a, i] = _dot(arrays[0, i], arrays[1, a], lo, hi)
-            change[1, a, i] = _dot(arrays[0, i], arrays[2, a], lo, hi)
+            change[0, a, i] = _dot(arrays, 0, i, 1, a, lo, hi)
+            change[1, a, i] = _dot(arrays, 0, i, 2, a, lo, hi)
             change[2, a, i] = math.log1p(change[0, a, i])
             change[3, a, i] = -math.log1p(change[1, a, i])
-            moving[0, i, a] = _dot(arrays[3, i], arrays[2, a], lo, hi)
-            moving[1, i, a] = _dot(arrays[4, i], arrays[1, a], lo, hi)
+            moving[0, i, a] = _dot(arrays, 3, i, 2, a, lo, hi)
+            moving[1, i, a] = _dot(arrays, 4, i, 1, a, lo, hi)
     for a in range(d):
         for i in range(d):
             c = counts[i] - (1.0 if i == a else 0.0)
