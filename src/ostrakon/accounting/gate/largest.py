@@ -11,7 +11,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray
 
 _ALL = 512
-_SPREAD = 64
+_SPREAD = 32
 
 
 def largest_over_distances(
