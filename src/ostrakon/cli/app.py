@@ -35,7 +35,7 @@ class _Commands(TyperGroup):
     def _load(self, files: Iterable[str]) -> None:
         for name in files:
             importlib.import_module(f"ostrakon.cli.{name}")
-        self.commands = typer.main.get_group(app).commands
+        self.commands = typer.main.get_group(_ROOT).commands
 
 
 app = typer.Typer(
@@ -49,6 +49,9 @@ app = typer.Typer(
 # Into a pipe or a file a table has no window to fit: cells must not be cut.
 console = Console(width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True)
+
+
+_ROOT = app
 
 
 @app.callback()

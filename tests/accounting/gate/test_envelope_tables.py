@@ -17,7 +17,6 @@ from ostrakon.accounting.gate._envelope_kernel import LOWEST, STEP
 from ostrakon.accounting.gate.envelope import Envelope, envelope, highest_cost, query_envelopes
 from ostrakon.accounting.gate.envelope_tables import EnvelopeTables
 from ostrakon.accounting.gate.gate import Gate
-from ostrakon.accounting.gate.largest import largest_over_distances
 from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.cli import bar as bars
@@ -100,21 +99,6 @@ def test_blocks_change_nothing_and_are_reported(monkeypatch: pytest.MonkeyPatch)
     assert len(told) >= 3
     assert told == sorted(told)
     assert told[-1] == (distinct, distinct)
-
-
-@pytest.mark.parametrize("kappa", [0.0005, 0.004, 0.03])
-def test_the_largest_over_distances_is_exact(kappa: float) -> None:
-    rng = np.random.default_rng(int(1e4 * kappa))
-    cost = np.cumsum(rng.exponential(size=2001) * rng.integers(0, 2, size=2001)) + 1e-3
-    asked: list[int] = []
-
-    def at(steps: np.ndarray) -> np.ndarray:
-        asked.extend(steps.tolist())
-        return cost[steps]
-
-    found = largest_over_distances(at, lambda value, d: np.log(value) / kappa - d, teachers=2000)
-    assert found == np.max(np.log(cost) / kappa - np.arange(2001))
-    assert len(asked) == len(set(asked)) < 2001
 
 
 def test_a_search_of_all_queries_alone_plans_the_same_gate() -> None:
