@@ -12,6 +12,8 @@ from ostrakon.validation import InvalidInput
 
 # The package has a name for the application inside that hides its module.
 root = importlib.import_module("ostrakon.cli.app")
+# All commands, before a test puts something else in their place.
+root._arguments()
 
 
 def chained() -> Exception:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -124,3 +125,17 @@ def test_five_queries_are_priced_without_the_compiler(tmp_path):
     )  # fmt: skip
     assert "data-dependent" in run.stdout
     assert run.stderr.strip() == "[]"
+
+
+def test_where_nothing_can_be_kept_it_is_compiled_all_the_same_and_said(monkeypatch, caplog):
+    njit = numba.njit
+
+    def without_cache(**options):
+        if options.pop("cache", False):
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(numba, "njit", without_cache)
+    compiled.say_once.cache_clear()
+    assert compiled.compiled(_log_of_quotient.source)(6.0, 2.0) == math.log(3.0)
+    assert "NUMBA_CACHE_DIR" in caplog.text

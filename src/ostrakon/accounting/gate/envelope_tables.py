@@ -149,7 +149,8 @@ class EnvelopeTables:
         size = max(1, _NUMBERS // (len(steps) * len(self.orders)))
         starts = range(0, len(rows), size)
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        # The compiled code releases Python's lock.
+        # The compiled code, made before threads ask for it, releases Python's lock.
+        _ = query_envelopes_of.machine_code
         with ThreadPoolExecutor(threads) as pool:
             for some in range(0, len(starts), threads):
                 chosen = starts[some : some + threads]
