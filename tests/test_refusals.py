@@ -292,6 +292,7 @@ ELSEWHERE = {
         "compose",
         "distance_to_instability",
         "require_pool",
+        "require_no_pool",
         "score",
     ),
     *(

@@ -47,10 +47,11 @@ class MomentGNMax(BoundedGNMax):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.moment_noise <= MOST_NOISE:
+        noise = self.moment_noise
+        if noise is not None and not noise <= MOST_NOISE:
             raise InvalidInput(
                 f"moments must be a share that leaves the sums noise of at most {MOST_NOISE:g} votes, got "
-                f"{self.moments!r} at a sigma2 of {self.sigma2:g}, which gives {self.moment_noise:.4g}."
+                f"{self.moments!r} at a sigma2 of {self.sigma2:g}, which gives {noise:.4g}."
             )
 
     @property

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import Parameter, RunCost
+from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, non_negative, whole
@@ -56,6 +57,14 @@ class SyntheticGNMax(MomentGNMax):
     tables: Annotated[
         int, Parameter(help="Marginals that are measured.", check=partial(whole, at_least=1), option=False)
     ]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.marginal_noise <= MOST_NOISE:
+            raise InvalidInput(
+                f"marginals must be a share that leaves each cell noise of at most {MOST_NOISE:g} records, got "
+                f"{self.marginals!r} at a sigma2 of {self.sigma2:g}, which gives {self.marginal_noise:.4g}."
+            )
 
     @property
     def moment_noise(self) -> float | None:

@@ -142,7 +142,8 @@ class RunFolder:
         same = held.get("asked") == asked and fingerprints.items() <= held.get("fingerprints", {}).items()
         if not same and not self._has_begun(held):
             try:
-                for made in (self.private / name for name in _MADE_AGAIN):
+                empty = [entry for entry in self.private.iterdir() if _is_empty(entry)]
+                for made in (*(self.private / name for name in _MADE_AGAIN), *empty):
                     shutil.rmtree(made) if made.is_dir() and not made.is_symlink() else made.unlink(missing_ok=True)
                 # Last: a folder without it must hold nothing private.
                 self.description.unlink()
@@ -151,7 +152,8 @@ class RunFolder:
         self.refuse_other_run(asked, fingerprints)
 
     def _has_begun(self, held: dict[str, Any]) -> bool:
-        kept = {entry.name for entry in self.private.iterdir()} if self.private.is_dir() else set[str]()
+        entries = list(self.private.iterdir()) if self.private.is_dir() else []
+        kept = {entry.name for entry in entries if not _is_empty(entry)}
         return bool(set(held) - _OF_A_PLAN or kept - _MADE_AGAIN or self.release.exists())
 
     def _make(self) -> None:
@@ -183,6 +185,11 @@ class _Drawn:
     def __setitem__(self, name: str, checksum: str) -> None:
         drawn = (self._home.read() or {}).get("drawn", {})
         self._home.add("drawn", {**drawn, name: checksum})
+
+
+def _is_empty(entry: Path) -> bool:
+    """Whether it is a folder in which nothing has been kept."""
+    return entry.is_dir() and not entry.is_symlink() and not any(entry.iterdir())
 
 
 def _shown(value: Any) -> str:
