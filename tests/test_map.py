@@ -65,6 +65,7 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "data/number_text": ("data/test_understood.py", "what columns are understood to be"),
     "data/private_form": ("data/test_understood.py", "what is refused before anything is spent"),
     "data/datasets": ("data/test_datasets.py", "one contract for all data sets"),
+    "public/recipe": ("report/test_card_lines.py", "the lines it holds are run there"),
     "report": ("report/test_release.py", "what a release shows and holds"),
     "report/reproduce": ("cli/test_reproduce_command.py", "and tests/paper for the numbers"),
     "service": ("service/test_app.py", "and test_labeller.py, test_serve.py: requests, answers and kills"),

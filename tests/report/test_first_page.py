@@ -57,7 +57,8 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "Not known: no estimate" in text
+    assert "Not known from released numbers: no estimate" in text
+    assert "`--test` with `--publish-accuracy` puts it here" in text
 
 
 def test_what_was_told_is_said():
@@ -117,6 +118,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
         )
         for of in ("student", "majority")
     ]
+    assert "--publish-accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)
     assert "not an accuracy" not in text
 

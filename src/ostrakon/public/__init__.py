@@ -4,6 +4,7 @@ from ostrakon.public.embedded import EmbeddedFeatures
 from ostrakon.public.frozen import FrozenEncoder
 from ostrakon.public.graph import PublicGraph, build_graph
 from ostrakon.public.images import DeskewHOG, deskew
+from ostrakon.public.onnx_text import OnnxText
 from ostrakon.public.queries import choose_queries, representatives
 from ostrakon.public.representation import Representation, default_representation, learn_representation
 from ostrakon.public.sentences import SentenceEncoder
@@ -14,6 +15,7 @@ __all__ = [
     "DeskewHOG",
     "EmbeddedFeatures",
     "FrozenEncoder",
+    "OnnxText",
     "PublicGraph",
     "Representation",
     "SentenceEncoder",

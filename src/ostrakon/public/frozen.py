@@ -21,10 +21,10 @@ from ostrakon.public import photos
 from ostrakon.public.onnx_network import OnnxNetwork, checksums_of, files_of
 from ostrakon.public.pixels import as_colours, brightest_of
 from ostrakon.public.preparation import Preparation, beside
+from ostrakon.public.recipe import Recipe
 from ostrakon.validation import InvalidInput
 
 PHOTOS, ONNX = "photos", "onnx:"
-_EXTRAS = ("ostrakon", "'ostrakon[photos]'")
 FEATURES = "X"
 """What the features of a row are called: X.0, X.1, …"""
 _PHOTOS = Preparation(
@@ -127,15 +127,19 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
 
     def described(self, name: str) -> dict[str, Any]:
         """What a recipient must know to make the features: an entry of student.json."""
-        told = {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
-        return {**told, "made_with": self._lines()} if self._lines() else told
+        return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
 
-    def _lines(self) -> list[str]:
-        """Lines of Python that make the features of rows; none where that takes the operator's own code."""
-        rows = "pictures" if self.network_.preparation.kind == "image" else "rows"
+    def recipe(self) -> Recipe:
+        """How a recipient makes the features."""
         how = self.how if self.how == PHOTOS else ONNX + Path(self.how.removeprefix(ONNX)).name
-        made = f"X = FrozenEncoder({how!r}).fit({rows}).transform({rows})  # pip install {_EXTRAS[self.how == PHOTOS]}"
-        return ["from ostrakon.public import FrozenEncoder", made]
+        return Recipe(
+            needs=("ostrakon[photos]",) if self.how == PHOTOS else ("ostrakon",),
+            files=() if self.how == PHOTOS else tuple(self.checksums_),
+            lines=(
+                "from ostrakon.public import FrozenEncoder",
+                f"X = FrozenEncoder({how!r}).fit(rows).transform(rows)",
+            ),
+        )
 
     def in_words(self, trained_on: str | None = None) -> str:
         """The network, its checksum and what it was trained on; trained_on: what the operator says of that."""

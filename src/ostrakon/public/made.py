@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.public.frozen import FrozenEncoder
+from ostrakon.public.recipe import Recipe
 from ostrakon.public.rowwise import row_count, take_rows
 from ostrakon.validation import InvalidInput
 
@@ -86,6 +87,17 @@ class MadeEncoder(FrozenEncoder):
         """The factory's name."""
         return self.how.removeprefix(MADE)
 
+    def recipe(self) -> Recipe:
+        """How a recipient makes the features who has the operator's module."""
+        return Recipe(
+            needs=("ostrakon",),
+            files=(self.name.split(":")[0],),
+            lines=(
+                "from ostrakon.public.made import MadeEncoder",
+                f"X = MadeEncoder({self.how!r}).fit(rows).transform(rows)",
+            ),
+        )
+
     def checked(self) -> str:
         """The factory and, of a module, the checksum of its weights."""
         told = "no checksum" if self.digest_ is None else f"SHA-256 of its weights {self.digest_}"
@@ -99,9 +111,6 @@ class MadeEncoder(FrozenEncoder):
             return rows[:, None]
         channels_last = rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3)
         return rows.transpose(0, 3, 1, 2) if channels_last else rows
-
-    def _lines(self) -> list[str]:
-        return []
 
     def _encoded(self, rows: Any) -> NDArray[np.float32]:
         with _one_torch_thread(self._is_module):

@@ -12,8 +12,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ostrakon.data.columns import is_text, word
 from ostrakon.data.embeddings import as_columns
-from ostrakon.public.frozen import reads_words, require_frozen
+from ostrakon.public.frozen import ONNX, onnx_file, reads_words, require_frozen
 from ostrakon.public.onnx_text import OnnxText
+from ostrakon.public.recipe import Recipe
 from ostrakon.public.sentences import SentenceEncoder, require_encoder
 from ostrakon.validation import InvalidInput
 
@@ -104,11 +105,34 @@ class TextColumns(TransformerMixin, BaseEstimator):
         encoder = self.encoders_[name]
         if not isinstance(encoder, TfidfVectorizer):
             told = f"{encoder.checked()}, scaled to length 1"
-            lines = ["from ostrakon.public import SentenceEncoder", _line(self.how, name)]
-            made_with = {} if reads_words(self.how) else {"made_with": lines}
-            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told, **made_with}
+            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told}
         terms = encoder.get_feature_names_out().tolist()
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
+
+    def recipe(self) -> Recipe | None:
+        """How a recipient makes the embeddings; None where the student reads the texts themselves."""
+        if not self.frozen:
+            return None
+        kind, needs, given, files = "SentenceEncoder", "ostrakon[text]", "", ()
+        folder, file = _folder(self.how), onnx_file(self.how)
+        if file is not None:
+            kind, given, files = "OnnxText", repr(f"{ONNX}{file.name}"), tuple(self._encoder.checksums)
+        elif folder is not None:
+            given, files = repr(Path(folder).name), (Path(folder).name,)
+        return Recipe(
+            needs=(needs,),
+            files=files,
+            lines=(
+                f"from ostrakon.public import {kind}",
+                f"encoder = {kind}({given})",
+                *(f"rows[{name!r}] = list(encoder.encode(rows[{name!r}]))" for name in self.texts_),
+                "X = rows",
+            ),
+        )
+
+    @property
+    def _encoder(self) -> Any:
+        return self.encoders_[self.texts_[0]]
 
     @property
     def frozen(self) -> bool:
@@ -117,9 +141,8 @@ class TextColumns(TransformerMixin, BaseEstimator):
 
     def in_words(self, trained_on: str | None = None) -> str:
         """The frozen encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
-        encoder = self.encoders_[self.texts_[0]]
-        assert not isinstance(encoder, TfidfVectorizer)
-        return encoder.in_words(trained_on)
+        assert self.frozen
+        return self._encoder.in_words(trained_on)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "encoders_")
@@ -133,13 +156,6 @@ def _counted(name: str, texts: list[str]) -> TfidfVectorizer:
         raise InvalidInput(
             f"The representation tfidf needs words that occur in two public rows; {name!r} has none."
         ) from error
-
-
-def _line(how: str, name: str) -> str:
-    folder = _folder(how)
-    given = "" if folder is None else repr(Path(folder).name)
-    made = f"SentenceEncoder({given}).encode(texts)"
-    return f"vectors = {made}  # {name!r} of a row is one of these; pip install 'ostrakon[text]'"
 
 
 def _encoded(encoder: Any, texts: list[str]) -> NDArray[Any]:

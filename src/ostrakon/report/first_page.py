@@ -21,6 +21,7 @@ def first_page(
     particulars: Particulars,
     date: str | None,
     needs: Sequence[str],
+    encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
     accuracy: float | None = None,
     test_rows: int = 0,
@@ -28,8 +29,10 @@ def first_page(
     """Paragraphs of Markdown, without a table.
 
     content: what `statement.json` says. particulars: what the operator told; nothing is put in its place. date: the day
-    of the run. needs: packages that the student needs. estimates: of the student and of the majority, from released
-    numbers. accuracy: on the `test_rows` rows of a test file that the operator declared public, else None.
+    of the run. needs: packages that the student needs. encoded_with: those that make the features that it takes; empty
+    where these were made before, None where it takes rows as they are. estimates: of the student and of the majority,
+    from released numbers. accuracy: on the `test_rows` rows of a test file that the operator declared public, else
+    None.
     """
     told = {
         "What was protected.": protected(content),
@@ -42,7 +45,7 @@ def first_page(
         "How good the student is.": _quality(content, estimates, accuracy, test_rows),
         "What to install to use it.": (
             f"Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`), nothing of ostrakon; the lines that "
-            'load it stand below, under "How to load it".'
+            f'load it stand below, under "How to load it".{_encoded(encoded_with)}'
         ),
     }
     rows = "public rows" if content["protects"] == "records" else "rows whose labels alone are private"
@@ -57,6 +60,14 @@ def first_page(
         *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
         *(f"**{what}** {answer}" for what, answer in told.items()),
     ]
+
+
+def _encoded(packages: Sequence[str] | None) -> str:
+    if packages is None:
+        return ""
+    made = " It takes numbers that are made of a row by what is not in this folder"
+    with_them = "".join(f" (`pip install '{name}'`)" for name in packages)
+    return f'{made}{with_them}: see "The features that it takes".'
 
 
 def protected(content: dict[str, Any]) -> str:
@@ -131,6 +142,13 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
             f"Of {of}, the student {does} {student.in_words()}; one that always says the most frequent label, "
             f"{does.split()[-1]} {majority.in_words()}. This is {known}; the ranges hold in {CONFIDENCE:.0%} of runs."
         )
+    if not said:
+        said.append("Not known from released numbers: no estimate can be made of them.")
     if accuracy is not None:
         said.append(f"On {test_rows:,} test rows that the operator declared public: {accuracy:.2%} right.")
-    return " ".join(said) or "Not known: no estimate can be made of what was released, and no test rows were declared."
+    else:
+        said.append(
+            "No accuracy on test rows is published: where they are public, too, `--test` with `--publish-accuracy` "
+            "puts it here."
+        )
+    return " ".join(said)

@@ -41,7 +41,7 @@ def model_card(
     lines += [f"| {name} | {escaped(value)} |" for name, value in facts.items()]
     lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
-    lines += _features(manifest)
+    lines += _features(content, manifest)
     needs = " and ".join(manifest["needs"])
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
@@ -51,19 +51,39 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _features(manifest: dict[str, Any]) -> list[str]:
-    """How an encoder that is not in the release makes the numbers that the student takes."""
-    encoded = [column for column in manifest["input"].get("columns", []) if "encoder" in column]
+def encoded_with(manifest: dict[str, Any]) -> list[str] | None:
+    """Packages that make the features that the student takes: none where they were made before, None where it takes
+    rows as they are.
+    """
+    if "encoding" in manifest:
+        return manifest["encoding"]["needs"]
+    return [] if any(column["kind"] == "embedding" for column in manifest["input"].get("columns", [])) else None
+
+
+def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
+    """How the numbers that the student takes are made of a row, where nothing in the release makes them."""
+    made = [column for column in manifest["input"].get("columns", []) if column["kind"] == "embedding"]
+    if not made:
+        return []
     lines: list[str] = []
-    for column in encoded:
-        name, width = column["name"], column["width"]
-        lines += [f"`{name}` is {width} numbers of a row, made by what is not in this folder: "]
-        lines[-1] += escaped(column["encoder"]) + "."
-        if "made_with" in column:
-            lines += ["", "```python", *column["made_with"], "```", ""]
+    for column in made:
+        if "encoder" in column:
+            by = f"made by what is not in this folder: {escaped(column['encoder'])}."
         else:
-            lines += ["Whoever wrote it has to make them.", ""]
-    return ["", "## The features that it takes", "", *lines] if lines else []
+            told = content["tuned"].get("encoder", "trained on: unknown").rpartition("trained on: ")[2]
+            by = (
+                "which were made before this student was: whoever uses it makes them in the same way. What makes them "
+                f"was trained on: {escaped(told)}."
+            )
+        lines += [f"`{escaped(column['name'])}` is {column['width']} numbers of a row, {by}", ""]
+    if "encoding" in manifest:
+        encoding = manifest["encoding"]
+        packages = " ".join(f"'{name}'" for name in encoding["needs"])
+        files = ", ".join(f"`{name}`" for name in encoding["files"])
+        beside = f" and, in this folder or where Python finds it, {files} of whoever made this release" if files else ""
+        lines += [f"From a row to its label, with `pip install {packages}`{beside}:", ""]
+        lines += ["```python", *encoding["lines"], "```", ""]
+    return ["", "## The features that it takes", "", *lines[:-1]]
 
 
 def _understood(understood: Understood) -> list[str]:

@@ -15,7 +15,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, model_card
+from ostrakon.report.model_card import NOISY_COUNTS, encoded_with, model_card
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.registry import registry_entry, write_registry
@@ -77,7 +77,14 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             if content["private"]:
                 units = outcome.plan.teachers if outcome.plan.per_record else None
                 write_registry(aside, registry_entry(content, units=units, **told))
-            plain = first_page(content, needs=manifest["needs"], accuracy=accuracy, test_rows=outcome.test_rows, **told)
+            plain = first_page(
+                content,
+                needs=manifest["needs"],
+                encoded_with=encoded_with(manifest),
+                accuracy=accuracy,
+                test_rows=outcome.test_rows,
+                **told,
+            )
             card = model_card(
                 content,
                 manifest,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.public.representation import Representation
+from ostrakon.public.representation import Encoder, Representation
 from ostrakon.students import loader, onnx_features, onnx_models
 from ostrakon.students.onnx_features import ImageRows, TableRows, represented
 from ostrakon.students.onnx_graph import Graph
@@ -45,15 +45,17 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
 
     student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
     row of its input is, in words.
-    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "classes", "input"} and,
-    of networks, "layers";
-    how_to_load: lines of Python that load it and predict a made-up row, to run inside `folder`.
+    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "classes", "input"}, of networks "layers"
+    and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files") and its
+    "lines". how_to_load, lines: Python that loads the student and predicts made-up rows, to run inside `folder`; with
+    the encoder from raw rows on.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
     released labels is the caller's claim.
     Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
     """
     form, representation, model, classes = _parts(student)
     encoder = representation.encoder if isinstance(representation, Representation) else None
+    encoding = None if encoder is None else _encoding(form, encoder)
     if encoder is not None:
         form = form.encoded(encoder)
         representation = representation.behind_the_encoder()
@@ -86,6 +88,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "how_to_load": _lines(form),
         "classes": classes.tolist(),
         "input": given,
+        **({} if encoding is None else {"encoding": encoding}),
         **({} if plain is None else {"layers": plain[1]}),
     }
     target = Path(folder)
@@ -212,6 +215,32 @@ def _lines(form: RowForm) -> list[str]:
     shape = ", ".join(map(str, (3, *(form.shape or ()))))
     shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
     return ["import numpy as np", "from load_student import Student", shown, "labels = Student().predict(X)"]
+
+
+def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
+    """What makes the numbers that the student takes, from raw rows of `form`; None where it takes them raw."""
+    recipe = encoder.recipe()
+    if recipe is None:
+        return None
+    imported, rows = _raw_rows(form, numbers=not encoder.texts_)
+    lines = [imported, *recipe.lines[:1], "from load_student import Student", rows, *recipe.lines[1:]]
+    told = {"needs": list(recipe.needs), "files": list(recipe.files)}
+    return {**told, "lines": [*lines, "labels = Student().predict(X)"]}
+
+
+def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:
+    """Lines of Python: an import, and made-up raw rows. numbers: every column of a frame is one."""
+    if form.columns is None:
+        least, most = form.example
+        shape = ", ".join(map(str, (2, *(form.shape or ()))))
+        made = f"rows = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))"
+        return "import numpy as np", f"{made}  # yours, in this shape and on this scale"
+    cells: dict[str, Any] = {}
+    for column in form.columns:
+        for name in _numbers(column):
+            value = form.example.get(name)
+            cells[name] = value if isinstance(value, int | float) or (value is not None and not numbers) else 0.0
+    return "import pandas as pd", f"rows = pd.DataFrame([{cells!r}])  # yours, with these columns"
 
 
 def _replace(path: Path, data: bytes) -> None:
