@@ -53,7 +53,9 @@ def reproduce(
         raise InvalidInput(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}.")
     from ostrakon.report.reproduce import own_figures  # teachers and students load learners, which take time
 
-    own = own_figures.tables(paper, published_votes.folder(data), out=out, say=say, progress=progress)
+    own = own_figures.tables(
+        paper, published_votes.folder(data, own=paper in own_figures.SETS), out=out, say=say, progress=progress
+    )
     published = PAPERS[paper](data) if published_votes.are_in(data) or not own else []
     tables = [*published, *own]
     if out is not None:

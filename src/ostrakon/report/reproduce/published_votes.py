@@ -14,15 +14,23 @@ from ostrakon.votes import IntArray, PublicVotes
 _MNIST = "mnist_250_teachers.npy"
 
 
-def folder(data: Path | None) -> Path:
-    """The data folder: `data`, else the environment variable OSTRAKON_DATA."""
+OWN = "benchmarks/results/teacher_votes"
+"""Where votes of teachers of our own lie in the source tree."""
+
+
+def folder(data: Path | None, *, own: bool = False) -> Path:
+    """The data folder: `data`, else the environment variable OSTRAKON_DATA.
+
+    own: whether votes of teachers of our own would do, too. Errors: `InvalidInput` where neither is given.
+    """
     if data is not None:
         return data
     named = os.environ.get("OSTRAKON_DATA")
     if not named:
         raise InvalidInput(
             "The published votes are not part of ostrakon: give --data DIR, or set OSTRAKON_DATA, "
-            "to the folder that holds votes/mnist_250_teachers.npy and its neighbours."
+            "to the folder that holds votes/mnist_250_teachers.npy and its neighbours"
+            + (f"; figures of teachers of our own come from {OWN} of the source tree." if own else ".")
         )
     return Path(named)
 
