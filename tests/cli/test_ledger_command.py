@@ -5,10 +5,13 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from commands import ostrakon
+from ostrakon.cli import app
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.ledger import Ledger
+from ostrakon.validation import InvalidInput
 
 
 @pytest.fixture
@@ -51,6 +54,8 @@ def test_what_is_refused_is_one_sentence(tables):
         (["show", "sqlite:///none.db"], "There is no ledger at sqlite:///"),
         (["show", "mysql://host/x"], "must be sqlite:///FILE or postgresql://HOST/DATABASE, without a password"),
         (["open", "sqlite:///a.db", "x", "--epsilon", "nan", "--delta", "1e-5"], "--epsilon must be a finite number"),
+        (["show"], "The ledger must be given once, as `ostrakon ledger show URL` or with --ledger URL."),
+        (["close", "--ledger", "sqlite:///a.db"], "as URL NAME or as NAME with --ledger URL."),
         (["open", "sqlite:///a.db", "x"], "epsilon and delta must be given to open an account."),
     ):
         done = ostrakon("ledger", *arguments, folder=tables)
@@ -65,6 +70,10 @@ def test_train_on_a_budget(tables):
     train += ["--student", "logistic", "--ledger", "sqlite:///budget.db", "--epsilon", "2"]
     first = ostrakon(*train, "--budget", "2.5", "--out", "one", folder=tables)
     assert first.returncode == 0, first.stderr
+    said = " ".join(first.stdout.split())
+    assert "Budget 1 run of account data-1 together: epsilon 1.9" in said
+    assert "of 2.5 at delta" in said
+    assert "(ostrakon ledger show sqlite:///" in said
     second = ostrakon(*train, "--out", "two", folder=tables)
     assert second.returncode == 2
     assert "would pass the cap of account 'data-1' (epsilon 2.5 at" in second.stderr
@@ -90,3 +99,21 @@ def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
     (account,) = Ledger(f"sqlite:///{tmp_path / 'data' / 'budget.db'}").accounts().values()
     assert account.cap.epsilon == 3
     assert len(account.spends) == 1
+
+
+def test_the_ledger_may_be_named_in_two_ways(tmp_path):
+    url = f"sqlite:///{tmp_path / 'budget.db'}"
+    asked = ["--epsilon", "3", "--delta", "1e-6", "--json"]
+
+    def said(*words):
+        done = CliRunner().invoke(app, ["ledger", *words])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    opened = said("open", "patients", "--ledger", url, *asked)
+    assert opened == said("show", url, "--json") == said("show", "--ledger", url, "--json")
+    assert said("export", url) == said("export", "--ledger", url)
+    assert said("close", "--ledger", url, "patients", "--json")["accounts"][0]["closed"]
+    for words in (["show", url, "--ledger", url], ["close", url], ["close", url, "x", "--ledger", url]):
+        with pytest.raises(InvalidInput, match="must be given"):
+            CliRunner().invoke(app, ["ledger", *words], catch_exceptions=False)

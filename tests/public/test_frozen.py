@@ -44,7 +44,7 @@ def test_numbers_go_through_the_network(tmp_path):
     np.testing.assert_allclose(made, table.to_numpy() @ TABLE, rtol=1e-3, atol=1e-4)
     with pytest.raises(InvalidInput, match="the column 'b' holds none"):
         FrozenEncoder(how).fit(table.assign(b="word"))
-    with pytest.raises(InvalidInput, match="takes rows x 3 of float32 as .x., and was given 1 x 2 of float32"):
+    with pytest.raises(InvalidInput, match=r"takes rows x 3 of float32 as .x., and was given 1 x 2 of float32"):
         FrozenEncoder(how).fit(table[["a", "b"]])
 
 

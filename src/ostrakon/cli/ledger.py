@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ostrakon.cli.app import app, console
+from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
     from ostrakon.ledger.ledger import Ledger
@@ -17,16 +18,20 @@ if TYPE_CHECKING:
 ledger = typer.Typer(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
 
-Url = Annotated[str, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]
-Name = Annotated[str, typer.Argument(help="The account's name.")]
+Url = Annotated[str | None, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]
+Name = Annotated[str | None, typer.Argument(help="The account's name.")]
+Given = Annotated[
+    str | None, typer.Option("--ledger", help="The URL, as of train, in the place of the first argument.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @ledger.command("open")
 def open_account(
-    url: Url,
-    name: Name,
+    url: Url = None,
+    name: Name = None,
     *,
+    given: Given = None,
     epsilon: Annotated[float | None, typer.Option(help="What all runs together may cost.")] = None,
     delta: Annotated[float | None, typer.Option(help="Chance that this guarantee fails.")] = None,
     kind: Annotated[
@@ -45,6 +50,7 @@ def open_account(
     as_json: AsJson = False,
 ) -> None:
     """Open an account: its cap stays what it is for ever. Of one that is open, bind it to data that have grown."""
+    url, name = _of_account(url, name, given)
     held = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
     known = epsilon is None and delta is None and private is not None
@@ -58,14 +64,15 @@ def open_account(
 
 @ledger.command()
 def show(
-    url: Url,
+    url: Url = None,
     *,
+    given: Given = None,
     account: Annotated[str | None, typer.Option(help="This account alone.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the burn-down picture into this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what was spent and what remains, after every entry was verified."""
-    held = _ledger(url)
+    held = _ledger(_of_ledger(url, given))
     accounts = held.accounts() if account is None else {account: held.account(account)}
     _tell(accounts, as_json=as_json)
     if out is not None:
@@ -77,19 +84,21 @@ def show(
 
 
 @ledger.command()
-def close(url: Url, name: Name, *, as_json: AsJson = False) -> None:
+def close(url: Url = None, name: Name = None, *, given: Given = None, as_json: AsJson = False) -> None:
     """End an account: nothing more may be spent on its data; what was spent stays written."""
+    url, name = _of_account(url, name, given)
     _tell({name: _ledger(url).close(name)}, as_json=as_json)
 
 
 @ledger.command()
 def export(
-    url: Url,
+    url: Url = None,
     *,
+    given: Given = None,
     out: Annotated[Path | None, typer.Option(help="Write into this file. [default: print]")] = None,
 ) -> None:
     """Every entry as it was written, with its hash, after the chain was verified; as JSON."""
-    held = _ledger(url)
+    held = _ledger(_of_ledger(url, given))
     entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in held.entries()]
     if out is None:
         typer.echo(json.dumps({"ledger": held.url, "entries": entries}, allow_nan=False))
@@ -97,6 +106,21 @@ def export(
     from ostrakon.data.files import write_json
 
     write_json(out, {"ledger": held.url, "entries": entries})
+
+
+def _of_ledger(url: str | None, given: str | None) -> str:
+    """The ledger's URL, given in one of two places."""
+    if (url is None) == (given is None):
+        raise InvalidInput("The ledger must be given once, as `ostrakon ledger show URL` or with --ledger URL.")
+    return url if url is not None else str(given)
+
+
+def _of_account(url: str | None, name: str | None, given: str | None) -> tuple[str, str]:
+    """The ledger's URL and the account's name; with --ledger the name is the only argument."""
+    first, last = (url, name) if given is None else (given, url)
+    if first is None or last is None or (given is not None and name is not None):
+        raise InvalidInput("The ledger and the account must be given, as URL NAME or as NAME with --ledger URL.")
+    return first, last
 
 
 def _ledger(url: str) -> Ledger:

@@ -14,6 +14,7 @@ from ostrakon.accounting.estimates import Agreement
 from ostrakon.accounting.statement import LABELS_OF, round_up
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
+from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
@@ -75,6 +76,8 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         yield "Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows"
     if outcome.plan.gate is not None and not outcome.answers.passed:
         yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked"
+    if outcome.budget is not None:
+        yield "Budget", _budget(outcome.budget)
     yield "May leave" if statement.guarantee is not None else "Release", str(release)
     yield "Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
 
@@ -108,6 +111,16 @@ def _privacy(outcome: Outcome) -> tuple[str, str]:
         return "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
     name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
     return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
+
+
+def _budget(budget: Budget) -> str:
+    account, cap = budget.account, budget.account.cap
+    runs = "1 run" if len(account.spends) == 1 else f"{len(account.spends)} runs"
+    return (
+        f"{runs} of account {escape(account.name)} together: epsilon {round_up(account.spent):.10g} of {cap.epsilon:g} "
+        f"at delta {cap.delta:g}; {account.remaining():g} remains, of one more run at that delta "
+        f"(ostrakon ledger show {escape(budget.url)})"
+    )
 
 
 def _mechanism(mechanism: Mechanism) -> str:

@@ -56,6 +56,11 @@ class Budget:
             "delta": plan.delta,
         }
 
+    @property
+    def url(self) -> str:
+        """Where the ledger is."""
+        return self._ledger.url
+
     def require_room(self) -> None:
         """Refuse a run that will not fit, before anything is trained; a run that has reserved has its room."""
         from ostrakon.ledger.ledger import require_fits
@@ -200,7 +205,8 @@ def _opened(
         # Nearly the same data would get a full budget every time.
         raise InvalidInput(
             f"account must be given: these data, with these neighbours, are new to {options.ledger}. If their people "
-            "have an account there, bind them to it by `ostrakon ledger open`; else name a new one."
+            f"have an account there, bind them to it by `ostrakon ledger open {options.ledger} NAME --private …`; else "
+            "name a new one."
         )
     cap = Filter.for_runs_like(costs[0], epsilon=options.budget, delta=plan.delta)
     if not cap.admits(costs):

@@ -45,7 +45,8 @@ class Finished:
     student: predicts labels from raw rows; rows: what such a row is, in words. queries: public rows that were asked
     about; images: those rows themselves, where they are images, else None. pool: all public rows, where the run drew
     them, else None. answers: released labels. agreement: of each candidate student with held-out released answers, by
-    name; empty where one was named. understood: what was understood of the files.
+    name; empty where one was named. understood: what was understood of the files. budget: of the account in a ledger
+    that paid for it, as it is now; None without one.
     """
 
     plan: Plan
@@ -63,6 +64,7 @@ class Finished:
     student_name: str
     agreement: dict[str, float]
     understood: Understood
+    budget: Budget | None = None
 
 
 def conduct(
@@ -155,6 +157,7 @@ def conduct(
             student_name=selection.chosen.name,
             agreement=selection.agreement,
             understood=task.understood,
+            budget=budget,
         )
 
 
