@@ -81,6 +81,28 @@ def test_the_release_holds_the_counts_and_a_student_that_loads(task, tmp_path):
     np.testing.assert_array_equal(student.predict(task.X_test), outcome.student.predict(task.X_test))
 
 
+def test_the_release_holds_the_sums_of_features(task, tmp_path):
+    request = Options(mechanism="moment-gnmax", epsilon=2.0, queries=20, student="moments", jobs=1)
+    outcome = run(tmp_path / "run", task, request)
+    release = publish(outcome)
+    head, *rows = csv.reader((release / "noisy_moments.csv").read_text().splitlines())
+    assert head == ["direction", "left", "right", "top"]
+    table = np.array(rows, float)
+    np.testing.assert_array_equal(table[:, 0], np.arange(len(outcome.answers.moments)))
+    np.testing.assert_array_equal(table[:, 1:], outcome.answers.moments)
+    # Steps of 1/1024, as drawn once; the first direction counts the 600 records.
+    assert (table[:, 1:] * 1024 == np.rint(table[:, 1:] * 1024)).all()
+    noise = 3**0.5 * outcome.plan.mechanism.moment_noise
+    assert abs(table[0, 1:].sum() - 600 * 724 / 1024) < 5 * noise
+    assert "noisy_moments.csv" in json.loads((release / "manifest.json").read_text())["files"]
+    card = (release / "model_card.md").read_text()
+    assert "`noisy_moments.csv`" in card
+    assert "covers counts and sums together" in card
+    plain = publish(run(tmp_path / "plain", task, replace(RECIPE, queries=20, student="logistic")))
+    assert not (plain / "noisy_moments.csv").exists()
+    assert "noisy_moments" not in (plain / "model_card.md").read_text()
+
+
 def test_another_student_learns_from_the_labels(task, tmp_path):
     outcome = run(tmp_path / "run", task, replace(RECIPE, student="naive-bayes"))
     assert outcome.accuracy > 0.7

@@ -13,6 +13,7 @@ from ostrakon.report.registry import REGISTRY
 from ostrakon.report.statement import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
+NOISY_MOMENTS = "noisy_moments.csv"
 
 
 def model_card(
@@ -23,12 +24,14 @@ def model_card(
     facts: dict[str, str],
     understood: Understood,
     counts: bool = False,
+    moments: bool = False,
 ) -> str:
     """Markdown text of the card.
 
     content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
     `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
-    understood of the files. counts: whether the noisy counts are in the release.
+    understood of the files. counts, moments: whether the noisy counts, and the noisy sums of features, are in the
+    release.
     """
     lines = ["# Model card", "", *(f"{paragraph}\n" for paragraph in plain)]
     lines += ["## Privacy", "", f"**{escaped(claim(content))}**", ""]
@@ -46,7 +49,7 @@ def model_card(
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts).items()]
+    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts, moments).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
 
@@ -94,11 +97,15 @@ def _understood(understood: Understood) -> list[str]:
     return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
 
 
-def _files(content: dict[str, Any], manifest: dict[str, Any], counts: bool) -> dict[str, str]:
+def _files(content: dict[str, Any], manifest: dict[str, Any], counts: bool, moments: bool) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
+    sums = (
+        "for each direction of the features (0: a constant) the sum of every label, with its noise"
+    )
+    noisy |= {NOISY_MOMENTS: sums} if moments else {}
     return {
         manifest["file"]: "the student",
         "student.json": "what a row is, column by column, the labels and the format",

@@ -15,7 +15,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, encoded_with, model_card
+from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, encoded_with, model_card
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.registry import registry_entry, write_registry
@@ -57,6 +57,8 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
                 write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
             if outcome.pool is not None:
                 write_atomically(aside / PUBLIC_ROWS, outcome.pool.to_csv(index_label="row"), mode=_PUBLIC)
+            if outcome.answers.moments is not None:
+                write_atomically(aside / NOISY_MOMENTS, moments_csv(outcome), mode=_PUBLIC)
             manifest = export_student(outcome.student, aside, rows=outcome.rows)
             accuracy = outcome.accuracy if publish_accuracy else None
             tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())
@@ -92,6 +94,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
                 facts=facts,
                 understood=outcome.understood,
                 counts=outcome.answers.counts is not None,
+                moments=outcome.answers.moments is not None,
             )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
             parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
@@ -150,4 +153,19 @@ def counts_csv(outcome: Outcome) -> str:
     counts = outcome.answers.counts
     for row, noisy in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
         writer.writerow([int(row), *noisy])
+    return text.getvalue()
+
+
+def moments_csv(outcome: Outcome) -> str:
+    """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
+
+    direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of
+    `ostrakon.public.moments.MomentMap`, a function of the public rows. Numbers are exact: steps of 1/1024 vote.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["direction", *(str(label) for label in outcome.classes)])
+    moments = outcome.answers.moments
+    for direction, sums in enumerate([] if moments is None else moments.tolist()):
+        writer.writerow([direction, *sums])
     return text.getvalue()
