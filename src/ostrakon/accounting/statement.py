@@ -47,7 +47,7 @@ LABELS_LEAVE = (
     "leave, never a noisy number, so its low-order bits are not released"
 )
 COUNTS_LEAVE = (
-    "noise is drawn in double precision; noisy counts leave rounded to a public grid of 1/1024 vote, so their "
+    "noise is drawn in double precision; noisy numbers leave rounded to a public grid of 1/1024 vote, so their "
     "low-order bits are not released"
 )
 INTEGERS_LEAVE = (
@@ -129,11 +129,11 @@ class Statement:
     membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
     the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out. Of labels
     it is written as `label_guess`.
-    rounds: what was asked. unit: "record" or "user" (with `unit_column`). protects: all of it, "records", or "labels"
-    alone. adjacency: when two data sets
-    are neighbours, in one sentence. noise_is_secure: whether the noise came from
-    the cryptographic source. remarks: further plain sentences. public_rows: where the public rows were drawn from the
-    private ones, how; None where they were given. tuned: parameter → what it was chosen on, never the
+    rounds: what was asked. level: whether neighbours differ in one "record" or in one "user" (with `unit_column`).
+    protects: all of it, "records", or "labels" alone; `unit` says what follows from both. adjacency: when two data sets
+    are neighbours, in one sentence. noise_is_secure: whether the noise came from the cryptographic source. remarks:
+    further plain sentences. public_rows: where the public rows were drawn from the private ones, how; None where they
+    were given. tuned: parameter → what it was chosen on, never the
     private votes.
 
     Errors: `InvalidInput` for a `DataDependent` epsilon, a guarantee beside a reason why there is none,
@@ -147,7 +147,7 @@ class Statement:
     rounds: tuple[Round, ...]
     teachers: int
     classes: tuple[str, ...]
-    unit: Unit
+    level: Unit
     adjacency: str
     noise_is_secure: bool
     unit_column: str | None = None
@@ -171,8 +171,8 @@ class Statement:
             )
         if any(type(estimate) not in (Sanitized, Agreement) for estimate in self.estimates):
             raise InvalidInput("A statement accepts sanitized numbers and agreements alone as its estimates.")
-        if self.unit not in ("record", "user"):
-            raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
+        if self.level not in UNITS:
+            raise InvalidInput(f"level must be 'record' or 'user', got {self.level!r}.")
         if self.protects not in PROTECTS:
             raise InvalidInput(f"protects must be one of {', '.join(PROTECTS)}, got {self.protects!r}.")
         if any((each.relation == "labels") != (self.protects == "labels") for each in self.adjacent):
@@ -207,6 +207,11 @@ class Statement:
                 "A statement accepts a finite epsilon of at least 0 and a delta strictly between 0 and 1, "
                 f"got {guarantee.epsilon!r} and {guarantee.delta!r}."
             )
+
+    @property
+    def unit(self) -> str:
+        """One unit of privacy: "record" or "user", or, where labels alone are protected, the label or labels of one."""
+        return self.level if self.protects == "records" else LABELS_OF[self.level]
 
     @property
     def private(self) -> bool:
@@ -250,7 +255,7 @@ class Statement:
             "guarantee": guarantee,
             "estimates": [_estimate(estimate) for estimate in self.estimates],
             "protects": self.protects,
-            "unit_of_privacy": self.unit if self.protects == "records" else LABELS_OF[self.unit],
+            "unit_of_privacy": self.unit,
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
             "epsilon_by_adjacency": [

@@ -102,9 +102,7 @@ def _files(content: dict[str, Any], manifest: dict[str, Any], counts: bool, mome
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
-    sums = (
-        "for each direction of the features (0: a constant) the sum of every label, with its noise"
-    )
+    sums = "for each direction of the features (0: a constant) the sum of every label, with its noise"
     noisy |= {NOISY_MOMENTS: sums} if moments else {}
     return {
         manifest["file"]: "the student",

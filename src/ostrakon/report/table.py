@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.accounting.statement import LABELS_OF, round_up
+from ostrakon.accounting.statement import round_up
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
@@ -59,11 +59,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
             f"right in at most {round_up(statement.membership_guess):.2%}, and in half without the release",
         )
     if statement.protects == "labels":
-        yield "Unit of privacy", f"{LABELS_OF[statement.unit]}: [bold]labels only[/], all else is taken to be public"
+        yield "Unit of privacy", f"{statement.unit}: [bold]labels only[/], all else is taken to be public"
     else:
         yield "Unit of privacy", statement.unit
     if statement.adjacent:
-        yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)
+        yield "Neighbours", "; ".join(_counted(each, statement.level) for each in statement.adjacent)
     for remark in statement.remarks:
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))
