@@ -124,6 +124,7 @@ def test_a_release_says_that_its_public_rows_are_synthetic_and_what_they_cost(fi
     assert "25% of the budget" in card
     assert "on synthetic rows, drawn from noisy counts of the private ones" in card.split("## Privacy")[0]
     assert "whoever is in the public file" not in card, "there is no public file"
+    assert "| `public_rows.csv` |" in card
     rows = pd.read_csv(release / "public_rows.csv")
     assert (len(rows), list(rows)) == (300, ["row", "age", "city"])
     assert set(rows["city"].dropna()) <= {"Ulm", "Bonn", "Rom"}

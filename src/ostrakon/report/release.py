@@ -15,7 +15,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, encoded_with, model_card
+from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS, encoded_with, model_card
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.registry import registry_entry, write_registry
@@ -27,8 +27,6 @@ from ostrakon.students.export import export_student
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
-PUBLIC_ROWS = "public_rows.csv"
-"""Public rows that the run drew, where there were none."""
 
 
 def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish_accuracy: bool = False) -> Path:
@@ -95,6 +93,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
                 understood=outcome.understood,
                 counts=outcome.answers.counts is not None,
                 moments=outcome.answers.moments is not None,
+                pool=outcome.pool is not None,
             )
             write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
             parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
