@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ostrakon.data.text_files import LONGEST, holds_texts, read_texts, require_apart
+from ostrakon.data.text_files import LONGEST, holds_texts, is_lines, read_texts, require_apart, require_pictures
 from ostrakon.validation import InvalidInput
 
 
@@ -52,6 +52,18 @@ def test_what_is_a_folder_of_texts(tmp_path):
         read_texts(written(tmp_path / "other" / "a.pdf", b"").parent)
 
 
+def test_pictures_among_many_texts_are_strays(tmp_path):
+    written(tmp_path / "a" / "1.png", b"")
+    for number in range(2):
+        written(tmp_path / "a" / f"{number}.txt", "a caption")
+    written(tmp_path / ".git" / "x.txt", "hidden")
+    require_pictures(tmp_path)
+    written(tmp_path / "a" / "3.md", "one more")
+    with pytest.raises(InvalidInput, match="must hold pictures or texts, got 3 files of text and 1 of pictures"):
+        require_pictures(tmp_path)
+    require_pictures(written(tmp_path / "images.npz", b""))
+
+
 def test_a_byte_order_mark_and_an_empty_file_are_no_content(tmp_path):
     written(tmp_path / "a.txt", b"\xef\xbb\xbfna\xc3\xafve")
     written(tmp_path / "b.txt", b"")
@@ -59,7 +71,8 @@ def test_a_byte_order_mark_and_an_empty_file_are_no_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", [b"na\xefve", "text".encode("utf-16"), "text".encode("utf-16-le"), b"cut \xc3", b"\xff\xfe"]
+    "content",
+    [b"na\xefve", "text".encode("utf-16"), "text".encode("utf-16-le"), b"cut \xc3", b"\xff\xfe", b"\xef", b"\xef\xbb"],
 )
 def test_other_encodings_are_refused_by_name(tmp_path, content):
     written(tmp_path / "fine.txt", "fine")
@@ -118,10 +131,13 @@ def test_a_class_whose_name_cannot_leave_is_refused(tmp_path):
 
 
 def test_one_text_a_line(tmp_path):
+    assert not is_lines(tmp_path)
     place = written(tmp_path / "lines.txt", "\ufefffirst\r\nsecond line\u2028here\r\nthird")
     found = read_texts(place)
     assert found.texts == ("first", "second line\u2028here", "third")
     assert found.labels is None
+    assert is_lines(place)
+    assert not is_lines(written(tmp_path / "table.csv", "a\n"))
     with pytest.raises(InvalidInput, match=r"one text a line, and line 2 is empty"):
         read_texts(written(place, "first\n \nthird\n"))
     with pytest.raises(InvalidInput, match="is empty"):

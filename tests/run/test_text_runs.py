@@ -112,6 +112,36 @@ def test_the_default_is_the_encoder_that_is_there_else_words(folders, monkeypatc
         view_of(public, "table")
 
 
+def test_a_plan_reads_lines_where_classes_are_given_and_no_target(folders, tmp_path):
+    texts = pd.read_csv(folders / "public.csv")["text"]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("".join(f"{one}\n" for one in texts))
+    found = read_public(lines, classes=["bad", "good"])
+    assert found.X["text"].tolist() == texts.tolist()
+    assert found.classes == ("bad", "good")
+    with pytest.raises(InvalidInput, match="--target must be given"):
+        read_public(lines)
+    lines.write_text("age,work\n" + "".join(f"{number},{number % 3}\n" for number in range(9)))
+    with pytest.raises(InvalidInput, match=r"lines\.txt must be free text"):
+        read_public(lines, classes=["bad", "good"])
+    assert list(read_public(lines, target="label", classes=["bad", "good"]).X.columns) == ["age", "work"]
+
+
+def test_stray_pictures_are_not_trained_on(folders, tmp_path):
+    for number in range(9):
+        for name in ("good", "bad"):
+            place = tmp_path / "mixed" / name / f"{number}.txt"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text("a text of several words")
+    (tmp_path / "mixed" / "good" / "logo.png").write_bytes(b"")
+    for read in (
+        lambda: task_from_files(tmp_path / "mixed", folders / "public"),
+        lambda: read_public(tmp_path / "mixed"),
+    ):
+        with pytest.raises(InvalidInput, match="must hold pictures or texts, got 18 files of text and 1 of pictures"):
+            read()
+
+
 @pytest.mark.slow
 def test_by_default_on_the_public_s_loose_files_and_lines(folders, tmp_path):
     try:

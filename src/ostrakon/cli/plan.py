@@ -31,7 +31,7 @@ def _asked() -> dict[str, Declared]:
 def plan(
     *,
     more: Annotated[list[float] | None, typer.Argument(help="More epsilons.", hidden=True)] = None,
-    public: Annotated[Path, typer.Option(help="The public table or images; with labels, runs are rehearsed on it.")],
+    public: Annotated[Path, typer.Option(help="Public table, images or texts; with labels, runs are rehearsed on it.")],
     records: Annotated[int, typer.Option(help="How many private records there will be; with --by, users.")],
     target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
     by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,

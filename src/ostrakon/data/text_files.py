@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.images import holds_images
+from ostrakon.data.images import PICTURES, holds_images
 from ostrakon.validation import InvalidInput
 
 SUFFIXES = (".txt", ".md")
@@ -41,6 +41,29 @@ def holds_texts(path: str | os.PathLike[str]) -> bool:
     if not place.is_dir() or holds_images(place) or next(place.rglob("*.parquet"), None) is not None:
         return False
     return any(_is_text(file) for file in _files(place))
+
+
+def is_lines(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a .txt file, which may be one text a line, or a table."""
+    place = Path(path)
+    return place.suffix.lower() == _LINES and place.is_file()
+
+
+def require_pictures(path: str | os.PathLike[str]) -> None:
+    """Refuse a folder that `holds_images` where pictures are strays: beside more than twice as many files of text.
+
+    As many texts as pictures may be their captions, which no run reads. Errors: `InvalidInput`.
+    """
+    place = Path(path)
+    if not place.is_dir():
+        return
+    inside = [file for file in place.rglob("*") if not _hidden(file.relative_to(place))]
+    texts, pictures = (sum(file.suffix.lower() in of for file in inside) for of in (SUFFIXES, PICTURES))
+    if texts > 2 * pictures:
+        raise InvalidInput(
+            f"{place} must hold pictures or texts, got {texts} files of text and {pictures} of pictures: move the "
+            "ones or the others elsewhere."
+        )
 
 
 def read_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
@@ -121,6 +144,10 @@ def _unreadable(error: OSError) -> None:
     raise InvalidInput(f"{error.filename} cannot be read: {(error.strerror or str(error)).lower()}.") from None
 
 
+def _hidden(inside: Path) -> bool:
+    return any(part.startswith(".") for part in inside.parts)
+
+
 def _is_text(file: Path) -> bool:
     return file.suffix.lower() in SUFFIXES
 
@@ -152,8 +179,9 @@ def _beginning(held: bytes, file: Path) -> str:
 
 
 def _decoded(held: bytes, file: Path, *, final: bool = True) -> str:
+    # Python's utf-8-sig takes the first bytes of a mark that is not whole for no text at all, where nothing follows.
     try:
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(held, final)
+        text = codecs.getincrementaldecoder("utf-8")().decode(held.removeprefix(codecs.BOM_UTF8), final)
     except UnicodeDecodeError:
         raise InvalidInput(f"{file} must be text in UTF-8, and is not; save it as UTF-8.") from None
     if "\0" in text:

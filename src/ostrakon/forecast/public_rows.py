@@ -14,11 +14,11 @@ from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.sources import Table, open_table
-from ostrakon.data.text_files import holds_texts
+from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.public.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
-from ostrakon.run.inputs.texts import frame_of, open_texts
+from ostrakon.run.inputs.texts import open_texts, public_frame_of
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
@@ -99,20 +99,21 @@ def read_public(
     """The public table, images or texts in a file or folder; the target column may be there, or not.
 
     text: whether free text is read from a table. by: the column that says whose a row is; where it is there, nothing is
-    learned from it.
+    learned from it. A .txt file is one of a text a line where `classes` are given and no target is: a table needs one.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
     """
     refuse_private_folder(path)
     if Path(path).exists() and holds_images(path):
+        require_pictures(path)
         images = read_images(path, target=target)
         labels = None if images.labels is None else [str(label) for label in images.labels]
         return PublicRows.named(rows_of(images), labels, classes, told="label" if target is None else target)
-    if holds_texts(path):
+    if holds_texts(path) or (is_lines(path) and target is None and classes is not None):
         texts = open_texts(path)
         labels = None if texts.labels is None else [str(label) for label in texts.labels]
-        return PublicRows.named(frame_of(texts), labels, classes, told="label" if target is None else target)
+        return PublicRows.named(public_frame_of(texts), labels, classes, told="label" if target is None else target)
     table = open_table(path)
     target = require_target(target)
     name = _column(table, target, what="target column")

@@ -10,7 +10,7 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.sources import open_table
-from ostrakon.data.text_files import holds_texts
+from ostrakon.data.text_files import holds_texts, require_pictures
 from ostrakon.run.inputs.images import task_from_images
 from ostrakon.run.inputs.tables import task_from_tables, task_without_public
 from ostrakon.run.inputs.task import Task
@@ -52,6 +52,7 @@ def task_from_files(
         if path is not None:
             refuse_private_folder(path)
     if holds_images(private):
+        require_pictures(private)
         if names is not None:
             raise InvalidInput("--names belongs to tables without header, not to images.")
         if text:

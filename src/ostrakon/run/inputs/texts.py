@@ -69,8 +69,7 @@ def task_from_texts(
         target="label" if target is None else target,
         public=f"the public texts {shown.path}",
     )
-    X_public = frame_of(shown)
-    _require_free_text(shown, X_public)
+    X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
         X_test, y_test = frame_of(tested), label_indices(_labels(tested, "test"), labels)
@@ -106,6 +105,13 @@ def open_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
 def frame_of(texts: Texts) -> pd.DataFrame:
     """Texts as a table of one column."""
     return pd.DataFrame({COLUMN: np.array(texts.texts, dtype=object)})
+
+
+def public_frame_of(texts: Texts) -> pd.DataFrame:
+    """`frame_of` public texts. Errors: `InvalidInput` for fewer than five, and where they are no free text."""
+    frame = frame_of(texts)
+    _require_free_text(texts, frame)
+    return frame
 
 
 def _labels(texts: Texts, what: str) -> Any:
