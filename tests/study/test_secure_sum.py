@@ -433,9 +433,10 @@ def test_killed_during_the_sum_the_others_say_so_and_the_same_sum_is_opened_late
     dying = subprocess.Popen([sys.executable, "-c", DIES, *map(str, arguments)])
     done = owners.together("north", "west")
     assert dying.wait(60) == -signal.SIGKILL
-    # Who hears of it second may hear it from the one that stopped first.
+    # Who hears of it second may hear it from the one that stopped first, or not have begun yet.
     assert any("south left during the sum: start it again" in each for each in done.values())
-    assert all("left during the sum: start it again" in each for each in done.values())
+    told = ("left during the sum: start it again", "came and left", "did not come")
+    assert all(any(words in each for words in told) for each in done.values()), done
     assert not (owners.place / "sum-north").exists()
     # Shares of the tables may be with the others: from now on it is these owners or none.
     assert np.array_equal(owners.table("south"), before)
