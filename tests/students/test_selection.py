@@ -178,6 +178,21 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts()
     assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
 
 
+def test_sums_of_embeddings_are_heard_alone_and_those_of_a_table_beside_its_counts():
+    told = {"counts": True, "moments": True, "classes": 2, "features": 20, "seed": 0}
+    first = {
+        (queries, embedded): table_candidates(queries=queries, embedded=embedded, **told)[0].name
+        for queries in (299, 300)
+        for embedded in (False, True)
+    }
+    assert first == {
+        (299, False): "moments:extra-trees",
+        (300, False): "moments:hist-gradient-boosting",
+        (299, True): "moments",
+        (300, True): "moments",
+    }
+
+
 def test_among_equals_the_earlier_candidate_is_kept():
     released = noisy(crossed, sigma=20.0)
     twice = [Candidate(name=name, student=TREES.student) for name in ("one", "two")]

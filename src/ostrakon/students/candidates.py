@@ -32,14 +32,15 @@ HIST = "hist-gradient-boosting"
 
 
 def table_candidates(
-    *, counts: bool, classes: int, queries: int, features: int, seed: int, moments: bool = False
+    *, counts: bool, classes: int, queries: int, features: int, seed: int, moments: bool = False, embedded: bool = False
 ) -> list[Candidate]:
     """Students of the features of tables, the first to be preferred among equals.
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
     a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
-    then heard first. Of many answers boosting is preferred, and learns which rows of a cell are of which class; of few
-    it would learn their noise.
+    then heard first. embedded: whether features come from a network that was trained elsewhere: a line tells classes
+    apart there, and the sums are heard alone. Of many answers boosting is preferred, and learns which rows of a cell
+    are of which class; of few it would learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
@@ -60,11 +61,11 @@ def table_candidates(
         other = boosted if many and boosts else _candidate("extra-trees", most, counts=counts, seed=seed, tried=few)
         both = MomentVote(other.student)
         quick = None if other.tried is None else MomentVote(other.tried)
-        found = [
+        heard = [
             Candidate(name=f"{MOMENTS}:{other.name}", student=both, tried=quick),
             Candidate(name=MOMENTS, student=MomentLogistic()),
-            *found,
         ]
+        found = [*(reversed(heard) if embedded else heard), *found]
     if not (many and boosts):
         return found
     if moments:

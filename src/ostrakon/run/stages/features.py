@@ -33,6 +33,12 @@ class View:
         """Whether learners see features and no images: a frozen network makes them, or a dictionary of patches."""
         return isinstance(self.representation.encoder, FrozenEncoder) or self.name == PATCHES
 
+    @property
+    def is_embedded(self) -> bool:
+        """Whether features are embeddings: of a network that was trained elsewhere, here or before they came."""
+        encoder = self.representation.encoder
+        return self.name == "embeddings" if encoder is None else encoder.frozen
+
     def rows_in_words(self, rows: str) -> str:
         """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""
         encoder = self.representation.encoder

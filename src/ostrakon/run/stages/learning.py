@@ -42,6 +42,7 @@ class Learning:
             queries=queries,
             features=self.view.public.shape[1],
             moments=moments,
+            embedded=self.view.is_embedded,
             seed=self.seed,
         )
 
