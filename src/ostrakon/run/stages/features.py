@@ -35,9 +35,8 @@ class View:
 
     @property
     def is_embedded(self) -> bool:
-        """Whether features are embeddings: of a network that was trained elsewhere, here or before they came."""
-        encoder = self.representation.encoder
-        return self.name == "embeddings" if encoder is None else encoder.frozen
+        """Whether a line through the features tells classes apart: learned ones of images and texts, no table's."""
+        return self.representation.encoder is not None or self.name in ("embeddings", PATCHES)
 
     def rows_in_words(self, rows: str) -> str:
         """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""
