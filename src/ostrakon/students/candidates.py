@@ -38,9 +38,9 @@ def table_candidates(
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
     a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
-    then heard first. embedded: whether features are embeddings of images or texts: a line tells classes apart there, and the
-    sums are heard alone. Of many answers boosting is preferred, and learns which rows of a cell are of which class; of
-    few it would learn their noise.
+    then heard first. embedded: whether features are embeddings of images or texts, where a line tells classes apart:
+    the sums are heard alone. Of many answers boosting is preferred, and learns which rows of a cell are of which class;
+    of few it would learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
