@@ -5,7 +5,7 @@
 
 Encoders: patches (the default of colour images: a dictionary learned from the 9,000 public images, nothing else), hog
 and contrastive (likewise; contrastive needs PyTorch), photos (EfficientNet-Lite2 of the extra: ImageNet's photographs
-have been seen; each image is encoded once, and runs are given what it makes of them). Each run is one
+have been seen; each image is encoded once, whatever the seed). Each run is one
 `ostrakon.run.conductor.conduct` with the settings of `ostrakon train` and noise from the cryptographic source, drawn
 once. Representations, and the features of the private rows, are kept in --work and shared by the epsilons of a seed; a
 line that is in the CSV is not made again. The seed draws which 1,000 of the 10,000 test images are kept for testing.
@@ -26,17 +26,14 @@ from typing import Any
 import joblib
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ostrakon.data.datasets import cifar10
-from ostrakon.data.embeddings import as_columns
-from ostrakon.public import EmbeddedFeatures, Representation
+from ostrakon.public import Representation
 from ostrakon.public.frozen import FrozenEncoder
-from ostrakon.public.representation import MOST_COMPONENTS
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
@@ -104,21 +101,20 @@ def all_public(view: Any, y_public: Any, X_test: Any, y_test: Any) -> float:
     return float(found.score(view.transform(X_test), y_test))
 
 
-def seen(held: Any, work: Path) -> tuple[Any, Any, Any]:
-    """What `FrozenEncoder("photos")` makes of private, public and test images: each encoded once, whatever the seed."""
-    parts = [held.X, held.X_public, held.X_test]
-    marks = [[hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in part] for part in parts]
-    file = work / "photos-features.joblib"
-    known = joblib.load(file) if file.exists() else {}
-    fresh = {mark: image for part, own in zip(parts, marks, strict=True) for image, mark in zip(part, own, strict=True)}
-    fresh = {mark: image for mark, image in fresh.items() if mark not in known}
-    if fresh:
-        images = np.stack(list(fresh.values()))
-        made = FrozenEncoder("photos").fit(images[:8]).transform(images).to_numpy(np.float32)
-        known |= dict(zip(fresh, made, strict=True))
-        joblib.dump(known, file)
-    private, public, test = (np.stack([known[mark] for mark in own]) for own in marks)
-    return private, public, test
+def remember_encodings(work: Path) -> None:
+    """Let every frozen encoder of this process encode an image once, whatever the seed, and keep it in `work`."""
+    file, encode = work / "photos-encoded.joblib", FrozenEncoder._encoded
+    known: dict[bytes, Any] = joblib.load(file) if file.exists() else {}
+
+    def encoded(self: Any, rows: Any) -> Any:
+        marks = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in rows]
+        fresh = {mark: row for mark, row in zip(marks, rows, strict=True) if mark not in known}
+        if fresh:
+            known.update(zip(fresh, encode(self, np.stack(list(fresh.values()))), strict=True))
+            joblib.dump(known, file)
+        return np.stack([known[mark] for mark in marks])
+
+    FrozenEncoder._encoded = encoded
 
 
 def run(
@@ -126,14 +122,9 @@ def run(
 ) -> list[Any]:
     """One line of the CSV."""
     X, X_public, X_test = held.X, held.X_public, held.X_test
-    representation: Any = encoder
-    if encoder == "photos":
-        X, X_public, X_test = (as_columns("X", part) for part in seen(held, work))
-        # What the representation photos is behind its network.
-        representation = make_pipeline(EmbeddedFeatures(), PCA(MOST_COMPONENTS))
     private = Rows(X=X, y=held.y)
     task = Task(private=private, classes=held.classes, X_public=X_public, X_test=X_test, y_test=held.y_test)
-    options = Options(epsilon=epsilon, delta=DELTA, representation=representation, seed=seed)
+    options = Options(epsilon=epsilon, delta=DELTA, representation=encoder, seed=seed)
     place = Shared(work, f"{encoder}-{seed}")
     start, cpu = time.perf_counter(), time.process_time()
     done = conduct(task, options, place, say=lambda stage: print(stage, flush=True))
@@ -180,6 +171,8 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--picture-only", action="store_true")
     given = parser.parse_args()
+    given.work.mkdir(parents=True, exist_ok=True)
+    remember_encodings(given.work)
     lines = list(csv.DictReader(RESULTS.open())) if RESULTS.exists() else []
     made = {(line["encoder"], line["epsilon"], line["seed"]) for line in lines}
     known = {(line["encoder"], int(line["seed"])): float(line["all_public"]) for line in lines}
