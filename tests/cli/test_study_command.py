@@ -95,10 +95,10 @@ def test_owners_train_teachers_and_one_that_was_killed_goes_on(place):
             words = [sys.executable, "-m", "ostrakon", "study", *map(str, join)]
             with subprocess.Popen(words, cwd=place, stdout=subprocess.DEVNULL) as running:
                 until = time.monotonic() + 120
-                while len(list(kept.glob("teacher-*.bin"))) < 3 and time.monotonic() < until:
+                while len(list(kept.glob("teachers-*.bin"))) < 3 and time.monotonic() < until:
                     time.sleep(0.002)
                 running.kill()
-            before = {path: path.stat().st_mtime_ns for path in kept.glob("teacher-*.bin")}
+            before = {path: path.stat().st_mtime_ns for path in kept.glob("teachers-*.bin")}
             assert len(before) >= 3
         done = ostrakon("study", *join, folder=place)
         assert done.returncode == 0, done.stderr

@@ -343,7 +343,7 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
     )
     teachers = tmp_path / "run" / "private" / "teachers"
     deadline = time.monotonic() + 120
-    while len(list(teachers.glob("teacher-*.bin"))) < 2 and process.poll() is None:
+    while len(list(teachers.glob("teachers-*.bin"))) < 2 and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -351,7 +351,7 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
     assert process.returncode == 130
     assert "the same command goes on from there" in " ".join(err.split())
     assert "Traceback" not in err
-    kept = {path.name: path.stat().st_mtime_ns for path in teachers.glob("teacher-*.bin")}
+    kept = {path.name: path.stat().st_mtime_ns for path in teachers.glob("teachers-*.bin")}
     assert 2 <= len(kept) < 20
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=300)
     assert {name: (teachers / name).stat().st_mtime_ns for name in kept} == kept

@@ -18,7 +18,7 @@ from ostrakon.data.partition import (
     random_partition,
     require_users,
 )
-from ostrakon.data.sharding import partition_table, read_shard
+from ostrakon.data.sharding import partition_table
 from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput
 
@@ -100,7 +100,7 @@ def test_memory_csv_and_parquet_agree(tmp_path, by: str | None) -> None:
         shards = partition_table(table, tmp_path / f"shards of {name}", 20, key=KEY, by=by)
         np.testing.assert_array_equal(shards.sizes, np.bincount(expected, minlength=20))
         for teacher in np.unique(expected)[:3]:
-            held = sorted(float(cell) for cell in read_shard(shards.files(int(teacher)))["income"])
+            held = sorted(float(cell) for cell in shards.read(int(teacher))["income"])
             assert held == sorted(frame["income"][expected == teacher])
 
 

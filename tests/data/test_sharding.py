@@ -11,10 +11,11 @@ import textwrap
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
 
 from ostrakon.data.files import CannotWrite
-from ostrakon.data.sharding import ShardFolder, partition_table, read_shard
+from ostrakon.data.sharding import MOST_PIECES, ShardFolder, partition_table
 from ostrakon.data.sources import open_table
 from ostrakon.validation import InvalidInput
 
@@ -33,7 +34,7 @@ def table(tmp_path_factory):
 
 def test_every_row_is_in_one_shard_and_a_column_named_teacher_survives(table, tmp_path) -> None:
     shards = partition_table(table, tmp_path / "shards", 7, key=KEY, by="person")
-    people = [read_shard(shards.files(teacher)) for teacher in range(7)]
+    people = [shards.read(teacher) for teacher in range(7)]
     assert [len(rows) for rows in people] == shards.sizes.tolist()
     assert sorted(np.concatenate([rows["person"] for rows in people])) == list(range(200_000))
     assert list(people[0]) == ["person", "x", "teacher", "note"]
@@ -117,6 +118,21 @@ def test_wrong_requests(table, tmp_path) -> None:
 def test_a_teacher_without_rows(table, tmp_path) -> None:
     shards = partition_table(table, tmp_path / "shards", 5, key=KEY, by="teacher")
     assert sorted(shards.sizes) == [0, 0, 0, 0, 200_000]
-    assert shards.files(int(np.argmin(shards.sizes))) == ()
+    assert len(shards.read(int(np.argmin(shards.sizes)))) == 0
     with pytest.raises(InvalidInput, match="index"):
-        shards.files(5)
+        shards.read(5)
+
+
+def test_hundreds_of_teachers_are_few_files_and_each_reads_its_own_rows(table, tmp_path) -> None:
+    shards = partition_table(table, tmp_path / "shards", 130, key=KEY, by="person")
+    assert len(list((tmp_path / "shards").iterdir())) <= MOST_PIECES + 1
+    alone = [shards.read(teacher) for teacher in range(130)]
+    assert [len(rows) for rows in alone] == shards.sizes.tolist()
+    # Across the borders of files, and within one of them.
+    for teachers in (range(130), range(2, 5), range(7, 8)):
+        for teacher, rows in zip(teachers, shards.part(teachers).read(), strict=True):
+            pd.testing.assert_frame_equal(rows, alone[teacher])
+    people = [set(rows["person"]) for rows in alone]
+    assert sum(map(len, people)) == len(set.union(*people))
+    with pytest.raises(InvalidInput, match="index"):
+        shards.part(range(129, 131))

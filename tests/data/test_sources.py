@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ostrakon.data.partition import assign_teachers
-from ostrakon.data.sharding import partition_table, read_shard
+from ostrakon.data.sharding import partition_table
 from ostrakon.data.sources import asking, digest_of_file, open_table, same_content
 from ostrakon.validation import InvalidInput
 
@@ -242,7 +242,7 @@ def test_types_that_files_and_frames_hold_each_their_own_way_become_text(tmp_pat
     assert frame["pair"][1] == "[a, 1]"
     shards = partition_table(table, tmp_path / "shards", 3, key=bytes(32))
     np.testing.assert_array_equal(shards.sizes, np.bincount(assign_teachers(frame, 3, key=bytes(32)), minlength=3))
-    read = pd.concat([read_shard(shards.files(teacher)) for teacher in range(3)]).sort_values("n", ignore_index=True)
+    read = pd.concat([shards.read(teacher) for teacher in range(3)]).sort_values("n", ignore_index=True)
     pd.testing.assert_frame_equal(read, frame, check_dtype=False)
 
 

@@ -113,7 +113,7 @@ def test_a_flipped_bit_anywhere_is_a_sentence_or_harmless(copy, task, undisturbe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["representation.joblib", "votes.npy", "teachers/teacher-00003.bin"])
+@pytest.mark.parametrize("name", ["representation.joblib", "votes.npy", "teachers/teachers-00003.bin"])
 @pytest.mark.parametrize("how", ["cut off", "empty", "gone"])
 def test_what_can_be_made_again_is(copy, task, undisturbed, name, how):
     folder = copy(asked_again=name != "votes.npy")
@@ -129,7 +129,7 @@ def test_what_can_be_made_again_is(copy, task, undisturbed, name, how):
 def test_files_of_another_run_are_not_taken_for_this_ones(copy, task, undisturbed, tmp_path):
     other = tmp_path / "other"
     run(other, task, replace(RECIPE, seed=4))
-    files = ["representation.joblib", "votes.npy", "teachers/teacher-00003.bin", "teachers/specification.json"]
+    files = ["representation.joblib", "votes.npy", "teachers/teachers-00003.bin", "teachers/specification.json"]
     for name in [*files, "noise/round-1.npy", "shards"]:
         folder = copy(asked_again=name != "votes.npy")
         ours, theirs = (place / "private" / name for place in (folder, other))

@@ -53,7 +53,7 @@ def stamps(folder):
     """What must never be made twice: teachers, their predictions and the noise, by file number and time."""
     kept = [
         *folder.glob("private/teachers/**/*.*"),
-        *folder.glob("private/shards/*/*"),
+        *folder.glob("private/shards/*"),
         *folder.glob("private/noise/*.np?"),
         *folder.glob("private/*.npy"),
     ]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from ostrakon.data import sources
-from ostrakon.data.sharding import ShardFolder, read_shard
+from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.sources import Table
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
@@ -108,7 +108,7 @@ def test_what_is_written_is_what_is_learned_from_and_open_to_its_owner_alone(tab
     for folder in (shards, shards.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     held = ShardFolder.open(shards, RECIPE.teachers)
-    rows = pd.concat([read_shard(held.files(index)) for index in range(held.n_teachers)])
+    rows = pd.concat([held.read(index) for index in range(held.n_teachers)])
     # Names are of no use, and whose a row is has been decided.
     assert (list(rows), len(rows)) == (["age", "city", "ill"], 900)
 
@@ -169,12 +169,12 @@ def test_a_damaged_shard_is_one_sentence_and_made_again_after_it_is_removed(tabl
         return shards.part(range(teacher, teacher + 1)).load()[0]
 
     before = load(2)
-    file = next((folder / "teacher=2").iterdir())
+    file = folder / "piece-02.parquet"
     content = file.read_bytes()
     file.write_bytes(content[:4] + bytes(len(content) // 2) + content[4 + len(content) // 2 :])
     with pytest.raises(InvalidInput, match="damaged, not as they were written; remove that folder"):
         load(2)
-    for other in (content[:40], b"", next((folder / "teacher=1").iterdir()).read_bytes(), flipped(content)):
+    for other in (content[:40], b"", (folder / "piece-01.parquet").read_bytes(), flipped(content)):
         file.write_bytes(other)
         with pytest.raises(InvalidInput, match="damaged, not as they were written; remove that folder"):
             load(2)

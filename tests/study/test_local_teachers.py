@@ -42,12 +42,12 @@ def votes(study, table, owner, place):
     done = joined(study, place / "table.csv", owner, place)
     (folder,) = (done.folder / "private" / "teachers").glob("predictions-*")
     said = [np.load(file) for file in (_payload(path, place) for path in sorted(folder.iterdir()))]
-    return read_share(done.share, study)[1], np.column_stack(said)
+    return read_share(done.share, study)[1], np.concatenate(said).T
 
 
 def _payload(path, place):
     index = int(path.stem.partition("-")[2])
-    held = read_checksummed(path, what=f"predictions of teacher {index}")
+    held = read_checksummed(path, what=f"predictions of the teachers of piece {index}")
     (place / f"{path.stem}.npy").write_bytes(held.payload)
     return place / f"{path.stem}.npy"
 

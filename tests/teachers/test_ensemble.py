@@ -276,7 +276,7 @@ def test_a_finished_run_trains_and_asks_nobody_twice(data, tmp_path, counting) -
     assert marks(counting) == TEACHERS
     again = train(data, counting, store=TeacherStore(tmp_path / "t"))
     assert marks(counting) == TEACHERS
-    for file in (tmp_path / "t").glob("teacher-*.bin"):
+    for file in (tmp_path / "t").glob("teachers-*.bin"):
         file.unlink()
     np.testing.assert_array_equal(again.predict(pool), first)
 
@@ -286,14 +286,14 @@ def test_an_interrupted_run_goes_on(data, tmp_path, counting) -> None:
     # What the estimator is must not change between the two, so both have the parameter.
     with pytest.raises(KeyboardInterrupt):
         train(data, stopping, store=TeacherStore(tmp_path / "t"))
-    assert len(list((tmp_path / "t").glob("teacher-*.bin"))) == 5
+    assert len(list((tmp_path / "t").glob("teachers-*.bin"))) == 5
     (tmp_path / "more").mkdir()
     for mark in os.listdir(counting.folder):
         os.rename(Path(counting.folder, mark), tmp_path / "more" / mark)
     stopping.stop_after = 5
     with pytest.raises(KeyboardInterrupt):
         train(data, stopping, store=TeacherStore(tmp_path / "t"))
-    assert len(list((tmp_path / "t").glob("teacher-*.bin"))) == 10
+    assert len(list((tmp_path / "t").glob("teachers-*.bin"))) == 10
 
 
 def test_a_damaged_teacher_is_trained_again(data, tmp_path, counting) -> None:
@@ -378,7 +378,7 @@ def test_a_full_disk_half_way_keeps_what_is_done(data, tmp_path, monkeypatch) ->
     with pytest.raises(CannotWrite, match="the disk is full; what was finished is kept"):
         train(data, store=store)
     monkeypatch.undo()
-    done = list((tmp_path / "t").glob("teacher-*.bin"))
+    done = list((tmp_path / "t").glob("teachers-*.bin"))
     assert 0 < len(done) < TEACHERS
     assert not list((tmp_path / "t").glob(".*"))
     stamps = {file: file.stat().st_mtime_ns for file in done}

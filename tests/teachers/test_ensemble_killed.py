@@ -72,14 +72,14 @@ def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path, calm, how, n_jobs, 
             assert run.stdout is not None
             assert run.stdout.readline() == b"begin\n"
             enough = len(kept) + moments.randint(1, 6)
-            while len(list(folder.glob("teacher-*.bin"))) < enough:
+            while len(list(folder.glob("teachers-*.bin"))) < enough:
                 time.sleep(0.005)
             time.sleep(moments.uniform(0, 0.03))
             run.send_signal(how)
             assert run.wait(timeout=60) != 0
             for name, content in kept.items():
                 assert (folder / name).read_bytes() == content
-            kept = {file.name: file.read_bytes() for file in folder.glob("teacher-*.bin")}
+            kept = {file.name: file.read_bytes() for file in folder.glob("teachers-*.bin")}
             assert len(kept) < 40
         done = start(folder, n_jobs)
         assert done.wait(timeout=120) == 0
@@ -89,5 +89,5 @@ def test_a_killed_run_ends_like_an_undisturbed_one(tmp_path, calm, how, n_jobs, 
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGKILL)
     np.testing.assert_array_equal(np.load(folder.with_suffix(".npy")), calm)
-    assert len(list(folder.glob("teacher-*.bin"))) == 40
+    assert len(list(folder.glob("teachers-*.bin"))) == 40
     assert not list(folder.glob(".*"))

@@ -47,7 +47,7 @@ def test_shards_on_disk_train_the_same_teachers(tmp_path, by) -> None:
     # Rows stand in another order on disk, and the solver adds them up in that order.
     assert (one == other).mean() > 0.998
     assert on_disk.classes.tolist() == ["n", "y"]
-    stamps = {file: file.stat().st_mtime_ns for file in (tmp_path / "teachers").glob("teacher-*.bin")}
+    stamps = {file: file.stat().st_mtime_ns for file in (tmp_path / "teachers").glob("teachers-*.bin")}
     train_on_shards(LogisticRegression(), shards, store=TeacherStore(tmp_path / "teachers"), n_jobs=1)
     assert {file: file.stat().st_mtime_ns for file in stamps} == stamps
     assert len(stamps) == 6

@@ -234,25 +234,25 @@ def test_a_killed_run_goes_on_and_ends_the_same(digits, tmp_path, monkeypatch):
     saves = []
     save = TeacherStore.save
 
-    def killed(self, index, model, *, fingerprint):
-        # Cut off in the middle of saving the second chunk.
-        if len(saves) == 5:
+    def killed(self, piece, models, *, fingerprint):
+        # Cut off when the second chunk is about to be saved.
+        if len(saves) == 1:
             raise KeyboardInterrupt
-        saves.append(index)
-        save(self, index, model, fingerprint=fingerprint)
+        saves.append(piece)
+        save(self, piece, models, fingerprint=fingerprint)
 
     monkeypatch.setattr(TeacherStore, "save", killed)
     with pytest.raises(KeyboardInterrupt):
         train(digits, store=store)
     saves.clear()
     teachers = train(digits, store=TeacherStore(tmp_path / "teachers"))
-    assert saves == [5]
+    assert saves == [1]
     np.testing.assert_array_equal(teachers.predict(X[900:]), undisturbed)
     saves.clear()
     train(digits, store=TeacherStore(tmp_path / "teachers"))
     assert saves == []
     # Answers are kept too: with every network gone, they are still there.
-    for file in (tmp_path / "teachers").glob("teacher-*.bin"):
+    for file in (tmp_path / "teachers").glob("teachers-*.bin"):
         file.unlink()
     np.testing.assert_array_equal(teachers.predict(X[900:]), undisturbed)
     with pytest.raises(InvalidInput, match="another run"):

@@ -1,7 +1,8 @@
-"""A table larger than memory, written out as one folder of Parquet per teacher by one SQL statement."""
+"""A table larger than memory, split among teachers by one SQL statement: a Parquet file for a few of them each."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -23,7 +25,9 @@ from ostrakon.data.partition import quoted, teacher_sql
 from ostrakon.data.sources import Table, asking, interruptible, label_sql, literal
 from ostrakon.validation import InvalidInput, whole
 
-TEACHER = "teacher"
+TEACHER, PIECE = "teacher", "piece"
+MOST_PIECES = 48
+"""Pieces into which teachers are cut, a file each: thousands of teachers are no thousands of files."""
 _LIST, _LISTED = "shards.json", "list of shards"
 # Each thread holds about 50 MB of rows that wait to be written; more threads would not fit the memory limit.
 _MOST_THREADS = 8
@@ -48,23 +52,65 @@ class ShardFile:
         try:
             content = self.path.read_bytes()
             if sha256(content) != self.checksum:
-                raise _damaged(self.path.parent.parent)
+                raise _damaged(self.path.parent)
             return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
         except (OSError, pa.ArrowInvalid) as error:
-            raise _damaged(self.path.parent.parent) from error
+            raise _damaged(self.path.parent) from error
+
+
+def pieces(n_teachers: int, *, most: int = MOST_PIECES) -> list[range]:
+    """Neighbouring teachers, in at most `most` pieces: by their number alone, which is public, not by their rows.
+
+    >>> pieces(5, most=3)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    each = -(-n_teachers // most)
+    return [range(start, min(start + each, n_teachers)) for start in range(0, n_teachers, each)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardPart:
+    """Where the rows of some teachers lie, cheap to send to a worker that reads them. Private.
+
+    files: that hold them, among those of other teachers. number: the column that says whose a row is.
+    """
+
+    files: tuple[ShardFile, ...]
+    number: str
+    teachers: range
+
+    def read(self) -> list[pd.DataFrame]:
+        """The rows of each teacher in memory, in an order that follows from its rows alone.
+
+        Who was faster when the table was split has no say in what a teacher learns, nor has the order of the table.
+        Raises `InvalidInput` for files that are missing or damaged.
+        """
+        first, last = self.teachers[0], self.teachers[-1]
+        own = (pc.field(self.number) >= first) & (pc.field(self.number) <= last)
+        tables = [file.read().filter(own) for file in self.files]
+        if not tables:
+            return [pd.DataFrame() for _ in self.teachers]
+        rows = pa.concat_tables(tables)
+        content = [name for name in rows.column_names if name != self.number]
+        rows = rows.sort_by([(name, "ascending") for name in (self.number, *content)])
+        ends = np.searchsorted(rows[self.number].to_numpy(), [*self.teachers, last + 1])
+        # Each alone: another teacher's missing cells have no say in how its own are held.
+        return [_frame(rows.slice(at, to - at).select(content)) for at, to in itertools.pairwise(ends.tolist())]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardFolder:
-    """Shards on disk: folder/teacher=17/*.parquet holds the rows of teacher 17. Private.
+    """Shards on disk: folder/piece-17.parquet holds the rows of some neighbouring teachers. Private.
 
-    sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by its place in the folder.
+    sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by its name. number: the
+    column of its rows that says whose they are.
     """
 
     folder: Path
     n_teachers: int
     sizes: NDArray[np.int64]
     listed: dict[str, str]
+    number: str
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], n_teachers: int, *, belongs: dict[str, Any] | None = None) -> Self:
@@ -94,25 +140,32 @@ class ShardFolder:
         sizes = np.array(content["sizes"], np.int64)
         if len(sizes) != n_teachers:
             raise InvalidInput(f"{place} holds shards of {len(sizes)} teachers, but there are {n_teachers} teachers.")
-        return cls(folder=place, n_teachers=n_teachers, sizes=sizes, listed=content["files"])
+        return cls(folder=place, n_teachers=n_teachers, sizes=sizes, listed=content["files"], number=content["number"])
 
-    def files(self, index: int) -> tuple[ShardFile, ...]:
-        """The files that hold the rows of teacher `index`; none where it has no rows."""
-        index = whole("index", index, at_most=self.n_teachers - 1)
-        start = f"{TEACHER}={index}/"
-        return tuple(
-            ShardFile(self.folder / name, checksum) for name, checksum in self.listed.items() if name.startswith(start)
+    def part(self, teachers: range) -> ShardPart:
+        """The rows of neighbouring teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
+        whole("index", teachers.start, at_most=self.n_teachers - 1)
+        whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
+        asked = (number for number, own in enumerate(pieces(self.n_teachers)) if _overlap(own, teachers))
+        files = tuple(
+            ShardFile(self.folder / name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed
         )
+        return ShardPart(files=files, number=self.number, teachers=teachers)
+
+    def read(self, index: int) -> pd.DataFrame:
+        """The rows of one teacher; as of `ShardPart.read`."""
+        return self.part(range(index, index + 1)).read()[0]
 
 
-def read_shard(files: Sequence[ShardFile]) -> pd.DataFrame:
-    """The rows of one teacher in memory, in an order that follows from the rows alone.
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
 
-    Who was faster when the table was split has no say in what the teacher learns, nor has the order of the table.
-    Raises `InvalidInput` for files that are missing or damaged.
-    """
-    rows = pa.concat_tables([file.read() for file in files])
-    rows = rows.sort_by([(name, "ascending") for name in rows.column_names])
+
+def _file_name(piece: int) -> str:
+    return f"{PIECE}-{piece:02d}.parquet"
+
+
+def _frame(rows: pa.Table) -> pd.DataFrame:
     # Integers stay integers beside a missing one: as floats, all beyond 2**53 would be rounded because of that one.
     return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
 
@@ -144,7 +197,7 @@ def partition_table(
     Half-written shards never stand under `folder`: they are written aside and renamed when they are whole.
     Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
     """
-    target = Path(folder)
+    target, n_teachers = Path(folder), whole("n_teachers", n_teachers, at_least=1)
     written = list(table.columns if columns is None else columns)
     content = list(table.columns if identity is None else identity)
     belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
@@ -162,7 +215,8 @@ def partition_table(
     _remove(aside, spill)
     rows = f"({table.select()})"
     kept = [_written(name, table, labels) for name in written]
-    number = quoted(_free_name(table))
+    number, piece = _free_names(table, TEACHER, PIECE)
+    each = len(pieces(n_teachers)[0])
     try:
         for made in (aside, spill):
             private_folder(made)
@@ -173,22 +227,21 @@ def partition_table(
             connection.execute("SET preserve_insertion_order = false")
             connection.execute(f"SET threads = {threads}")
             teacher = teacher_sql(table.identity(content if by is None else [by]), n_teachers, key=key)
-            copied = f"SELECT {', '.join(kept)}, {teacher} AS {number} FROM {rows}"
+            copied = f"SELECT {', '.join(kept)}, {teacher} AS {quoted(number)} FROM {rows}"
+            copied = f"SELECT *, {quoted(number)} // {each} AS {quoted(piece)} FROM ({copied})"
             try:
                 copy = (
                     f"COPY ({copied}) TO {literal(aside.as_posix())} "
-                    f"(FORMAT parquet, PARTITION_BY ({number}), OVERWRITE_OR_IGNORE true)"
+                    f"(FORMAT parquet, PARTITION_BY ({quoted(piece)}), OVERWRITE_OR_IGNORE true)"
                 )
                 interruptible(connection, lambda: connection.execute(copy))
             except duckdb.Error as error:
                 if any(sign in str(error) for sign in _FULL):
                     raise cannot_write(target, OSError(28, "no space")) from error
                 raise
-        for shard in aside.iterdir():
-            shard.rename(aside / f"{TEACHER}={shard.name.rpartition('=')[2]}")
-        for file in aside.rglob("*.parquet"):
-            _flush(file)
-        _list_shards(aside, n_teachers, belongs)
+        for held in list(aside.iterdir()):
+            _join(held, aside / _file_name(int(held.name.rpartition("=")[2])))
+        _list_shards(aside, n_teachers, number, belongs)
         sync_folder(aside)
         os.replace(aside, target)
         sync_folder(target.parent)
@@ -205,27 +258,40 @@ def _written(name: str, table: Table, labels: str | None) -> str:
     return f"{label_sql(name, dict(table.typed_columns)[name])} AS {quoted(name)}"
 
 
-def _flush(file: Path) -> None:
+def _join(folder: Path, file: Path) -> None:
+    """The files that threads wrote of one piece, as one; the folder is gone afterwards."""
+    parts = sorted(folder.glob("*.parquet"))
+    if len(parts) == 1:
+        parts[0].rename(file)
+    else:
+        with pq.ParquetWriter(file, pq.read_schema(parts[0])) as whole_piece:
+            for part in parts:
+                with pq.ParquetFile(part) as held:
+                    for group in range(held.num_row_groups):
+                        whole_piece.write_table(held.read_row_group(group, use_threads=False))
     with open(file, "rb") as written:
         os.fsync(written.fileno())
+    shutil.rmtree(folder)
 
 
-def _free_name(table: Table) -> str:
-    """A name for the column of teachers that the table does not use itself."""
-    name = TEACHER
-    while name.lower() in {column.lower() for column in table.columns}:
-        name += "_"
-    return name
+def _free_names(table: Table, *wanted: str) -> list[str]:
+    """Names for columns of our own that the table does not use itself."""
+    taken, found = {column.lower() for column in table.columns}, list[str]()
+    for name in wanted:
+        while name in taken:
+            name += "_"
+        found.append(name)
+    return found
 
 
-def _list_shards(folder: Path, n_teachers: int, belongs: dict[str, Any]) -> None:
+def _list_shards(folder: Path, n_teachers: int, number: str, belongs: dict[str, Any]) -> None:
     """Write down what the finished shards are, file by file."""
     files = checksums(folder)
-    sizes = [0] * n_teachers
+    sizes = np.zeros(n_teachers, np.int64)
     for name in files:
-        teacher = int(name.partition("/")[0].partition("=")[2])
-        sizes[teacher] += pq.read_metadata(folder / name).num_rows
-    content = json.dumps({"sizes": sizes, "files": files}).encode()
+        owners = pq.read_table(folder / name, columns=[number], use_threads=False)[number].to_numpy()
+        sizes += np.bincount(owners.astype(np.int64), minlength=n_teachers)
+    content = json.dumps({"sizes": sizes.tolist(), "files": files, "number": number}).encode()
     write_checksummed(folder / _LIST, content, what=_LISTED, belongs=belongs)
 
 

@@ -179,6 +179,17 @@ def _neighbours(
     if len(points) <= EXACT_BELOW:
         # Called without points, an example is not its own neighbour, even where others equal it.
         return NearestNeighbors(n_neighbors=neighbours, algorithm="brute", n_jobs=n_jobs).fit(points).kneighbors()
+    return approximate_neighbours(points, neighbours, random_state=random_state, n_jobs=n_jobs)
+
+
+def approximate_neighbours(
+    points: FloatArray, neighbours: int, *, random_state: int | None = 0, n_jobs: int | None = None
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """(distances, places) of the nearest others of every row, by descent on neighbours of neighbours, both (rows, n).
+
+    Most of them: benchmarks/README.md says how many. Source: Dong, Moses and Li 2011 (NN-descent).
+    Errors: `InvalidInput` where the extra `graph` is not installed.
+    """
     try:
         from pynndescent import NNDescent
     except ImportError:

@@ -10,19 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from ostrakon.data.sharding import pieces
 from ostrakon.teachers.one_teacher import (
     Abstainer,
     Question,
     Task,
     fingerprint_of,
     predict_task,
+    said_by,
     specification,
     train_task,
 )
 from ostrakon.teachers.parallel import spread
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.registry import check_estimator_like
-from ostrakon.teachers.shards import ArrayShards, Shards, pieces
+from ostrakon.teachers.shards import ArrayShards, Shards
 from ostrakon.teachers.store import TeacherStore
 from ostrakon.validation import InvalidInput, whole
 
@@ -43,10 +45,15 @@ class Teachers:
     n_jobs: int | None = -1
 
     @property
+    def pieces(self) -> list[range]:
+        """Which teachers a store keeps together, and a worker asks together."""
+        return pieces(self.n_teachers)
+
+    @property
     def abstaining(self) -> IntArray:
         """Teachers that had no rows to learn from and abstain on every query."""
-        models = (self.model(index) for index in range(self.n_teachers))
-        return np.array([index for index, model in enumerate(models) if isinstance(model, Abstainer)], np.int64)
+        every = enumerate(self.in_memory().models or ())
+        return np.array([index for index, model in every if isinstance(model, Abstainer)], np.int64)
 
     def model(self, index: int) -> Any:
         """Teacher `index`: its predict gives indices into `classes`, or -1 where it abstains."""
@@ -54,47 +61,57 @@ class Teachers:
         if self.models is not None:
             return self.models[index]
         assert self.store is not None
-        return self.store.load(index)
+        piece, own = next((piece, own) for piece, own in enumerate(self.pieces) if index in own)
+        return self.store.load(piece)[index - own.start]
 
     def in_memory(self) -> Self:
         """The same teachers, read into memory: they answer at once, one after the other, and keep no answer."""
-        models = tuple(self.model(index) for index in range(self.n_teachers))
+        models = self.models
+        if models is None:
+            assert self.store is not None
+            models = tuple(model for piece in range(len(self.pieces)) for model in self.store.load(piece))
         return replace(self, models=models, store=None, n_jobs=1)
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
         """What every teacher says about the public examples `X`.
 
         Returns indices into `classes`, shape (queries, n_teachers); -1 where a teacher abstains. With a store,
-        each teacher's predictions are kept when they are there, and a killed collection goes on from them.
+        a piece's predictions are kept when they are there, and a killed collection goes on from them.
         The result is private: it is what the mechanism adds noise to.
         """
-        queries = _length(X)
-        out = np.empty((queries, self.n_teachers), np.int64)
+        out = np.empty((_length(X), self.n_teachers), np.int64)
         answers = self._asked_here(X) if self.models is not None and self.n_jobs == 1 else self._asked(X)
+        done = 0
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            for done, (index, values) in enumerate(answers, start=1):
-                if values.shape != (queries,):
-                    raise InvalidInput(
-                        f"Teacher {index} must predict one class for each of {queries} queries, "
-                        f"got an array of shape {values.shape}."
-                    )
-                out[:, index] = values
+            for own, values in answers:
+                out[:, own] = values.T
+                done += len(own)
                 report(done, self.n_teachers)
         return out
 
-    def _asked(self, X: Any) -> Iterator[tuple[int, Any]]:
+    def _asked(self, X: Any) -> Iterator[tuple[range, Any]]:
         key = fingerprint_of(X) if self.store is not None else ""
-        models = (None,) * self.n_teachers if self.models is None else self.models
+        parts = self.pieces
         questions = (
-            Question(index=index, X=X, model=models[index], store=self.store, key=key)
-            for index in range(self.n_teachers)
+            Question(
+                piece=piece,
+                teachers=own,
+                X=X,
+                queries=_length(X),
+                models=None if self.models is None else self.models[own.start : own.stop],
+                store=self.store,
+                key=key,
+            )
+            for piece, own in enumerate(parts)
         )
-        return spread(predict_task, questions, total=self.n_teachers, n_jobs=self.n_jobs)
+        return spread(predict_task, questions, total=len(parts), n_jobs=self.n_jobs)
 
-    def _asked_here(self, X: Any) -> Iterator[tuple[int, Any]]:
+    def _asked_here(self, X: Any) -> Iterator[tuple[range, Any]]:
         # Limiting threads takes longer than a small model's answer: once for all.
         with threadpool_limits(1):
-            yield from ((index, model.predict(X)) for index, model in enumerate(self.models or ()))
+            for index, model in enumerate(self.models or ()):
+                own = range(index, index + 1)
+                yield own, said_by([model], X, own, queries=_length(X))
 
 
 def train_teachers(
@@ -119,7 +136,8 @@ def train_teachers(
     assignment: the teacher of every row, integers from 0 to n_teachers - 1, such as `assign_teachers` gives.
     classes: all labels in the order that predictions count them, or their number m for the labels 0 to m - 1.
         Public knowledge: a class that is not listed is refused.
-    store: where each teacher is kept when it is done; a killed run that is repeated trains only the missing ones.
+    store: where teachers are kept, a few at a time, when they are done; a killed run that is repeated trains only the
+        missing ones.
     seed: makes the models repeatable: teacher i depends on (seed, i) and its own rows alone. Never used for noise.
     n_jobs: as in joblib, whose backends (Dask, Ray, Spark) are used where one is set.
     empty: what a teacher without rows does. "abstain" must be declared to the accounting (`Votes(abstentions=True)`).
@@ -166,17 +184,17 @@ def train_on_shards(
     models: list[Any] = [None] * shards.n_teachers
     parts = pieces(shards.n_teachers)
     tasks = (
-        Task(teachers=teachers, estimator=estimator, part=shards.part(teachers), seed=seed, store=store)
-        for teachers in parts
+        Task(piece=piece, teachers=own, estimator=estimator, part=shards.part(own), seed=seed, store=store)
+        for piece, own in enumerate(parts)
     )
     # No memory mapping: it would write private rows into a temporary folder outside private/.
     trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-        for finished in trained:
-            for index, model in finished:
-                models[index] = model
-            done += len(finished)
+        for own, made in trained:
+            if made is not None:
+                models[own.start : own.stop] = made
+            done += len(own)
             report(done, shards.n_teachers)
     kept = tuple(models) if store is None else None
     return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=kept, store=store, n_jobs=n_jobs)

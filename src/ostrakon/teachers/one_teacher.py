@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +65,9 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that a worker needs to train some neighbouring teachers."""
+    """All that a worker needs to train the neighbouring teachers of a piece, number `piece`."""
 
+    piece: int
     teachers: range
     estimator: Any
     part: Part
@@ -73,58 +75,80 @@ class Task:
     store: TeacherStore | None
 
 
-def train_task(task: Task) -> list[tuple[int, Any]]:
-    """Train each teacher, or find it already done; returns (index, model, or None where a store keeps it) of each."""
-    return [
-        (index, _train_one(task, index, X, y)) for index, (X, y) in zip(task.teachers, task.part.load(), strict=True)
-    ]
-
-
-def _train_one(task: Task, index: int, X: Any, y: NDArray[np.int64]) -> Any:
-    if task.store is None:
-        return fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
-    fingerprint = fingerprint_of(X, y)
-    if not task.store.has(index, fingerprint=fingerprint):
-        task.store.save(index, fit_teacher(task.estimator, X, y, index=index, seed=task.seed), fingerprint=fingerprint)
-    return None
+def train_task(task: Task) -> tuple[range, list[Any] | None]:
+    """Train each teacher, or find them already done; returns (who, their models, or None where a store keeps them)."""
+    shards = task.part.load()
+    store, mark = (
+        task.store,
+        "" if task.store is None else fingerprint_of(*(part for shard in shards for part in shard)),
+    )
+    if store is not None and store.has(task.piece, fingerprint=mark):
+        return task.teachers, None
+    # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
+    with threadpool_limits(1):
+        models = [
+            fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
+            for index, (X, y) in zip(task.teachers, shards, strict=True)
+        ]
+    if store is None:
+        return task.teachers, models
+    store.save(task.piece, models, fingerprint=mark)
+    return task.teachers, None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """All that a worker needs to ask teacher `index`: its model, or the store that keeps it."""
+    """All that a worker needs to ask the teachers of a piece: their models, or the store that keeps them.
 
-    index: int
+    queries: how many public examples `X` holds.
+    """
+
+    piece: int
+    teachers: range
     X: Any
-    model: Any
+    queries: int
+    models: Sequence[Any] | None
     store: TeacherStore | None
     key: str
 
 
-def predict_task(question: Question) -> tuple[int, Any]:
-    """Ask one teacher about the public examples; returns (index, class indices)."""
-    index, store, model = question.index, question.store, question.model
+def predict_task(question: Question) -> tuple[range, Any]:
+    """Ask a piece's teachers about the public examples; returns (who, class indices (teachers, queries))."""
+    piece, store, models = question.piece, question.store, question.models
     if store is not None:
-        kept = store.load_predictions(index, question.key)
+        kept = store.load_predictions(piece, question.key)
         if kept is not None:
-            return index, kept
-        model = store.load(index)
+            return question.teachers, kept
+        models = store.load(piece)
+    assert models is not None
     with threadpool_limits(1):
-        values = model.predict(question.X)
+        values = said_by(models, question.X, question.teachers, queries=question.queries)
     if store is not None:
-        store.save_predictions(index, question.key, values)
-    return index, values
+        store.save_predictions(piece, question.key, values)
+    return question.teachers, values
+
+
+def said_by(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> NDArray[Any]:
+    """Class indices, (teachers, queries). Errors: `InvalidInput` that names the teacher whose answer is no such row."""
+    said = [model.predict(X) for model in models]
+    for index, values in zip(teachers, said, strict=True):
+        if np.shape(values) != (queries,):
+            raise InvalidInput(
+                f"Teacher {index} must predict one class for each of {queries} queries, "
+                f"got an array of shape {np.shape(values)}."
+            )
+    return np.stack(said)
 
 
 def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> Any:
-    """A copy of `estimator` fitted on one shard; its randomness comes from (seed, index) alone."""
+    """A copy of `estimator` fitted on one shard; its randomness is from (seed, index) alone. Limit threads around."""
     known, local = np.unique(y, return_inverse=True)
     if len(known) == 0:
         return Abstainer()
     if len(known) == 1:
         return OneClass(int(known[0]))
     model = seeded(clone(estimator), seed=seed, index=index)
-    # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
-    with threadpool_limits(1), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # Some estimators say at every fit that one worker, or any number of them, has no effect there.
         warnings.filterwarnings("ignore", message="'n_jobs' has no effect", category=FutureWarning)
         # A thousand teachers would say a thousand times that they stopped early; their votes show what they learned.

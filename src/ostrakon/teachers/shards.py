@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.partition import number_of_each
-from ostrakon.data.sharding import ShardFile, ShardFolder, read_shard
+from ostrakon.data.sharding import ShardFolder, ShardPart
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import take_rows
 from ostrakon.validation import InvalidInput, whole
@@ -40,16 +40,6 @@ class Shards(Protocol):
     def part(self, teachers: range) -> Part:
         """The shards of some teachers."""
         ...
-
-
-def pieces(n_teachers: int, *, most: int = 64) -> list[range]:
-    """Neighbouring teachers, in at most `most` pieces: by their number alone, which is public, not by their rows.
-
-    >>> pieces(5, most=3)
-    [range(0, 2), range(2, 4), range(4, 5)]
-    """
-    each = -(-n_teachers // most)
-    return [range(start, min(start + each, n_teachers)) for start in range(0, n_teachers, each)]
 
 
 @dataclass(frozen=True)
@@ -99,9 +89,9 @@ class ArrayShards:
 
 @dataclass(frozen=True, kw_only=True)
 class TablePart:
-    """Rows that are still on the disk: the files of each teacher, and how they are read."""
+    """Rows that are still on the disk: where they lie, and how they are read."""
 
-    files: list[tuple[ShardFile, ...]]
+    held: ShardPart
     columns: Columns
     target: str
     classes: tuple[str, ...]
@@ -109,8 +99,8 @@ class TablePart:
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
         """The rows, transformed, and their class indices, teacher by teacher."""
-        read = [self._read(files) for files in self.files]
-        if not any(self.files):
+        read = [self._typed(rows) for rows in self.held.read()]
+        if not any(len(labels) for _, labels in read):
             return read
         # Together, because transforming a few rows takes as long as transforming thousands; then each teacher's in an
         # array of its own: where others' rows would begin and end has no say in where it lies in memory.
@@ -122,11 +112,10 @@ class TablePart:
             for (rows, labels), end in zip(read, ends, strict=True)
         ]
 
-    def _read(self, files: tuple[ShardFile, ...]) -> tuple[Any, NDArray[np.int64]]:
+    def _typed(self, rows: pd.DataFrame) -> tuple[Any, NDArray[np.int64]]:
         """One teacher's typed columns and class indices; alone, so that no other's rows have a say in the types."""
-        if not files:
+        if not len(rows):
             return np.empty((0, 1)), np.empty(0, np.int64)
-        rows = read_shard(files)
         return self.columns.apply(rows), label_indices(rows[self.target], self.classes)
 
 
@@ -150,7 +139,7 @@ class TableShards:
         """
         task = self._task
         for index in np.flatnonzero(self.sizes):
-            rows = read_shard(self._folder.files(int(index)))
+            rows = self._folder.read(int(index))
             most = AT_ONCE if task.by is None else len(rows)
             for at in range(0, len(rows), most):
                 some = rows.iloc[at : at + most]
@@ -163,7 +152,7 @@ class TableShards:
         """The rows of some teachers, not yet read."""
         task = self._task
         return TablePart(
-            files=[self._folder.files(index) for index in teachers],
+            held=self._folder.part(teachers),
             columns=task.columns,
             target=task.target,
             classes=task.classes,

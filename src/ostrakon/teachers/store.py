@@ -1,4 +1,4 @@
-"""Teachers on disk: each saved when it is done, verified when it is read, private to their owner."""
+"""Teachers on disk: a few in a file, saved when they are done, verified when read, private to their owner."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from ostrakon.validation import InvalidInput
 
 
 class TeacherStore:
-    """A private folder of trained teachers, one file each, that a killed run resumes from.
+    """A private folder of trained teachers, a file for a few of them, that a killed run resumes from.
 
     path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600.
 
-    A file (see `ostrakon.data.checksummed`) is a pickled model with the fingerprint of rows and settings that
-    it was trained on, or an array of predictions with the fingerprint of the queries and of the teacher. One that is
-    damaged, or another teacher's, counts as absent. Pickles run code when they are read: a store is as private as the
-    data it was trained on, and must be read only by those who own it.
+    Teachers are kept in pieces (see `ostrakon.data.sharding.pieces`), each by its number: thousands of teachers are no
+    thousands of files. A file (see `ostrakon.data.checksummed`) is a pickled list of models with the fingerprint of the
+    rows and settings that they were trained on, or an array of their predictions with the fingerprint of the queries
+    and of those models. One that is damaged, or another piece's, counts as absent. Pickles run code when they are read:
+    a store is as private as the data it was trained on, and must be read only by those who own it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -67,65 +68,73 @@ class TeacherStore:
                 "choose another folder or repeat that run's settings."
             )
 
-    def file(self, index: int) -> Path:
-        """Where teacher `index` is or will be."""
-        return self.path / f"teacher-{index:05d}.bin"
+    def file(self, piece: int) -> Path:
+        """Where the models of a piece are or will be."""
+        return self.path / f"teachers-{piece:05d}.bin"
 
-    def save(self, index: int, model: Any, *, fingerprint: str) -> None:
-        """Write a teacher, all of it or nothing. Raises `CannotWrite` on a full disk."""
+    def save(self, piece: int, models: list[Any], *, fingerprint: str) -> None:
+        """Write the models of a piece, all of them or nothing. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
-        joblib.dump(model, buffer)
+        joblib.dump(models, buffer)
         write_checksummed(
-            self.file(index), buffer.getbuffer(), what=f"teacher {index}", belongs=self._trained_on(fingerprint)
+            self.file(piece), buffer.getbuffer(), what=_models(piece), belongs=self._trained_on(fingerprint)
         )
 
-    def load(self, index: int) -> Any:
-        """The model of teacher `index`. Raises `InvalidInput` where it is missing or damaged."""
-        held = _whole(self.file(index), f"teacher {index}")
+    def load(self, piece: int) -> list[Any]:
+        """The models of a piece. Raises `InvalidInput` where they are missing or damaged."""
+        held = _whole(self.file(piece), _models(piece))
         if held is None:
-            raise InvalidInput(f"{self.file(index)} is missing or damaged; the same command trains it again.")
+            raise InvalidInput(f"{self.file(piece)} is missing or damaged; the same command trains it again.")
         return joblib.load(io.BytesIO(held.payload))
 
-    def has(self, index: int, *, fingerprint: str) -> bool:
-        """Whether teacher `index` is there and whole.
+    def has(self, piece: int, *, fingerprint: str) -> bool:
+        """Whether the models of a piece are there and whole.
 
-        Raises `InvalidInput` where it is, but was trained on something else than what `fingerprint` describes.
+        Raises `InvalidInput` where they are, but were trained on something else than what `fingerprint` describes.
         """
-        held = _whole(self.file(index), f"teacher {index}")
+        held = _whole(self.file(piece), _models(piece))
         if held is not None and held.belongs != self._trained_on(fingerprint):
             raise InvalidInput(
-                f"{self.file(index)} was trained on other rows or with other settings than the ones given now; "
+                f"{self.file(piece)} was trained on other rows or with other settings than the ones given now; "
                 "choose another folder or give the data of that run."
             )
         return held is not None
 
-    def predictions_file(self, index: int, queries: str) -> Path:
-        """Where the predictions of teacher `index` on the queries with fingerprint `queries` are or will be."""
-        return self.path / f"predictions-{queries[:16]}" / f"teacher-{index:05d}.bin"
+    def predictions_file(self, piece: int, queries: str) -> Path:
+        """Where the predictions of a piece on the queries with fingerprint `queries` are or will be."""
+        return self.path / f"predictions-{queries[:16]}" / f"teachers-{piece:05d}.bin"
 
-    def load_predictions(self, index: int, queries: str) -> np.ndarray[Any, Any] | None:
-        """The kept predictions, or None where there are none or they are damaged."""
-        held = _whole(self.predictions_file(index, queries), f"predictions of teacher {index}")
+    def load_predictions(self, piece: int, queries: str) -> np.ndarray[Any, Any] | None:
+        """The kept predictions, (teachers of the piece, queries), or None where there are none or they are damaged."""
+        held = _whole(self.predictions_file(piece, queries), _predictions(piece))
         if held is None or held.belongs["queries"] != queries:
             return None
-        # Where the teacher itself is gone, its predictions still are what it said.
-        if checksum_of(self.file(index)) not in (None, held.belongs["teacher"]):
+        # Where the models themselves are gone, their predictions still are what they said.
+        if checksum_of(self.file(piece)) not in (None, held.belongs["teachers"]):
             return None
         return array_from(held.payload)
 
-    def save_predictions(self, index: int, queries: str, values: np.ndarray[Any, Any]) -> None:
-        """Keep one teacher's predictions, so that a killed collection goes on where it was."""
-        file = self.predictions_file(index, queries)
+    def save_predictions(self, piece: int, queries: str, values: np.ndarray[Any, Any]) -> None:
+        """Keep a piece's predictions, so that a killed collection goes on where it was."""
+        file = self.predictions_file(piece, queries)
         private_folder(file.parent)
-        belongs = {"queries": queries, "teacher": checksum_of(self.file(index))}
-        write_checksummed(file, npy(values), what=f"predictions of teacher {index}", belongs=belongs)
+        belongs = {"queries": queries, "teachers": checksum_of(self.file(piece))}
+        write_checksummed(file, npy(values), what=_predictions(piece), belongs=belongs)
 
     def _trained_on(self, fingerprint: str) -> dict[str, str]:
         return {"rows": fingerprint, "specification": self._specification}
 
 
+def _models(piece: int) -> str:
+    return f"teachers, piece {piece}"
+
+
+def _predictions(piece: int) -> str:
+    return f"predictions of the teachers of piece {piece}"
+
+
 def _whole(path: Path, what: str) -> Checksummed | None:
-    """The content of a whole file; None where it is absent, damaged or another teacher's: it is made again."""
+    """The content of a whole file; None where it is absent, damaged or another piece's: it is made again."""
     try:
         return read_checksummed(path, what=what)
     except Damaged:

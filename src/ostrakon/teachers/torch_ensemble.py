@@ -98,7 +98,10 @@ class TorchEnsemble(TorchClassifier):
         models: list[Any] = [None] * shards.n_teachers
         done = 0
         with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-            tasks = (joblib.delayed(_train)(plan, shards, indices, store) for indices in plan.chunks(shards.n_teachers))
+            tasks = (
+                joblib.delayed(_train)(plan, shards, piece, indices, store)
+                for piece, indices in enumerate(plan.chunks(shards.n_teachers))
+            )
             for trained in _in_parallel(plan, n_jobs, tasks):
                 for index, model in trained:
                     models[index] = model
@@ -157,6 +160,11 @@ class TorchTeachers(Teachers):
 
     plan: Chunk
 
+    @property
+    def pieces(self) -> list[range]:
+        """The networks that are trained, kept and asked together."""
+        return list(self.plan.chunks(self.n_teachers))
+
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
         """Class indices (queries, n_teachers), -1 where a teacher abstains; kept per teacher in a store. Private."""
         inputs = as_inputs(X, images=len(self.plan.shape) == 3)
@@ -168,7 +176,9 @@ class TorchTeachers(Teachers):
         out = np.empty((len(inputs), self.n_teachers), np.int64)
         done = 0
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
-            tasks = (joblib.delayed(_ask)(self, inputs, indices, key) for indices in self.plan.chunks(self.n_teachers))
+            tasks = (
+                joblib.delayed(_ask)(self, inputs, piece, indices, key) for piece, indices in enumerate(self.pieces)
+            )
             for indices, values in _in_parallel(self.plan, self.n_jobs, tasks):
                 out[:, indices] = values.T
                 done += len(indices)
@@ -176,31 +186,33 @@ class TorchTeachers(Teachers):
         return out
 
 
-def _train(plan: Chunk, shards: Shards, indices: range, store: TeacherStore | None) -> list[tuple[int, Any]]:
+def _train(
+    plan: Chunk, shards: Shards, piece: int, indices: range, store: TeacherStore | None
+) -> list[tuple[int, Any]]:
     rows = shards.part(indices).load()
     if store is None:
         return list(zip(indices, train_chunk(plan, indices, rows), strict=True))
-    prints = {index: fingerprint_of(X, y) for index, (X, y) in zip(indices, rows, strict=True)}
-    missing = [index for index, mark in prints.items() if not store.has(index, fingerprint=mark)]
-    if missing:
-        # A chunk that was cut off is trained again whole, in the same places: its arithmetic is then the same.
-        models = dict(zip(indices, train_chunk(plan, indices, rows), strict=True))
-        for index in missing:
-            store.save(index, models[index], fingerprint=prints[index])
+    mark = fingerprint_of(*(part for shard in rows for part in shard))
+    if not store.has(piece, fingerprint=mark):
+        store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
     return [(index, None) for index in indices]
 
 
-def _ask(teachers: TorchTeachers, inputs: NDArray[np.float32], indices: range, key: str) -> tuple[list[int], IntArray]:
-    store = teachers.store
+def _ask(
+    teachers: TorchTeachers, inputs: NDArray[np.float32], piece: int, indices: range, key: str
+) -> tuple[list[int], IntArray]:
+    store, models = teachers.store, teachers.models
     if store is not None:
-        kept = [values for index in indices if (values := store.load_predictions(index, key)) is not None]
-        if len(kept) == len(indices):
-            return list(indices), np.stack(kept)
-    models = [teachers.model(index) for index in indices]
-    values = predict_chunk(teachers.plan, models, inputs)
+        kept = store.load_predictions(piece, key)
+        if kept is not None:
+            return list(indices), kept
+        models = tuple(store.load(piece))
+    else:
+        assert models is not None
+        models = models[indices.start : indices.stop]
+    values = predict_chunk(teachers.plan, list(models), inputs)
     if store is not None:
-        for index, row in zip(indices, values, strict=True):
-            store.save_predictions(index, key, row)
+        store.save_predictions(piece, key, values)
     return list(indices), values
 
 
