@@ -123,6 +123,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         own: dict[str, Any] = dict(of_protection(self.protect))
         if isinstance(X_public, Domain):
             _require_described(given, X_public)
+            # Each cell by itself: what a column's type is, all of its cells have a say in.
+            given = X_public.typed(given)
             own = of_synthetic(X_public)
         else:
             own["X_public"] = given if of_labels else self._same_form(X_public, "X_public")

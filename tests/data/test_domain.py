@@ -1,6 +1,7 @@
 """Descriptions of columns: cells of values, values of cells, what is read from a file, and what is refused."""
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -143,3 +144,72 @@ def test_dates_are_days_since_2000():
     column = Domain.of({"d": {"low": datetime.date(2000, 1, 1), "high": datetime.date(2000, 1, 3)}}).columns["d"]
     assert isinstance(column, Described)
     assert (column.kind, column.edges[0], column.edges[-1]) == ("date", 0.0, 2.0)
+
+
+ODD = [
+    *(
+        None,
+        np.nan,
+        pd.NA,
+        "word",
+        "2003-01-01",
+        "1e400",
+        1e400,
+        -1e400,
+        True,
+        2**70,
+        1.5,
+        b"x",
+        (1,),
+        1 + 2j,
+        "9" * 400,
+    ),
+    *(
+        10**400,
+       
+        pd.Timestamp("2004-01-01"),
+        datetime.date(2004, 1, 1),
+        Decimal("3.5"),
+        np.float32(0.1),
+        np.int8(3),
+    ),
+]
+FORMS = {
+    "inferred": pd.Series,
+    "objects": lambda cells: pd.Series(cells, dtype=object),
+    "nullable": lambda cells: pd.Series(cells).convert_dtypes(),
+    "categorical": lambda cells: pd.Series(pd.Categorical(cells)),
+}
+
+
+@pytest.mark.parametrize("kind", ["number", "decimal comma", "date", "category"])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [7, 1000, 5000, 0, 1],
+        [7.0, 1.5, 5000.25, 0.0, 1.0],
+        [2**53 + 1, 2**53, 7, 1, 2],
+        ["7", "1.5", "x", "2003-01-01", "1,5"],
+        list(pd.to_datetime(["2001-01-01", "2003-02-03", "2010-01-01", "2020-01-01", "2000-01-02"])),
+    ],
+)
+def test_one_records_cell_has_no_say_in_how_others_are_read(kind, cells):
+    words = ["7", "1.5", "True", "x", str(2**53), str(2**53 + 1), "2001-01-01 00:00:00"]
+    told = {"categories": words} if kind == "category" else {"kind": kind, "low": 0, "high": 10_000, "bins": 9}
+    described = Domain.of({"a": told}).columns["a"]
+    expected = described.codes(pd.Series(cells))[1:]
+    read = 0
+    for odd in ODD:
+        for name, form in FORMS.items():
+            try:
+                column = form([odd, *cells[1:]])
+            except (TypeError, ValueError):
+                continue  # pandas has no such column
+            if name == "categorical" and odd is True:
+                continue  # pandas holds True and 1 as one and the same
+            assert described.codes(column)[1:].tolist() == expected.tolist(), (odd, column.dtype)
+            pd.testing.assert_series_equal(
+                described.typed(column)[1:], described.typed(pd.Series(cells))[1:], check_dtype=False
+            )
+            read += 1
+    assert read > 50

@@ -29,6 +29,7 @@ from ostrakon.run.settings.options import Options
 from ostrakon.run.stages import pool
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
 
 COLUMNS = {"age": {"low": 18, "high": 90}, "city": {"categories": ["Ulm", "Bonn", "Rom"]}}
 DOMAIN = Domain.of(COLUMNS, rows=300)
@@ -231,6 +232,29 @@ def test_python_draws_its_public_rows_too(plain):
         PATEClassifier().fit(frame[["age", "user"]], y, X_public=DOMAIN)
     with pytest.raises(InvalidInput, match="X must be a frame of the columns that are described"):
         PATEClassifier().fit(np.zeros((600, 2)), y, X_public=DOMAIN)
+
+
+@pytest.mark.parametrize("cell", [None, np.inf, "unknown", True])
+def test_one_cell_moves_its_own_record_alone_in_memory_too(plain, monkeypatch, cell):
+    counted = []
+    collect = pool.collect_marginals
+
+    def kept(*args, **options):
+        counted.append(collect(*args, **options))
+        return counted[-1]
+
+    monkeypatch.setattr(pool, "collect_marginals", kept)
+    frame, days = people(), np.random.default_rng(5).integers(7000, 9000, 600)
+    domain = Domain.of({"day": {"kind": "date", "low": 0, "high": 10_000}, "city": {"categories": ["Ulm", "Bonn"]}})
+    column = pd.Series([cell, *days[1:].tolist()], dtype=None if cell is None else object)
+    for day in (pd.Series(days), column):
+        X = pd.DataFrame({"day": day, "city": frame["city"]})
+        made = PATEClassifier(epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(1))
+        made.fit(X, frame["ill"], X_public=domain)
+        assert made.pool_["day"].isna().mean() < 0.5, "whole numbers are days since 2000"
+        assert made.predict(X).shape == (600,)
+    moved = (counted[0].counts - counted[1].counts) / STEPS
+    assert np.square(moved).sum() <= 2 * counted[0].tables
 
 
 @pytest.mark.parametrize(

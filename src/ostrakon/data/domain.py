@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -51,9 +52,37 @@ class Described:
         """Ranges or categories, and one for what is missing."""
         return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
 
+    def typed(self, column: pd.Series) -> pd.Series:
+        """The column as float64 (of dates days since 2000, NaN where missing), or as words (None where missing).
+
+        Each cell by itself, and never by the type of its column, which follows from all cells: in pandas one missing
+        cell makes whole numbers floating, and one word makes them objects. Numbers in a column of dates are days since
+        2000; infinities are missing.
+        """
+        kind = column.dtype
+        if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
+            # Whole numbers, nullable ones, single ones and truth values: what every cell is as a double.
+            numbers = column.astype("Float64").astype(float)
+            if self.categories is None:
+                return numbers.where(np.isfinite(numbers))
+            column = column.astype(object) if pd.api.types.is_bool_dtype(kind) else numbers
+        elif pd.api.types.is_datetime64_any_dtype(kind) and self.kind == "date":
+            return typed(column, self.kind)
+        cells = [_real(cell) for cell in column.astype(object)]
+        if self.categories is not None:
+            cells = [
+                _double(cell) if _is_number(cell) and not isinstance(cell, bool | np.bool_) else cell for cell in cells
+            ]
+            return typed(pd.Series(cells, index=column.index, dtype=object), "category")
+        told = str | datetime.date if self.kind == "date" else str
+        words = [cell if isinstance(cell, told) else None for cell in cells]
+        read = typed(pd.Series(words, index=column.index, dtype=object), self.kind).astype(float)
+        numbers = pd.Series([_double(cell) if _is_number(cell) else math.nan for cell in cells], index=column.index)
+        return read.where(read.notna(), numbers.where(np.isfinite(numbers)))
+
     def codes(self, column: pd.Series) -> IntArray:
         """The cell of every value, (rows,): each on its own."""
-        known = column if self.kind != "category" and pd.api.types.is_float_dtype(column) else typed(column, self.kind)
+        known = self.typed(column)
         if self.categories is not None:
             place = {name: at for at, name in enumerate(self.categories)}
             return np.array([place.get(cell, len(place)) for cell in known], np.int64)
@@ -144,6 +173,10 @@ class Domain:
         """How the columns are read."""
         return Columns({name: column.kind for name, column in self.columns.items()})
 
+    def typed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The described columns of a frame in memory, each cell read by itself (see `Described.typed`)."""
+        return pd.DataFrame({name: column.typed(frame[name]) for name, column in self.columns.items()})
+
     def codes(self, frame: pd.DataFrame) -> IntArray:
         """The cell of every value, (rows, columns), in the order of `names`.
 
@@ -165,6 +198,24 @@ class Domain:
         """`rows` rows with every cell equally likely: of the form of synthetic ones, and made of public words alone."""
         rng = np.random.default_rng(seed)
         return self.frame(np.column_stack([rng.integers(size, size=self.rows) for size in self.sizes]), seed=seed)
+
+
+def _real(cell: Any) -> Any:
+    """One complex cell makes all numbers of a column complex: without an imaginary part they are what they were."""
+    if not isinstance(cell, complex | np.complexfloating):
+        return cell
+    return float(cell.real) if cell.imag == 0 else None
+
+
+def _double(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (OverflowError, ValueError):  # a whole number beyond all doubles; a Decimal that is a signalling NaN
+        return math.nan
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float | np.integer | np.floating | np.bool_ | Decimal)
 
 
 def _described(name: str, given: Any) -> Described:
