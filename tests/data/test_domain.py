@@ -166,7 +166,6 @@ ODD = [
     ),
     *(
         10**400,
-       
         pd.Timestamp("2004-01-01"),
         datetime.date(2004, 1, 1),
         Decimal("3.5"),

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 
@@ -20,6 +21,7 @@ from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms import SyntheticGNMax
 from ostrakon.public.synthetic import tables_of
 from ostrakon.report.audit_run import audit_run
+from ostrakon.report.plots import budget_shares
 from ostrakon.report.release import publish
 from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.files import task_from_files
@@ -196,6 +198,26 @@ def test_the_ledger_is_charged_for_both_before_marginals_are_drawn(files, plain,
     assert len(account.costs) == 1, "reserved once, though it was stopped"
 
 
+def test_a_copy_that_draws_other_marginals_is_refused_before_it_makes_rows_of_them(files, plain, monkeypatch):
+    charged = Options(**{**vars(RECIPE), "ledger": f"sqlite:///{files / 'ledger.db'}", "budget": 3.0})
+
+    def stopped(*args, **options):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pool, "collect_marginals", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            done(files, "run", charged)
+    shutil.copytree(files / "run", files / "copy")
+    done(files, "run", charged)
+    with monkeypatch.context() as patched:
+        patched.setattr(pool, "synthetic_cells", stopped)
+        with pytest.raises(InvalidInput, match="has drawn its noise already, in another copy of its folder"):
+            done(files, "copy", charged)
+    assert not (files / "copy" / "private" / "noise" / "pool-1.npy").exists()
+    done(files, "run", charged)
+
+
 def test_users_are_protected_as_a_whole(files, plain):
     outcome = done(files, "run", by="user")
     assert outcome.statement.unit == "user"
@@ -207,6 +229,8 @@ def test_users_are_protected_as_a_whole(files, plain):
 def test_a_description_that_misses_its_column_is_told_of_from_noisy_cells_alone(files, plain):
     (files / "columns.toml").write_text(TOML.replace('"Ulm", "Bonn", "Rom"', '"ulm", "bonn"'))
     outcome = done(files, "run")
+    shares = {what: share for what, share, _ in budget_shares(outcome)}
+    assert shares == pytest.approx({"marginals": 0.25, "answers": 0.75})
     assert any("Of the column 'city' most synthetic cells are missing" in said for said in outcome.statement.remarks)
 
 

@@ -191,9 +191,10 @@ class Ledger:
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 
-    def settle(self, receipt: Receipt, drawn: str) -> None:
+    def settle(self, receipt: Receipt, drawn: str, *, part: str | None = None) -> None:
         """Note what a run drew, once, before any of it may leave: one reservation pays for one draw.
 
+        part: of a run that draws more than once, the name of what it goes on from before it draws the rest; None: all.
         drawn: a checksum of it, kept under the ledger's key. Nothing is given back, since what a run costs does not
         depend on its data.
         Errors: `InvalidInput` where the same run has drawn something else (in a copy of its folder, say): what was
@@ -207,10 +208,12 @@ class Ledger:
             if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
                 raise InvalidInput(f"receipt must be of the entry in which run {shown(receipt.run)} has reserved.")
             keyed = hmac.new(turn.key, f"drawn {drawn}".encode(), hashlib.sha256).hexdigest()
-            if not spend.settled:
-                content = {"event": "settle", "account": receipt.account, "run": receipt.run, "drawn": keyed}
+            known = spend.drawn if part is None else spend.parts.get(part)
+            if known is None and not spend.settled:
+                event = {"event": "settle"} if part is None else {"event": "draw", "part": line("part", part)}
+                content = {**event, "account": receipt.account, "run": receipt.run, "drawn": keyed}
                 turn.append({**content, "when": _now()})
-            elif spend.drawn != keyed:
+            elif known != keyed:
                 raise InvalidInput(
                     f"The run {receipt.run} has drawn its noise already, in another copy of its folder: what this one "
                     "drew is not paid for and does not leave; start a new run in a new folder."

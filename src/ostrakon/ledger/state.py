@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from ostrakon.ledger.filter import Filter
 class Spend:
     """What one run has taken. settled: it said what it drew; before that, it may have been stopped anywhere.
 
-    drawn: a keyed checksum of that.
+    drawn: a keyed checksum of that. parts: of what it drew before, by name, and went on from.
 
     sequence: of its entry. epsilon, delta: its own guarantee, as its statement has it; None where it has none. when: by
     the clock of whoever wrote it, and for reading alone: the order is that of `sequence`.
@@ -33,6 +33,7 @@ class Spend:
     when: str
     settled: bool = False
     drawn: str | None = None
+    parts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +133,14 @@ def accounts_of(links: Iterable[Link]) -> dict[str, Account]:
         elif kind == "settle":
             spends = (
                 replace(each, settled=True, drawn=content["drawn"]) if each.run == content["run"] else each
+                for each in account.spends
+            )
+            account = replace(account, spends=tuple(spends))
+        elif kind == "draw":
+            spends = (
+                replace(each, parts={**each.parts, content["part"]: content["drawn"]})
+                if each.run == content["run"]
+                else each
                 for each in account.spends
             )
             account = replace(account, spends=tuple(spends))

@@ -151,6 +151,11 @@ class Mechanism(ABC):
         return None
 
     @property
+    def cost_shares(self) -> dict[str, float]:
+        """Shares of the cost (of mu squared), summing to 1, of what leaves together with the answers, in words."""
+        return {"answers": 1.0}
+
+    @property
     def contribution_bound(self) -> int | None:
         """Queries on which a teacher may vote, where the guarantee rests on that bound; else None."""
         return None

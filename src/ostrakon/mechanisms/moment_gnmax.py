@@ -59,6 +59,10 @@ class MomentGNMax(BoundedGNMax):
         return self._moment_noise
 
     @property
+    def cost_shares(self) -> dict[str, float]:
+        return {"answers": 1 - self.moments, "sums of features": self.moments}
+
+    @property
     def _moment_noise(self) -> float:
         return self.sigma2 * math.sqrt((1 - self.moments) / (self.moments * self.max_contributions))
 

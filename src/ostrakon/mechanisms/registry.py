@@ -87,6 +87,9 @@ def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
     given = require_own(name, parameters)
     required = [field.name for field in dataclasses.fields(kind) if field.default is dataclasses.MISSING]
     missing = [key for key in required if key not in given]
+    settled = next((key for key in missing if not kind.declared()[key].option), None)
+    if settled is not None:
+        raise InvalidInput(f"{name} has a price within a run alone, which settles its {settled}: ask `ostrakon train`.")
     if missing:
         raise InvalidInput(f"{name} needs {', '.join(missing)}.")
     return kind(**given)

@@ -71,6 +71,11 @@ class SyntheticGNMax(MomentGNMax):
         return None if self.moments == 0 else self._moment_noise
 
     @property
+    def cost_shares(self) -> dict[str, float]:
+        rest = {what: (1 - self.marginals) * share for what, share in super().cost_shares.items()}
+        return {"marginals": self.marginals, **rest}
+
+    @property
     def marginal_noise(self) -> float:
         """Standard deviation of the noise on one cell of a marginal, in records."""
         kept = (1 - self.marginals) * (1 - self.moments)

@@ -131,9 +131,10 @@ def budget_shares(outcome: Outcome) -> list[tuple[str, float, str]]:
     """
     plan = outcome.plan
     if plan.per_record:
-        return [
-            (f"all {outcome.statement.answered} answers together, for everyone speaks on few of them", 1.0, _ANSWERED)
-        ]
+        shares = plan.mechanism.cost_shares
+        together = f"all {outcome.statement.answered} answers together, for everyone speaks on few of them"
+        told = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
+        return [(what, share, _ANSWERED if at % 2 == 0 else _CHECK) for at, (what, share) in enumerate(told)]
     asked = outcome.statement.queries
     if not asked:
         return [("the gate refused: nothing was asked", 1.0, _UNUSED)]

@@ -13,6 +13,7 @@ from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan, shape
 from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
 
 if TYPE_CHECKING:
     from ostrakon.ledger.cost import Cost
@@ -112,11 +113,17 @@ class Budget:
 
     def settle(self, answers: Answers) -> None:
         """Note in the ledger what was drawn, before it is learned from. Errors: see `ostrakon.ledger.Ledger.settle`."""
+        tables = (b"" if each is None else each.tobytes() for each in (answers.counts, answers.moments))
+        self._settle(answers.labels.tobytes() + b"".join(tables))
+
+    def settle_marginals(self, drawn: IntArray) -> None:
+        """As `settle`, of the noisy marginals, before public rows are made of them."""
+        self._settle(drawn.tobytes(), part="marginals")
+
+    def _settle(self, drawn: bytes, *, part: str | None = None) -> None:
         kept = self._receipts.receipt()
         assert kept is not None
-        tables = (b"" if each is None else each.tobytes() for each in (answers.counts, answers.moments))
-        drawn = hashlib.sha256(answers.labels.tobytes() + b"".join(tables)).hexdigest()
-        self._ledger.settle(_receipt(kept), drawn)
+        self._ledger.settle(_receipt(kept), hashlib.sha256(drawn).hexdigest(), part=part)
 
 
 def budget_of(

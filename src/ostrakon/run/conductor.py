@@ -104,7 +104,14 @@ def conduct(
             if budget is not None:
                 budget.reserve()
             task, pool_is_secure = with_synthetic_pool(
-                task, task.synthetic, plan, seed=options.seed, log=log, rng=noise, folder=place.shards()
+                task,
+                task.synthetic,
+                plan,
+                seed=options.seed,
+                log=log,
+                rng=noise,
+                folder=place.shards(),
+                paid=None if budget is None else budget.settle_marginals,
             )
         say("Learning features from the public data")
         view = place.view(lambda: view_of(task.X_public, options.representation, seed=options.seed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,11 +45,13 @@ def with_synthetic_pool(
     log: Log,
     rng: np.random.Generator,
     folder: Path | None,
+    paid: Callable[[IntArray], None] | None = None,
 ) -> tuple[Task, bool]:
     """(the task with its public rows, whether their noise came from the cryptographic source).
 
     folder: where pieces of the private table are kept. log: the noisy marginals are drawn once, and what was made of
-    them is kept beside: a resumed run has the same rows, whatever the version of what makes them.
+    them is kept beside: a resumed run has the same rows, whatever the version of what makes them. paid: told the noisy
+    marginals before anything is made of them; it may refuse.
 
     Guarantee: the rows are post-processing of marginals under the noise that the plan's mechanism pays for, of the form
     and the number that `domain` says.
@@ -61,6 +64,8 @@ def with_synthetic_pool(
     where: Any = {"seed": seed, "transform": domain.codes, "folder": folder}
     counted = collect_marginals(task.private.by_unit(**where), tables, sizes=sizes, units=plan.teachers)
     drawn, secure = log.draw("marginals-1", counted, _NoisyMarginals(mechanism=mechanism), rng)
+    if paid is not None:
+        paid(drawn)
 
     def cells() -> Any:
         shapes = [tuple(sizes[column] for column in table) for table in tables]
