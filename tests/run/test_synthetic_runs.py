@@ -1,5 +1,6 @@
 """Runs without public rows: one price for marginals and labels, one draw of each, and what a release says of it."""
 
+import datetime
 import importlib.util
 import json
 import math
@@ -258,7 +259,7 @@ def test_python_draws_its_public_rows_too(plain):
         PATEClassifier().fit(np.zeros((600, 2)), y, X_public=DOMAIN)
 
 
-@pytest.mark.parametrize("cell", [None, np.inf, "unknown", True])
+@pytest.mark.parametrize("cell", [None, pd.Timestamp("2023-05-05"), "unknown"])
 def test_one_cell_moves_its_own_record_alone_in_memory_too(plain, monkeypatch, cell):
     counted = []
     collect = pool.collect_marginals
@@ -268,17 +269,37 @@ def test_one_cell_moves_its_own_record_alone_in_memory_too(plain, monkeypatch, c
         return counted[-1]
 
     monkeypatch.setattr(pool, "collect_marginals", kept)
-    frame, days = people(), np.random.default_rng(5).integers(7000, 9000, 600)
-    domain = Domain.of({"day": {"kind": "date", "low": 0, "high": 10_000}, "city": {"categories": ["Ulm", "Bonn"]}})
-    column = pd.Series([cell, *days[1:].tolist()], dtype=None if cell is None else object)
-    for day in (pd.Series(days), column):
+    frame, days = people(), pd.Timestamp("2019-01-01") + pd.to_timedelta(np.arange(600) * 2, unit="D")
+    low, high = datetime.date(2018, 1, 1), datetime.date(2024, 1, 1)
+    domain = Domain.of({"day": {"low": low, "high": high}, "city": {"categories": ["Ulm", "Bonn"]}})
+    for day in (pd.Series(days), pd.Series([cell, *days[1:]])):
         X = pd.DataFrame({"day": day, "city": frame["city"]})
         made = PATEClassifier(epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(1))
+        if cell == "unknown" and day.dtype == object:
+            with pytest.raises(InvalidInput, match=r"'day' of X must be datetime64, .*as it is described; got object"):
+                made.fit(X, frame["ill"], X_public=domain)
+            return
         made.fit(X, frame["ill"], X_public=domain)
-        assert made.pool_["day"].isna().mean() < 0.5, "whole numbers are days since 2000"
+        assert made.pool_["day"].isna().mean() < 0.5
         assert made.predict(X).shape == (600,)
     moved = (counted[0].counts - counted[1].counts) / STEPS
     assert np.square(moved).sum() <= 2 * counted[0].tables
+
+
+def test_an_infinity_in_memory_is_missing(plain):
+    frame = people()
+    X = frame[["age", "city"]].assign(age=frame["age"].where(np.arange(600) > 0, np.inf))
+    made = PATEClassifier(epsilon=2.0, student="logistic", random_state=0).fit(X, frame["ill"], X_public=DOMAIN)
+    assert made.statement_.guarantee.epsilon <= 2
+
+
+def test_a_parquet_file_of_other_types_than_described_is_refused(files, plain):
+    frame = pd.read_csv(files / "private.csv")
+    frame.assign(city=np.arange(len(frame))).to_parquet(files / "private.parquet")
+    with pytest.raises(InvalidInput, match=r"'city' of .*private.parquet must hold text, as it is described; got"):
+        task_from_files(
+            files / "private.parquet", synthetic=files / "columns.toml", target="ill", classes=["no", "yes"]
+        )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -30,6 +29,10 @@ MOST_CELLS = 1000
 
 EXAMPLE = '[columns.age] with low = 0 and high = 100, or [columns.city] with categories = ["Ulm", "Bonn"]'
 _NUMBERS: tuple[Kind, ...] = ("number", "decimal comma", "date")
+_NUMERIC = (
+    *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    *("UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL"),
+)
 _KEYS = ("kind", "categories", "low", "high", "bins", "edges", "whole")
 
 
@@ -52,43 +55,48 @@ class Described:
         """Ranges or categories, and one for what is missing."""
         return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
 
-    def typed(self, column: pd.Series) -> pd.Series:
-        """The column as float64 (of dates days since 2000, NaN where missing), or as words (None where missing).
+    def typed(self, name: str, column: pd.Series) -> pd.Series:
+        """A column in memory as float64 (of dates days since 2000, NaN where missing), or words (None where missing).
 
-        Each cell by itself, and never by the type of its column, which follows from all cells: in pandas one missing
-        cell makes whole numbers floating, and one word makes them objects. Numbers in a column of dates are days since
-        2000; infinities are missing.
+        Errors: `InvalidInput` for a column of another form than the one that its description stands for: numbers of a
+        numeric type, dates as datetime64, all else as text. What type a column has, all of its cells have a say in (one
+        odd cell makes numbers text, and 7 becomes 7.0 or "007"), so nothing is read by its type.
         """
         kind = column.dtype
-        if pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind):
-            # Whole numbers, nullable ones, single ones and truth values: what every cell is as a double.
-            numbers = column.astype("Float64").astype(float)
-            if self.categories is None:
-                return numbers.where(np.isfinite(numbers))
-            column = column.astype(object) if pd.api.types.is_bool_dtype(kind) else numbers
-        elif pd.api.types.is_datetime64_any_dtype(kind) and self.kind == "date":
-            return typed(column, self.kind)
-        cells = [_real(cell) for cell in column.astype(object)]
-        if self.categories is not None:
-            cells = [
-                _double(cell) if _is_number(cell) and not isinstance(cell, bool | np.bool_) else cell for cell in cells
-            ]
-            return typed(pd.Series(cells, index=column.index, dtype=object), "category")
-        told = str | datetime.date if self.kind == "date" else str
-        words = [cell if isinstance(cell, told) else None for cell in cells]
-        read = typed(pd.Series(words, index=column.index, dtype=object), self.kind).astype(float)
-        numbers = pd.Series([_double(cell) if _is_number(cell) else math.nan for cell in cells], index=column.index)
-        return read.where(read.notna(), numbers.where(np.isfinite(numbers)))
+        if self.categories is not None or self.kind == "decimal comma":
+            right = pd.api.types.infer_dtype(column.astype(object), skipna=True) in ("string", "empty")
+            wanted = "text, such as dtype=str in read_csv gives"
+        elif self.kind == "date":
+            right, wanted = pd.api.types.is_datetime64_any_dtype(kind), "datetime64, such as pandas.to_datetime gives"
+        else:
+            numeric = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
+            right, wanted = numeric and not pd.api.types.is_bool_dtype(kind), "numbers, such as pandas.to_numeric gives"
+        if not right:
+            raise InvalidInput(f"The column {name!r} of X must be {wanted}, as it is described; got {kind}.")
+        return typed(column, self.kind)
 
     def codes(self, column: pd.Series) -> IntArray:
-        """The cell of every value, (rows,): each on its own."""
-        known = self.typed(column)
+        """The cell of every value of a typed column, (rows,): each on its own."""
         if self.categories is not None:
             place = {name: at for at, name in enumerate(self.categories)}
-            return np.array([place.get(cell, len(place)) for cell in known], np.int64)
-        values = known.to_numpy(np.float64)
+            return np.array([place.get(cell, len(place)) for cell in column], np.int64)
+        values = column.to_numpy(np.float64)
         cell = np.searchsorted(self.edges[1:-1], values, side="right")
         return np.where(np.isfinite(values), cell, self.cells - 1).astype(np.int64)
+
+    def require_held_as(self, name: str, held: str, where: object) -> None:
+        """Refuse a column of a Parquet file whose type, as DuckDB names it, is not what the description stands for.
+
+        Errors: `InvalidInput`, for the reason that `typed` has.
+        """
+        if self.categories is not None or self.kind == "decimal comma":
+            right, wanted = held == "VARCHAR" or held.startswith("ENUM"), "text"
+        elif self.kind == "date":
+            right, wanted = held.startswith(("DATE", "TIMESTAMP")), "dates or timestamps"
+        else:
+            right, wanted = held.startswith(_NUMERIC), "numbers"
+        if not right:
+            raise InvalidInput(f"The column {name!r} of {where} must hold {wanted}, as it is described; got {held}.")
 
     def values(self, codes: IntArray, rng: np.random.Generator) -> Any:
         """Values in these cells, drawn evenly from each range; NaN or None where missing."""
@@ -174,11 +182,11 @@ class Domain:
         return Columns({name: column.kind for name, column in self.columns.items()})
 
     def typed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The described columns of a frame in memory, each cell read by itself (see `Described.typed`)."""
-        return pd.DataFrame({name: column.typed(frame[name]) for name, column in self.columns.items()})
+        """The described columns of a frame in memory, typed (see `Described.typed`)."""
+        return pd.DataFrame({name: column.typed(name, frame[name]) for name, column in self.columns.items()})
 
     def codes(self, frame: pd.DataFrame) -> IntArray:
-        """The cell of every value, (rows, columns), in the order of `names`.
+        """The cell of every value of a typed frame, (rows, columns), in the order of `names`.
 
         Errors: `InvalidInput` for a frame that lacks a column.
         """
@@ -198,24 +206,6 @@ class Domain:
         """`rows` rows with every cell equally likely: of the form of synthetic ones, and made of public words alone."""
         rng = np.random.default_rng(seed)
         return self.frame(np.column_stack([rng.integers(size, size=self.rows) for size in self.sizes]), seed=seed)
-
-
-def _real(cell: Any) -> Any:
-    """One complex cell makes all numbers of a column complex: without an imaginary part they are what they were."""
-    if not isinstance(cell, complex | np.complexfloating):
-        return cell
-    return float(cell.real) if cell.imag == 0 else None
-
-
-def _double(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (OverflowError, ValueError):  # a whole number beyond all doubles; a Decimal that is a signalling NaN
-        return math.nan
-
-
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float | np.integer | np.floating | np.bool_ | Decimal)
 
 
 def _described(name: str, given: Any) -> Described:

@@ -208,6 +208,9 @@ def open_described_task(
             f"{hidden.path} must have every column that is described, in a header of its own or by --names; "
             f"{absent[0]!r} is missing ({len(absent)} of {len(domain.names)} are)."
         )
+    if hidden.kind != "csv":
+        for name, described in domain.columns.items():
+            described.require_held_as(name, dict(hidden.typed_columns)[name], hidden.path)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     taken = next((name for name in domain.names if name in (target_name, by_name)), None)
