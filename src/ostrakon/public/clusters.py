@@ -13,6 +13,8 @@ FloatArray = NDArray[np.float32]
 
 _CELLS = 2**20
 """Of points by centres, whose distances are held at once."""
+_TOGETHER = 8
+"""How often all centres look for their points together, before those that are left do one by one."""
 
 
 def settled(
@@ -46,30 +48,38 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
 
     Errors: `ValueError` where there are fewer points than centres.
     """
-    found: dict[int, int] = {}
     taken = np.zeros(len(points), bool)
     taken[without] = True
+    if len(points) - int(taken.sum()) < len(centres):
+        raise ValueError(f"There must be as many points as centres, {len(centres)}.")
+    found = np.full(len(centres), -1)
     order = np.argsort(-members, kind="stable")
     left = order
-    while len(left):
-        best, place = np.full(len(left), -np.inf, np.float32), np.full(len(left), -1)
-        at = 0
-        for block, near in _near(points, centres[left]):
-            near -= np.square(block).sum(axis=1, keepdims=True) / 2
-            near[taken[at : at + len(block)]] = -np.inf
-            nearest = near.argmax(axis=0)
-            value = near[nearest, np.arange(len(left))]
-            better = value > best
-            best[better], place[better] = value[better], at + nearest[better]
-            at += len(block)
-        if not len(points) or (place < 0).any():
-            raise ValueError(f"There must be as many points as centres, {len(centres)}.")
+    for _ in range(_TOGETHER):
+        place = _nearest_of(points, centres[left], taken)
         # Where two centres share a point it goes to the one with more members; the other looks again.
         _, first = np.unique(place, return_index=True)
-        found.update({int(left[at]): int(place[at]) for at in first})
+        found[left[first]] = place[first]
         taken[place[first]] = True
         left = np.delete(left, first)
-    return [found[int(centre)] for centre in order]
+    for centre in left:
+        found[centre] = _nearest_of(points, centres[[centre]], taken)[0]
+        taken[found[centre]] = True
+    return [int(place) for place in found[order]]
+
+
+def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
+    """The nearest point to each centre, (centres,), of those that are not taken; the first of those as near."""
+    best, place, at = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1), 0
+    for block, near in _near(points, centres):
+        near -= np.square(block).sum(axis=1, keepdims=True) / 2
+        near[taken[at : at + len(block)]] = -np.inf
+        nearest = near.argmax(axis=0)
+        value = near[nearest, np.arange(len(centres))]
+        better = value > best
+        best[better], place[better] = value[better], at + nearest[better]
+        at += len(block)
+    return place
 
 
 def _near(points: FloatArray, centres: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:

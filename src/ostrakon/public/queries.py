@@ -19,7 +19,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 FIRST_STAGE = 10
-WHOLE, FEWEST, EACH = 20_000, 10_000, 32
+WHOLE, FEWEST, EACH = 20_000, 20_000, 48
 """Rows up to which all distances are held at once; of more, clusters are first found on so many, and so many for each
 cluster."""
 METHODS = ("all", "random", "representatives")
