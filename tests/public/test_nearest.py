@@ -51,7 +51,7 @@ def test_many_rows_as_the_plain_way():
     assert np.array_equal(nearest(rows, queries), plain_votes.nearest(rows, queries))
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e15, 1e25, 1e38])
+@pytest.mark.parametrize("size", [1e-30, 1e15, 1e18, 1e19, 2e19, 1e25, 1e38])
 def test_sizes_that_single_numbers_do_not_hold(size):
     rows, queries = (np.float32(size) * RNG.uniform(-1, 1, size=(count, 4)).astype(np.float32) for count in (40, 30))
     assert np.array_equal(nearest(rows, queries), exactly(rows, queries))
@@ -96,6 +96,16 @@ def test_the_error_bound_holds_with_room():
     off = np.abs(search._near(rows) - (rows @ queries.T - np.square(queries).sum(axis=1) / 2))
     assert (off < search._error(rows)[:, None] / 3).all()
     assert (off > search._error(rows)[:, None] / 1000).any()
+
+
+def test_sums_that_leave_single_numbers_on_the_way_rule_nothing_out():
+    """-3e38 - 3e38 + 6e38 is 0, the nearest, but in single numbers it is an infinity below all."""
+    queries = np.float32([[-3, -3, 6], [-3, -3, 5.9], [0, 0, 0]]) * np.float32(1e19)
+    row = np.float32([[1, 1, 1]]) * np.float32(1e19)
+    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
+        assert np.array_equal(nearest(row, queries[order]), exactly(row, queries[order]))
+    rows = np.float32(1e19) * RNG.choice(np.float32([-6, -3, 0, 3, 6]), (200, 3))
+    assert np.array_equal(nearest(rows, rows[:40] / 2), exactly(rows, rows[:40] / 2))
 
 
 def test_no_rows():

@@ -10,7 +10,8 @@ FloatArray = NDArray[np.float64]
 
 _CELLS, _EXACT_CELLS = 2**19, 2**20
 """Of rows by queries: as many fit a processor's cache, and memory where all are compared exactly."""
-_UNIT, _LEAST = 2.0**-24, 2.0**-100
+_UNIT, _LEAST, _MOST = 2.0**-24, 2.0**-100, 2.0**126
+"""Of single numbers: half the distance from 1 to the next, and what no sum of theirs may leave on either side."""
 _DIGITS = 9
 
 
@@ -74,9 +75,13 @@ class _Search:
         return np.column_stack([rows, np.ones(len(rows))]).astype(np.float32) @ self.single
 
     def _error(self, rows: FloatArray) -> FloatArray:
-        """How far `_near` may be off, (rows,): n u sum |x||q|, and some more for what is rounded before."""
+        """How far `_near` may be off, (rows,): n u sum |x||q|, and some more for what is rounded before.
+
+        Infinite where a sum on the way might be too large for single numbers.
+        """
         sizes = np.sqrt(np.einsum("rf,rf->r", rows, rows)) * self.longest + float(self.squares.max(initial=0)) / 2
-        return 1.1 * (self.asked.shape[1] + 8) * (_UNIT * sizes + _LEAST)
+        bound = 1.1 * (self.asked.shape[1] + 8) * (_UNIT * sizes + _LEAST)
+        return np.where(sizes < _MOST, bound, np.inf)
 
     def _exact(self, rows: FloatArray, left: NDArray[np.bool_]) -> FloatArray:
         """What is compared, (rows, queries); infinite for queries that are not left."""
@@ -94,7 +99,8 @@ class _Search:
             return False
         with np.errstate(over="ignore", invalid="ignore"):
             off = np.abs(self._near(rows) - (rows @ self.asked.T - self.squares / 2))
-            return bool((off <= self._error(rows)[:, None]).all())
+            error = self._error(rows)[:, None]
+            return bool(np.isfinite(self.single).all() and ((off <= error) | np.isinf(error)).all())
 
 
 def _squares(points: FloatArray) -> FloatArray:
