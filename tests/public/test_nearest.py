@@ -1,5 +1,6 @@
 """The nearest query: as in long arithmetic, ties to the earlier one, each row's own whatever the products round."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -99,13 +100,11 @@ def test_the_error_bound_holds_with_room():
 
 
 def test_sums_that_leave_single_numbers_on_the_way_rule_nothing_out():
-    """-3e38 - 3e38 + 6e38 is 0, the nearest, but in single numbers it is an infinity below all."""
-    queries = np.float32([[-3, -3, 6], [-3, -3, 5.9], [0, 0, 0]]) * np.float32(1e19)
-    row = np.float32([[1, 1, 1]]) * np.float32(1e19)
-    for order in ([0, 1, 2], [1, 2, 0], [2, 0, 1]):
-        assert np.array_equal(nearest(row, queries[order]), exactly(row, queries[order]))
-    rows = np.float32(1e19) * RNG.choice(np.float32([-6, -3, 0, 3, 6]), (200, 3))
-    assert np.array_equal(nearest(rows, rows[:40] / 2), exactly(rows, rows[:40] / 2))
+    """-3e38 - 3e38 + 3.1e38 + 3.1e38 is above 0, but in single numbers and in this order an infinity below it."""
+    queries = np.float32([[0, 0, 0, 0], [-3, -3, 3.1, 3.1], [-3, -3, 3.0, 3.0]]) * np.float32(1e10)
+    rows = np.full((20, 4), 1e28, np.float32)
+    for order in itertools.permutations(range(4)):
+        assert set(nearest(rows, queries[:, order])) == {1} == set(exactly(rows[:1], queries[:, order]))
 
 
 def test_no_rows():
