@@ -1,11 +1,12 @@
 """Which examples are asked: representatives stand for the pool, nest, and never repeat."""
 
 import numpy as np
+import plain_representatives
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
 
-from ostrakon.public import choose_queries, representatives
+from ostrakon.public import choose_queries, clusters, queries, representatives
 from ostrakon.validation import InvalidInput
 
 POINTS, TRUTH = make_blobs(600, centers=8, n_features=5, cluster_std=0.6, random_state=0)
@@ -87,3 +88,34 @@ def test_choose_queries_dispatches():
 def test_wrong_input_is_refused(wrong):
     with pytest.raises(InvalidInput):
         choose_queries(pool=20, **wrong)
+
+
+@pytest.mark.parametrize("asked", [(), (5, 9)])
+def test_up_to_twenty_thousand_rows_they_are_those_of_the_plain_way(asked):
+    points = np.random.default_rng(4).normal(size=(900, 6)).astype(np.float32)
+    ours = representatives(points, 60, asked=asked, random_state=7)
+    assert np.array_equal(ours, plain_representatives.representatives(points, 60, asked=asked, random_state=7))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("blocks", [2**20, 5000])
+def test_of_more_rows_they_are_as_good_nested_and_none_twice(monkeypatch, blocks):
+    # One cloud: of many clusters, the seed alone moves the spread by some percent.
+    points = np.random.default_rng(1).normal(size=(3000, 4)).astype(np.float32)
+    plain = spread_of(points, plain_representatives.representatives(points, 80, random_state=0))
+    monkeypatch.setattr(queries, "WHOLE", 500)
+    monkeypatch.setattr(queries, "FEWEST", 1000)
+    monkeypatch.setattr(queries, "EACH", 10)
+    monkeypatch.setattr(clusters, "_CELLS", blocks)
+    chosen = representatives(points, 80, random_state=0)
+    assert spread_of(points, chosen) < 1.03 * plain
+    assert len(set(chosen.tolist())) == 80
+    for budget in (1, 10, 33, 79):
+        assert np.array_equal(representatives(points, budget, random_state=0), chosen[:budget])
+    more = representatives(points, 40, asked=chosen[:10], random_state=0)
+    assert not np.isin(more, chosen[:10]).any()
+    alike = np.repeat(points[:12], 250, axis=0)
+    few = representatives(alike, 30, random_state=0)
+    assert set((few // 250).tolist()) == set(range(12))
+    assert len(set(few.tolist())) == 30
+    assert len(set(representatives(points[:600], 600, random_state=0).tolist())) == 600

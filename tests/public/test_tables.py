@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import plain_votes
 import pytest
 
 from ostrakon.public import TableFeatures
@@ -62,3 +63,52 @@ def test_plain_arrays_and_missing_columns():
     assert TableFeatures().fit_transform(np.eye(5)).shape == (5, 10)
     with pytest.raises(InvalidInput, match="gain"):
         TableFeatures().fit(PUBLIC).transform(PUBLIC.drop(columns="gain"))
+
+
+def test_features_are_those_of_the_plain_way_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    public = pd.DataFrame(
+        {
+            "whole": rng.integers(0, 5, 300),
+            "same": np.zeros(300),
+            "tail": np.r_[np.zeros(200), np.exp(rng.normal(size=100))],
+            "none": np.full(300, np.nan),
+            "word": rng.choice(np.array(["a", "b", None], object), 300),
+            "truth": rng.random(300) < 0.2,
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 99, 300), unit="h"),
+        }
+    )
+    features = TableFeatures().fit(public)
+    tail = public["tail"].to_numpy()
+    other = pd.DataFrame(
+        {
+            "whole": rng.integers(-3, 9, 2000) / 2,
+            "same": rng.choice([0.0, -1.0, 1.0, np.nan], 2000),
+            "tail": np.r_[
+                tail, np.nextafter(tail, 9), np.nextafter(tail, -9), 1e300, -1e300, rng.exponential(size=1098)
+            ],
+            "none": rng.normal(size=2000),
+            # 1, 1.0 and True are equal, and three words.
+            "word": rng.choice(np.array([1, 1.0, True, "a", None, np.nan, pd.NA, "b", "1"], object), 2000),
+            "truth": rng.choice(np.array([True, False, None, 1, 1.0, "True"], object), 2000),
+            "seen": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(-99, 200, 2000), unit="h"),
+        }
+    )
+    for table in (
+        public,
+        other,
+        other[:1],
+        other[:0].astype(other.dtypes),
+        other.assign(word=pd.Categorical(["a"] * 2000)),
+    ):
+        made = features.transform(table)
+        plain = plain_votes.table_features(features, table) if len(table) else np.empty((0, made.shape[1]))
+        np.testing.assert_array_equal(made, plain)
+    whole = features.transform(other)
+    for at in range(0, 2000, 97):
+        assert features.transform(other[at : at + 1]).tobytes() == whole[at : at + 1].tobytes()
+
+
+def test_an_infinity_is_refused():
+    with pytest.raises(InvalidInput, match=r"gain.*infinity"):
+        TableFeatures().fit(PUBLIC).transform(PUBLIC.assign(gain=np.inf))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from ostrakon.data.columns import DATE, Columns, Kind
 from ostrakon.data.number_text import DECIMAL_COMMA
 from ostrakon.data.partition import quoted
 from ostrakon.data.sources import Table, literal
 from ostrakon.validation import InvalidInput
 
+_NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")
 _WORDS: dict[Kind, str] = {
     "number": "numbers",
     "decimal comma": "numbers with a decimal comma",
@@ -56,6 +59,8 @@ def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
 
 def _condition(cell: str, kind: Kind, held: str) -> str:
     text = f"{cell}::VARCHAR"
+    if kind != "date" and _NUMBERS.fullmatch(held):
+        return f"{cell} IS NOT NULL"
     if kind == "date":
         return f"regexp_full_match({text}, {literal(DATE)})"
     if kind == "decimal comma" and held == "VARCHAR":

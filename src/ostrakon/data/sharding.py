@@ -79,23 +79,26 @@ class ShardPart:
     number: str
     teachers: range
 
-    def read(self) -> list[pd.DataFrame]:
-        """The rows of each teacher in memory, in an order that follows from its rows alone.
+    def tables(self) -> list[pa.Table]:
+        """The rows of each teacher, in an order that follows from its rows alone; none where nobody has any.
 
         Who was faster when the table was split has no say in what a teacher learns, nor has the order of the table.
         Raises `InvalidInput` for files that are missing or damaged.
         """
         first, last = self.teachers[0], self.teachers[-1]
         own = (pc.field(self.number) >= first) & (pc.field(self.number) <= last)
-        tables = [file.read().filter(own) for file in self.files]
-        if not tables:
-            return [pd.DataFrame() for _ in self.teachers]
-        rows = pa.concat_tables(tables)
+        held = [file.read().filter(own) for file in self.files]
+        if not held:
+            return []
+        rows = pa.concat_tables(held)
         content = [name for name in rows.column_names if name != self.number]
         rows = rows.sort_by([(name, "ascending") for name in (self.number, *content)])
         ends = np.searchsorted(rows[self.number].to_numpy(), [*self.teachers, last + 1])
-        # Each alone: another teacher's missing cells have no say in how its own are held.
-        return [_frame(rows.slice(at, to - at).select(content)) for at, to in itertools.pairwise(ends.tolist())]
+        return [rows.slice(at, to - at).select(content) for at, to in itertools.pairwise(ends.tolist())]
+
+    def read(self) -> list[pd.DataFrame]:
+        """`tables`, each as a frame by itself: another teacher's missing cells have no say in how its own are held."""
+        return [_frame(rows) for rows in self.tables()] or [pd.DataFrame() for _ in self.teachers]
 
 
 @dataclass(frozen=True, kw_only=True)

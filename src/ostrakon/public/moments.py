@@ -89,8 +89,11 @@ class MomentMap:
         with np.errstate(over="ignore", invalid="ignore"):
             away = away if self.axes is None else away @ self.axes
             lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
-            cut = away / np.maximum(lengths, self.radius)
-        return np.column_stack([np.full(len(cut), self.constant), cut * self.longest])
+            away /= np.maximum(lengths, self.radius)
+        made = np.empty((len(away), self.directions))
+        made[:, 0] = self.constant
+        np.multiply(away, self.longest, out=made[:, 1:])
+        return made
 
     def steps(self, features: ArrayLike) -> IntArray:
         """What every row says, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
@@ -107,7 +110,7 @@ class MomentMap:
             made = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._made_up()))
         found = np.concatenate(made) if made else np.empty((0, self.directions), np.int64)
         # In whole numbers: what the guarantee rests on is not left to rounding.
-        if len(found) and int(np.square(found[:, 1:]).sum(axis=1).max(initial=0)) > CONSTANT**2:
+        if len(found) and int(np.einsum("rd,rd->r", found, found).max()) > 2 * CONSTANT**2:
             raise InvalidInput("The features of a private row must have a direction of bounded length.")
         return found
 
@@ -120,7 +123,8 @@ class MomentMap:
         made = self.of_rows(features)
         if not np.isfinite(made).all():
             raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
-        return np.rint(made * STEPS).astype(np.int64)
+        made *= STEPS
+        return np.rint(made, out=made).astype(np.int64)
 
 
 def _principal(away: FloatArray, most: int) -> FloatArray:

@@ -20,7 +20,7 @@ from ostrakon.public.frozen import ONNX, FrozenEncoder, reads_rows, require_froz
 from ostrakon.public.images import DeskewHOG
 from ostrakon.public.made import MADE, MadeEncoder, is_made, made_by, require_factory
 from ostrakon.public.patches import EvenedComponents, PatchFeatures
-from ostrakon.public.rowwise import in_blocks, own_rows, row_count, take_rows
+from ostrakon.public.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
 from ostrakon.public.tables import TableFeatures
 from ostrakon.public.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
 from ostrakon.validation import InvalidInput, whole
@@ -88,7 +88,7 @@ class Representation:
         return made
 
     def _block(self, X: Any) -> FloatArray:
-        return _as_features(self._transformer.transform(X), rows=self._rows)
+        return _as_features(self._transformer.transform(X), rows=row_count(X))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, f"_{name}") for name in ("transformer", "features", "rows", "encoder")}
@@ -154,8 +154,11 @@ def learn_representation(
             "The representation must treat every row on its own, but the features of a public row change with the rows "
             "beside it: private rows would leak into each other's features."
         )
-    with _one_thread(learned):
-        at_once = own_rows(learned.transform, X_public)
+    if isinstance(learned, TableFeatures):
+        at_once = ANY
+    else:
+        with _one_thread(learned):
+            at_once = own_rows(learned.transform, X_public)
     return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
 
 
@@ -215,7 +218,7 @@ class _Flat(TransformerMixin, BaseEstimator):
 
 def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
     """Linear algebra on one thread; nothing where rows stay as they are, since looking for its libraries takes time."""
-    return nullcontext() if isinstance(transformer, _Flat) else threadpool_limits(1, user_api="blas")
+    return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else threadpool_limits(1, user_api="blas")
 
 
 def require_known(name: str) -> None:

@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 
 # A multiple of the widths in which linear algebra takes rows, so that none of them is at an edge.
 _BLOCK = 768
+_MANY = 49_152
+
+ANY = 0
+"""Rows at once for a function of operations on each number alone, which are rounded alike in arrays of any shape."""
 
 
 def own_rows(function: Callable[[Any], Any], public: Any) -> int:
@@ -26,7 +30,13 @@ def own_rows(function: Callable[[Any], Any], public: Any) -> int:
 
 
 def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]:
-    """`function` of X, `rows` rows at a time (see `own_rows`); the last block is filled up, and cut off again."""
+    """`function` of X, `rows` rows at a time (see `own_rows`); the last block is filled up, and cut off again.
+
+    rows: `ANY` where no row can have a say in another's.
+    """
+    if rows == ANY:
+        places = (np.arange(at, min(at + _MANY, row_count(X))) for at in range(0, row_count(X), _MANY))
+        return [function(X if len(here) == row_count(X) else take_rows(X, here)) for here in places]
     starts = range(0, row_count(X), rows)
     places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
     return [function(take_rows(X, np.resize(here, rows)))[: len(here)] for here in places]

@@ -59,13 +59,28 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         missing = [str(name) for name in self.columns_ if name not in table.columns]
         if missing:
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(missing)}.")
-        with np.errstate(over="ignore"):  # what single numbers cannot hold is clipped below
-            made = np.asarray(self.transformer_.transform(self._typed(table[self.columns_])), np.float32)
-        wide = len(self.numbers_)
-        if wide:
-            # Outliers beyond anything public would otherwise rule every distance.
-            np.clip(made[:, -2 * wide : -wide], -8, 8, out=made[:, -2 * wide : -wide])
-            made[:, -wide:] = 2 * made[:, -wide:] - 1
+        fitted = self.transformer_.named_transformers_
+        made = self._one_hot(table, fitted["onehotencoder"])
+        if self.numbers_:
+            numbers = [_finite(table[name]) for name in self.numbers_]
+            made += _scaled(numbers, fitted["pipeline-1"]) + _ranked(numbers, fitted["pipeline-2"])
+        # Column by column is quick to make, row by row quick to use.
+        return np.ascontiguousarray(np.array(made, np.float32).reshape(len(made), len(table)).T)
+
+    def _one_hot(self, table: pd.DataFrame, encoder: Any) -> list[NDArray[np.float32]]:
+        """The one-hot columns; the encoder is asked about every different word once, by its own rules."""
+        seen = {name: _words(table[name]) for name in self.columns_ if name not in self.numbers_}
+        if not seen:
+            return []
+        most = max(len(words) for _, words in seen.values())
+        asked = pd.DataFrame({name: np.resize(np.array(words, object), most) for name, (_, words) in seen.items()})
+        hot = np.asarray(encoder.transform(asked), np.float32).T
+        made: list[NDArray[np.float32]] = []
+        for (codes, _), known, rare in zip(
+            seen.values(), encoder.categories_, encoder.infrequent_categories_, strict=True
+        ):
+            wide = len(known) - (0 if rare is None else len(rare) - 1)
+            made += [column[codes] for column in hot[len(made) : len(made) + wide]]
         return made
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -80,6 +95,68 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
+
+
+def _words(column: pd.Series) -> tuple[NDArray[np.intp], list[str]]:
+    """(which word every cell is, the different words); missing cells are the last one, the empty word."""
+    codes, different = pd.factorize(column)
+    cells = list(pd.Series(different).astype(object))
+    # Of one object 1, 1.0 and True are one value, and three words.
+    if column.dtype == object and not all(type(cell) is str for cell in cells):
+        codes, cells = pd.factorize(column.map(word, na_action="ignore").astype(object))
+    return np.where(codes < 0, len(cells), codes), [*map(word, cells), ""]
+
+
+def _finite(column: pd.Series) -> NDArray[np.float64]:
+    numbers = _number(column).to_numpy(np.float64)
+    if np.isinf(numbers).any():
+        raise InvalidInput(f"The numbers of the column {column.name!r} must be finite or missing, got an infinity.")
+    return numbers
+
+
+def _scaled(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.float32]]:
+    """Standardized; outliers beyond anything public, which would otherwise rule every distance, are cut off."""
+    medians, (_, scaler) = fitted[0].statistics_, fitted.steps[1]
+    made: list[NDArray[np.float32]] = []
+    for cells, median, mean, scale in zip(numbers, medians, scaler.mean_, scaler.scale_, strict=True):
+        with np.errstate(over="ignore"):  # what single numbers cannot hold is beyond the cut
+            made.append(np.clip(((_filled(cells, median) - mean) / scale).astype(np.float32), -8, 8))
+    return made
+
+
+def _ranked(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.float32]]:
+    """Public ranks in [-1, 1]."""
+    medians, (_, ranks) = fitted[0].statistics_, fitted.steps[1]
+    knots = zip(numbers, medians, ranks.quantiles_.T, strict=True)
+    return [
+        2 * _rank(_filled(cells, median), of, ranks.references_).astype(np.float32) - 1 for cells, median, of in knots
+    ]
+
+
+def _rank(cells: NDArray[np.float64], quantiles: NDArray[np.float64], shares: NDArray[np.float64]) -> Any:
+    """What `QuantileTransformer` makes of a column, by one search: the mean of interpolating up and down.
+
+    quantiles: ascending; shares: of each, how much lies below it. Operations on each number alone.
+    """
+    knots, first, often = np.unique(quantiles, return_index=True, return_counts=True)
+    low, high = shares[first], shares[first + often - 1]
+    after = np.minimum(np.arange(1, len(knots) + 1), len(knots) - 1)
+    at = np.searchsorted(knots, cells, side="right") - 1
+    with np.errstate(all="ignore"):  # what lies outside, or on a quantile, is replaced
+        slope = ((low[after] - high) / (knots[after] - knots)).take(at, mode="clip")
+        below = knots.take(at, mode="clip")
+        up = slope * (cells - below) + high.take(at, mode="clip")
+        down = slope * (knots[after].take(at, mode="clip") - cells) - low[after].take(at, mode="clip")
+        made = 0.5 * (up - down)
+    on = np.flatnonzero(cells == below)
+    made[on] = 0.5 * (low + high)[np.maximum(at[on], 0)]
+    made[cells >= knots[-1]] = 1
+    made[cells <= knots[0]] = 0
+    return made
+
+
+def _filled(cells: NDArray[np.float64], median: float) -> NDArray[np.float64]:
+    return np.where(np.isnan(cells), median, cells)
 
 
 def _frame(X: Any) -> pd.DataFrame:

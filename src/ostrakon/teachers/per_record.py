@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from ostrakon.public.moments import MomentMap
-from ostrakon.public.rowwise import in_blocks, own_rows
+from ostrakon.public.nearest import nearest
+from ostrakon.teachers.blocks import Block
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Moments
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Block = tuple[Any, Any, Any]
-"""(whose each row is, features of the rows, class numbers), with all rows of everyone whom it names."""
 
 
 def collect_per_record(
@@ -41,7 +39,8 @@ def collect_per_record(
     class that most of those rows have. Ties go to the earlier query and the lower class.
     Guarantee: what a unit votes depends on its own rows, on the queries and on public features alone. With
     `BoundedGNMax`, thousands of queries cost what `max_contributions` queries cost.
-    Errors: `InvalidInput` for features that are not finite, or more units than were announced.
+    Errors: `InvalidInput` for features that are not finite, class numbers that are none, or more units than were
+    announced.
     """
     max_contributions = whole("max_contributions", max_contributions, at_least=1)
     asked = np.asarray(queries, np.float32)
@@ -55,14 +54,15 @@ def collect_per_record(
             features = np.asarray(rows, np.float32)
             if not np.isfinite(features).all():
                 raise InvalidInput("The features of the private rows must be finite numbers.")
-            place = nearest(features, asked)
-            where, what = contributions(
-                np.asarray(owners), place, np.asarray(labels), classes=classes, max_contributions=max_contributions
-            )
-            np.add.at(counts, (where, what), 1)
+            whose, everyone = _numbered(owners)
+            place, label = nearest(features, asked), np.asarray(labels, np.int64)
+            if len(label) and not 0 <= label.min() <= label.max() < classes:
+                raise InvalidInput(f"The class numbers of the private rows must be 0 to {classes - 1}.")
+            where, what = contributions(whose, place, label, classes=classes, max_contributions=max_contributions)
+            counts += np.bincount(where * classes + what, minlength=counts.size).reshape(counts.shape)
             if moments is not None and sums is not None:
-                sums += moments_said(np.asarray(owners), moments.steps(features), np.asarray(labels), classes=classes)
-            seen += len(np.unique(owners))
+                sums += moments_said(whose, moments.steps(features), label, classes=classes)
+            seen += everyone
             report(seen, units)
     if seen > units:
         raise InvalidInput(f"units must be at least the number of those that voted, {seen}, got {units}.")
@@ -82,8 +82,11 @@ def contributions(
     >>> contributions(owners, place, labels, classes=2, max_contributions=1)
     (array([4, 2]), array([0, 0]))
     """
+    whose, everyone = _numbered(owners)
+    if everyone == len(whose):
+        return place, labels
     # Equal rows side by side: (owner, query, class), how often.
-    said, often = np.unique(np.column_stack([owners, place, labels]), axis=0, return_counts=True)
+    said, often = _counted(whose, place, labels)
     # Of each (owner, query) the class that most rows have, the lower one first, and how many rows are there at all.
     said, often = _ordered(said, often, by=(said[:, 2], -often, said[:, 1], said[:, 0]))
     first = np.flatnonzero(_begins(said[:, :2]))
@@ -107,36 +110,37 @@ def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes
     >>> moments_said(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
     [[10, 10], [2, 1]]
     """
-    said, often = np.unique(np.column_stack([owners, labels]), axis=0, return_counts=True)
+    whose, everyone = _numbered(owners)
+    if everyone == len(whose):
+        return _summed(labels, steps, classes).T
+    said, often = _counted(whose, labels)
     said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
-    chosen = said[_begins(said[:, :1])]
-    place = np.searchsorted(chosen[:, 0], owners)
-    own = labels == chosen[place, 1]
-    sums = np.zeros((len(chosen), steps.shape[1]), np.int64)
-    np.add.at(sums, place[own], steps[own])
-    rows = np.bincount(place[own], minlength=len(chosen))[:, None]
-    means = np.sign(sums) * (np.abs(sums) // rows)
-    return np.stack([means[chosen[:, 1] == label].sum(axis=0) for label in range(classes)], axis=1)
+    chosen = said[_begins(said[:, :1])][:, 1]
+    own = labels == chosen[whose]
+    sums, rows = _summed(whose[own], steps[own], everyone), np.bincount(whose[own], minlength=everyone)[:, None]
+    return _summed(chosen, np.sign(sums) * (np.abs(sums) // rows), classes).T
 
 
-def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
-    """The position of the nearest query of every row, (rows,); a tie goes to the earlier one.
+def _numbered(owners: ArrayLike) -> tuple[IntArray, int]:
+    """(owners as numbers from 0 without gaps, (rows,), how many there are)."""
+    given = np.asarray(owners)
+    if len(given) and given.dtype.kind in "iu" and given[0] == 0 and (np.diff(given) == 1).all():
+        return given, len(given)
+    different, whose = np.unique(given, return_inverse=True)
+    return whose, len(different)
 
-    In double numbers and in blocks (see `ostrakon.public.rowwise`), so that where a row stands, beside which others,
-    has no say in how its distances are rounded; those that agree to nine digits are a tie.
-    """
-    given, asked = np.asarray(rows, np.float64), np.asarray(queries, np.float64)
-    squares = np.square(asked).sum(axis=1)
-    scale = max(float(squares.max(initial=0)), 1e-300)
 
-    def product(some: FloatArray) -> FloatArray:
-        return some @ asked.T
+def _counted(*columns: IntArray) -> tuple[IntArray, IntArray]:
+    """(the different rows of some columns of numbers from 0, in order; how often each occurs)."""
+    shape = tuple(int(column.max(initial=0)) + 1 for column in columns)
+    keys, often = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
+    return np.stack(np.unravel_index(keys, shape), axis=1), often
 
-    def place(some: FloatArray) -> IntArray:
-        return np.round((squares - 2 * product(some)) / scale, 9).argmin(axis=1)
 
-    found = in_blocks(place, given, rows=own_rows(product, asked))
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+def _summed(groups: IntArray, steps: IntArray, count: int) -> IntArray:
+    """(count, directions): of every group the sum of its rows, in whole numbers."""
+    ones = np.ones(len(groups), np.int64)
+    return csr_array((ones, (groups, np.arange(len(groups)))), shape=(count, len(groups))) @ steps
 
 
 def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:

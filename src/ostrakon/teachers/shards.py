@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,14 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
-from ostrakon.data.partition import number_of_each
 from ostrakon.data.sharding import ShardFolder, ShardPart
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import take_rows
 from ostrakon.validation import InvalidInput, whole
-
-AT_ONCE = 1536
-"""Rows of records that are seen together: two blocks of `ostrakon.public.rowwise`."""
 
 
 class Part(Protocol):
@@ -131,22 +127,6 @@ class TableShards:
         self.n_teachers = folder.n_teachers
         self.sizes = folder.sizes
         self._folder, self._task, self._transform = folder, task, transform
-
-    def by_unit(self) -> Iterator[tuple[NDArray[np.int64], Any, NDArray[np.int64]]]:
-        """(whose each row is, rows, class indices), shard by shard: every user's rows are in one shard.
-
-        Where no column says whose a row is, it is its own, and a shard comes in pieces, so that progress shows.
-        """
-        task = self._task
-        for index in np.flatnonzero(self.sizes):
-            rows = self._folder.read(int(index))
-            most = AT_ONCE if task.by is None else len(rows)
-            for at in range(0, len(rows), most):
-                some = rows.iloc[at : at + most]
-                owners = np.arange(len(some)) if task.by is None else number_of_each(some[task.by])
-                typed = task.columns.apply(some)
-                features = typed if self._transform is None else self._transform(typed)
-                yield owners, features, task.indices(some[task.target])
 
     def part(self, teachers: range) -> TablePart:
         """The rows of some teachers, not yet read."""

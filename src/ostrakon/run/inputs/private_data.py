@@ -26,9 +26,9 @@ from ostrakon.data.partition import (
     require_users,
 )
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import row_count, take_rows
-from ostrakon.teachers.per_record import Block
-from ostrakon.teachers.shards import AT_ONCE, ArrayShards, Shards, TableShards
+from ostrakon.public.rowwise import row_count
+from ostrakon.teachers.blocks import Block, blocks_of_array, blocks_of_records, blocks_of_users
+from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
 from ostrakon.validation import InvalidInput
 
 IntArray = NDArray[np.int64]
@@ -78,7 +78,7 @@ class PrivateData(Protocol):
         ...
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
-        """The rows with whose they are, for `ostrakon.teachers.per_record`; folder: as for `shards`."""
+        """The rows with whose they are, for `ostrakon.teachers.per_record`; folder: where shards of users go."""
         ...
 
 
@@ -166,10 +166,7 @@ class Rows:
         if self.users is not None:
             yield self._owners, transform(self.X), self.y
             return
-        rows = len(self.y)
-        for at in range(0, rows, AT_ONCE):
-            here = np.arange(at, min(at + AT_ONCE, rows))
-            yield self._owners[here], transform(take_rows(self.X, here)), self.y[here]
+        yield from blocks_of_array(self.X, self.y, transform)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -225,10 +222,13 @@ class PrivateTable:
         return TableShards(held, self.tables, transform=transform)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
-        """See `PrivateData`; the table is split into shards that fit memory, by record or by user."""
+        """See `PrivateData`; records are read as they stand in the table, users from shards of it that fit memory."""
+        if self.tables.by is None:
+            yield from blocks_of_records(self.tables, transform)
+            return
         pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
         held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True, digest=self.digest)
-        yield from TableShards(held, self.tables, transform=transform).by_unit()
+        yield from blocks_of_users(held, self.tables, transform)
 
 
 def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tuple[Relation, str], ...]:

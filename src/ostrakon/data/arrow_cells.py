@@ -1,0 +1,56 @@
+"""Typed columns of Arrow tables: each different cell is read once, as `Columns.apply` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ostrakon.data.classes import label_indices
+from ostrakon.data.columns import Columns, typed
+from ostrakon.data.partition import number_of_each
+
+
+def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
+    """What `Columns.apply` makes of the table's frame, column by column, in a fraction of the time.
+
+    Guarantee: as of `Columns`, cell by cell: no row has a say in how another is read.
+    """
+    made = {name: _typed(table.column(name), columns.kinds[name]) for name in columns.kept}
+    return pd.DataFrame(made, index=pd.RangeIndex(table.num_rows), copy=False)
+
+
+def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str]) -> NDArray[np.int64]:
+    """`label_indices` of a column of labels. Errors: as there."""
+    if labels.null_count or not len(labels):
+        return label_indices(labels.to_pandas(), classes)
+    different, codes = _coded(labels)
+    return label_indices(different[:-1], classes)[codes]
+
+
+def owner_numbers(users: pa.ChunkedArray) -> NDArray[np.int64]:
+    """`number_of_each` of a column of users."""
+    return number_of_each(pa.table({"user": users}))
+
+
+def _typed(cells: pa.ChunkedArray, kind: Any) -> Any:
+    if kind == "number" and (pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type)):
+        numbers = np.array(pc.cast(cells, pa.float64(), safe=False).to_numpy())
+        numbers[~np.isfinite(numbers)] = np.nan
+        return numbers
+    different, codes = _coded(cells)
+    return typed(different, kind).array.take(codes)
+
+
+def _coded(cells: pa.ChunkedArray) -> tuple[pd.Series, NDArray[np.int64]]:
+    """(the different cells and after them a missing one, which of those every cell is)."""
+    coded = cells.combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    different = pa.concat_arrays([coded.dictionary, pa.nulls(1, coded.dictionary.type)])
+    codes = pc.fill_null(coded.indices, len(different) - 1).to_numpy(zero_copy_only=False)
+    return different.to_pandas(date_as_object=False, integer_object_nulls=True), codes
