@@ -3,9 +3,9 @@
     OMP_NUM_THREADS=1 python benchmarks/scale_graph.py [--images 200000] [--checked 2000]
 
 Characters of 10 classes (`datasets.glyphs`, fonts that are the same everywhere) as the features of the representation
-"hog", learned on the first 10,000. The graph is `build_graph`'s, with all threads that it starts. Recall: which share of
-the 10 nearest of `--checked` images the graph's lists hold; the plain way (all distances, in blocks) finds them, and
-its time for the whole pool is that for those images, times how many there are.
+"hog", learned on the first 10,000. The graph is `build_graph`'s, with all threads that it starts. Recall is the share
+of the 10 nearest of `--checked` images that the graph's lists hold; the plain way (all distances, in blocks) finds
+them, and its time for the whole pool is that for those images, times how many there are.
 """
 
 from __future__ import annotations
