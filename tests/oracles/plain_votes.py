@@ -6,7 +6,6 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.columns import days, word
 from ostrakon.data.partition import key_from_seed, number_of_each
-from ostrakon.data.sharding import read_shard
 from ostrakon.public.rowwise import in_blocks, own_rows
 from ostrakon.votes import STEPS
 
@@ -31,7 +30,7 @@ def by_unit(task, folder):
     """(owners, typed frame, class numbers) of every shard, in the order of its sorted rows."""
     held = task.partition(folder, 1 + task.private.rows() // SHARD, key=key_from_seed(0), users=True)
     for index in np.flatnonzero(held.sizes):
-        rows = read_shard(held.files(int(index)))
+        rows = held.read(int(index))
         most = AT_ONCE if task.by is None else len(rows)
         for at in range(0, len(rows), most):
             some = rows.iloc[at : at + most]
