@@ -37,6 +37,12 @@ def train(
     config: Annotated[
         Path | None, typer.Option(help="TOML file of these options, such as another run's run.toml.")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where teachers are trained and asked: local, dask:HOST:PORT or ray:HOST:PORT, whose workers see OUT."
+        ),
+    ] = "local",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be asked, and at what price; train and write nothing.")
     ] = False,
@@ -58,7 +64,7 @@ def train(
     if dry_run:
         show_plan(asked)
     else:
-        train_from(asked, out=out)
+        train_from(asked, out=out, engine=engine)
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
@@ -89,8 +95,8 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     return known
 
 
-def train_from(given: Mapping[str, Any], *, out: Path) -> None:
-    """Run with the options `given`, by name, and print the table."""
+def train_from(given: Mapping[str, Any], *, out: Path, engine: str = "local") -> None:
+    """Run with the options `given`, by name, and print the table. engine: as of `ostrakon.run.pipeline.run`."""
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
     from ostrakon.public.text import reads_text
@@ -99,14 +105,16 @@ def train_from(given: Mapping[str, Any], *, out: Path) -> None:
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
+    from ostrakon.teachers.engines import check_engine
 
+    check_engine("engine", engine)
     every = {**files.as_toml(), **options.as_toml()}
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), particulars)
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
-    outcome = run(out, task, options, asked=asked, progress=True, say=say)
+    outcome = run(out, task, options, asked=asked, progress=True, say=say, engine=engine)
     release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
     console.print(run_table(outcome, release=release))
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.accounting.statement import Statement
+from ostrakon.accounting.statement import Statement, with_engines
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
@@ -28,10 +28,11 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
-from ostrakon.run.stages.votes import collect, known_totals, queries_of
+from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.engines import LOCAL, engine_in_use, on_engine
 from ostrakon.votes import Votes
 
 Say = Callable[[str], None]
@@ -75,11 +76,13 @@ def conduct(
     rng: np.random.Generator | None = None,
     progress: bool = False,
     say: Say = lambda stage: None,
+    engine: str = LOCAL,
 ) -> Finished:
     """Do, or finish, a run: whatever `place` already keeps is not made again.
 
     rng: None for the cryptographic noise source; an ordinary generator is for tests and marks the statement "not
-    private". say: told each stage. Guarantee: what `Finished.statement` says.
+    private". say: told each stage. engine: where teachers are trained and asked (`ostrakon.teachers.engines`); where it
+    is `local`, on the joblib backend that is set. Guarantee: what `Finished.statement` says.
     Errors: `InvalidInput` for settings that cannot be kept, a run that does not fit into its ledger, and where no query
     was answered.
     """
@@ -97,6 +100,7 @@ def conduct(
             return made
 
         plan = place.plan(settled)
+        refuse_unspread(engine, plan, task.private)
         budget = budget_of(plan, task, options, place) if budget is None else budget
         noise, log, pool_is_secure = secure_rng() if rng is None else rng, place.log(), True
         if task.synthetic is not None:
@@ -123,10 +127,16 @@ def conduct(
         )
 
         def cast(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
-            return collect(plan, task.private, view, queries, options, progress=progress, store=store, folder=folder)
+            kept: Any = {"store": store, "folder": folder}
+            with on_engine(engine):
+                if not plan.per_record and (workers := engine_in_use()) is not None:
+                    # Before they see anything: a resumed run says so, too, wherever it goes on.
+                    place.keep_engine(workers)
+                return collect(plan, task.private, view, queries, options, progress=progress, engine=engine, **kept)
 
         votes = place.votes(plan, view, queries, cast)
         say(f"Asking {plan.queries} queries")
+        task = dataclasses.replace(task, trust_model=with_engines(task.trust_model, place.engines()))
         learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
         if budget is not None:
             budget.reserve()

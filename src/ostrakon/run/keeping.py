@@ -52,6 +52,14 @@ class Place(Protocol):
         """The teachers' votes on `queries` seen through `view`. Private."""
         ...
 
+    def keep_engine(self, name: str) -> None:
+        """Remember that workers of the engine `name` saw private rows."""
+        ...
+
+    def engines(self) -> tuple[str, ...]:
+        """The engines whose workers saw private rows."""
+        ...
+
     def shards(self) -> Path | None:
         """Where pieces of the private table are kept; None: nowhere."""
         ...
@@ -80,6 +88,7 @@ class InMemory:
         self.cast: Votes | None = None
         self.teachers: Any = None
         self._receipt: dict[str, Any] | None = None
+        self._engines: tuple[str, ...] = ()
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
         """See `Place`."""
@@ -97,6 +106,14 @@ class InMemory:
         """See `Place`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
+
+    def keep_engine(self, name: str) -> None:
+        """See `Place`."""
+        self._engines = (name,)
+
+    def engines(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return self._engines
 
     def shards(self) -> Path | None:
         """See `Place`."""
@@ -186,6 +203,15 @@ class InFolder:
             held = bytes(npy(table_of(votes)))
             write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
         return votes_from(plan, array_from(held))
+
+    def keep_engine(self, name: str) -> None:
+        """See `Place`; in run.toml, before any worker is sent anything."""
+        if name not in self.engines():
+            self._home.add("engines", {"saw_private_rows": sorted([*self.engines(), name])})
+
+    def engines(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
 
     def shards(self) -> Path | None:
         """See `Place`."""

@@ -17,6 +17,7 @@ from ostrakon.run.keeping import InFolder
 from ostrakon.run.settings.learners import make_student
 from ostrakon.run.settings.options import Options, is_auto
 from ostrakon.students.export import require_exportable
+from ostrakon.teachers.engines import LOCAL, check_engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,11 +36,14 @@ def run(
     rng: np.random.Generator | None = None,
     progress: bool = False,
     say: Say = lambda stage: None,
+    engine: str = LOCAL,
 ) -> Outcome:
     """Do, or finish, the run in `folder`: everything but writing `release/` (`ostrakon.report.release.publish`).
 
     asked: what the user typed, as run.toml keeps it and a resumed run compares it. rng: None for the cryptographic
     noise source; an ordinary generator is for tests and marks the statement "not private". say: told each stage.
+    engine: where teachers are trained and asked, no part of what was asked (see `ostrakon.teachers.engines`); its
+    workers read and write `folder` under the same path, as the same user.
 
     Guarantee: killed at any moment and called again with the same arguments, it goes on from what is on the disk;
     no teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
@@ -48,9 +52,11 @@ def run(
     """
     if not is_auto(options.student):
         require_exportable(make_student(options.student, seed=options.seed))
-    home = RunFolder(folder)
+    check_engine("engine", engine)
+    # Workers start wherever they were started.
+    home = RunFolder(folder if engine == LOCAL else Path(folder).absolute())
     # What leaves names classes in text.
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
     place = InFolder(home, task, options, options.as_toml() if asked is None else asked)
-    finished = conduct(task, options, place, rng=rng, progress=progress, say=say)
+    finished = conduct(task, options, place, rng=rng, progress=progress, say=say, engine=engine)
     return Outcome(folder=home.path, **vars(finished))

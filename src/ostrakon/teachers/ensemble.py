@@ -139,7 +139,7 @@ def train_teachers(
     store: where teachers are kept, a few at a time, when they are done; a killed run that is repeated trains only the
         missing ones.
     seed: makes the models repeatable: teacher i depends on (seed, i) and its own rows alone. Never used for noise.
-    n_jobs: as in joblib, whose backends (Dask, Ray, Spark) are used where one is set.
+    n_jobs: as in joblib, whose backends (Dask, Ray) are used where one is set; the teachers are the same.
     empty: what a teacher without rows does. "abstain" must be declared to the accounting (`Votes(abstentions=True)`).
 
     Guarantee: teacher i sees the rows assigned to it and no others, so changing those changes one column of the

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -10,6 +12,7 @@ from typing import Any
 
 import joblib
 
+from ostrakon.teachers.engines import engine_in_use
 from ostrakon.validation import InvalidInput
 
 # Starting worker processes and their imports takes about this long.
@@ -30,6 +33,20 @@ def workers() -> Generator[None]:
             "A worker process was killed, most often because memory ran out; what was finished is kept, and the same "
             "command goes on from there (fewer workers need less memory: --jobs, or n_jobs)."
         ) from error
+    except Exception as error:
+        if not isinstance(error, _given_up()):
+            raise
+        raise WorkerKilled(
+            "The engine gave up on work whose workers were killed again and again, most often because memory ran out; "
+            "what was finished is kept, and the same command goes on from there."
+        ) from error
+
+
+def _given_up() -> tuple[type[BaseException], ...]:
+    """What Dask and Ray raise when they have retried enough; only where they are loaded."""
+    dask, ray = sys.modules.get("distributed"), sys.modules.get("ray.exceptions")
+    of_dask = [] if dask is None else [dask.KilledWorker]
+    return (*of_dask, *([] if ray is None else [ray.WorkerCrashedError, ray.OutOfMemoryError, ray.NodeDiedError]))
 
 
 def spread(
@@ -37,11 +54,15 @@ def spread(
 ) -> Iterator[Any]:
     """The results of `work` on every piece, in the order they get done.
 
-    The first piece is done here and timed: where all would be done before workers have started, none are. The
-    results are the same either way. max_nbytes: as in joblib, None keeps data out of temporary files.
+    The first piece is done here and timed: where all would be done before workers have started, none are. Where an
+    engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same either way.
+    max_nbytes: as in joblib, None keeps data out of temporary files.
     Raises `WorkerKilled` where a worker process is killed.
     """
     waiting = iter(pieces)
+    if engine_in_use() is not None:
+        yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, max_nbytes=max_nbytes)
+        return
     started = time.perf_counter()
     for piece in waiting:
         yield work(piece)
@@ -50,6 +71,30 @@ def spread(
     if n_jobs in (None, 1) or rest < _START_SECONDS:
         yield from map(work, waiting)
         return
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes=max_nbytes)
+    yield from in_parallel((joblib.delayed(work)(piece) for piece in waiting), n_jobs=n_jobs, max_nbytes=max_nbytes)
+
+
+def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iterator[Any]:
+    """The results of joblib's `tasks` in the order they get done.
+
+    how: as of `joblib.Parallel`. Raises `WorkerKilled`.
+    """
     with workers():
-        yield from parallel(joblib.delayed(work)(piece) for piece in waiting)
+        if engine_in_use() == "Ray":
+            yield from _by_ray(tasks)
+        else:
+            yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(tasks)
+
+
+def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
+    """As tasks of Ray, which it retries: joblib's own pool there retries nothing, and gives no result before all."""
+    ray: Any = importlib.import_module("ray")
+    remote = ray.remote(max_retries=3)(_called)
+    waiting = [remote.remote(*task) for task in tasks]
+    while waiting:
+        done, waiting = ray.wait(waiting)
+        yield ray.get(done[0])
+
+
+def _called(work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    return work(*given, **named)

@@ -18,7 +18,7 @@ from ostrakon.networks.stacked import can_group, can_map
 from ostrakon.teachers.ensemble import IntArray, Teachers
 from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
 from ostrakon.teachers.one_teacher import fingerprint_of, specification
-from ostrakon.teachers.parallel import workers
+from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import Shards
 from ostrakon.teachers.store import TeacherStore
@@ -226,8 +226,7 @@ def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Itera
         # Workers fill the cores; PyTorch's own threads inside each would fight over them.
         torch.set_num_threads(1)
     try:
-        with workers():
-            yield from joblib.Parallel(n_jobs=count, return_as="generator_unordered", **how)(tasks)
+        yield from in_parallel(tasks, n_jobs=count, **how)
     finally:
         torch.set_num_threads(threads)
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.public.moments import MomentMap, worth_their_noise
-from ostrakon.run.inputs.private_data import PrivateData
+from ostrakon.run.inputs.private_data import PrivateData, Rows
 from ostrakon.run.settings.learners import default_teacher, make_teacher
 from ostrakon.run.settings.options import Options, is_auto
 from ostrakon.run.settings.per_record_plan import refuse_teacher_options
@@ -18,7 +18,9 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
+from ostrakon.teachers.engines import LOCAL
 from ostrakon.teachers.per_record import collect_per_record, nearest
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 
@@ -39,12 +41,13 @@ def collect(
     progress: bool = False,
     store: TeacherStore | None = None,
     folder: Path | None = None,
+    engine: str = LOCAL,
 ) -> tuple[Votes, Any]:
     """(the votes on the chosen public rows, the teachers that cast them). Both private.
 
     options.smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a
     function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and
-    shards are kept.
+    shards are kept. engine: where teachers are trained, as of `ostrakon.teachers.engines`, set by the caller.
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
     if plan.per_record:
@@ -62,8 +65,22 @@ def collect(
             progress=progress,
         )
         return votes, None
-    teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder)
+    teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
+
+
+def refuse_unspread(engine: str, plan: Plan, private: PrivateData) -> None:
+    """Refuse an engine that would have nothing to do, or would be sent private rows. Errors: `InvalidInput`."""
+    if engine != LOCAL and plan.per_record:
+        raise InvalidInput(
+            "engine spreads the training of teachers, and here every record is one: give a number of teachers, or "
+            "leave the engine out."
+        )
+    if engine != LOCAL and isinstance(private, Rows):
+        raise InvalidInput(
+            "engine needs a private table on the disk: its workers are sent the places of rows, never rows, and these "
+            "are in memory; leave the engine out."
+        )
 
 
 def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArray | None:
@@ -85,13 +102,20 @@ def trained(
     progress: bool = False,
     store: TeacherStore | None = None,
     folder: Path | None = None,
+    engine: str = LOCAL,
 ) -> Any:
     """The plan's teachers, each trained on its shard, or read from the store. Private. Arguments as of `collect`."""
     choice = default_teacher(view.name) if is_auto(options.teacher) else options.teacher
     transform = transform_of(view, None if folder is None else folder.with_name("features"))
     where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
+    estimator = make_teacher(choice, public=view.public)
+    if engine != LOCAL and hasattr(estimator, "train_on_shards"):
+        raise InvalidInput(
+            f"engine spreads scikit-learn's classifiers, and {type(estimator).__name__} trains all teachers its own "
+            "way on one machine; name another teacher, or leave the engine out."
+        )
     return train_on_shards(
-        make_teacher(choice, public=view.public),
+        estimator,
         private.shards(plan.teachers, classes=plan.classes, **where),
         store=store,
         seed=options.seed,

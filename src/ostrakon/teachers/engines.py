@@ -1,0 +1,108 @@
+"""Where teachers are trained and asked: here, or on the workers of Dask or Ray, which schedule and retry the work."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import re
+from collections.abc import Generator
+from typing import Any
+
+import joblib
+from joblib.parallel import get_active_backend
+
+from ostrakon.validation import InvalidInput, shown
+
+LOCAL = "local"
+_HERE = ("Loky", "Threading", "Multiprocessing", "Sequential")
+_ADDRESS = re.compile(r"[\w.\-]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
+
+
+def check_engine(name: str, value: Any) -> str:
+    """`value` where it is `local`, `dask:ADDRESS` or `ray:ADDRESS`. Errors: `InvalidInput`.
+
+    >>> check_engine("engine", "dask:tls://scheduler:8786")
+    'dask:tls://scheduler:8786'
+    """
+    if isinstance(value, str):
+        kind, _, address = value.partition(":")
+        plain = re.sub(r"^(tcp|tls)://", "", address) if kind == "dask" else address
+        if value == LOCAL or (kind in ("dask", "ray") and _ADDRESS.fullmatch(plain)) or value == "ray:auto":
+            return value
+    raise InvalidInput(
+        f"{name} must be local, dask:HOST:PORT, dask:tls://HOST:PORT, ray:HOST:PORT or ray:auto, got {shown(value)}."
+    )
+
+
+@contextlib.contextmanager
+def on_engine(engine: str) -> Generator[None]:
+    """Within it, work over workers goes to `engine`; `local` leaves whatever joblib backend the caller has set.
+
+    engine: as of `check_engine`. Dask's workers must have one thread each: linear algebra on several rounds otherwise.
+    Errors: `InvalidInput` where the engine's package is missing, nobody answers at the address, or there is no worker.
+    """
+    kind, _, address = check_engine("engine", engine).partition(":")
+    if kind == LOCAL:
+        yield
+    elif kind == "dask":
+        with _dask(address):
+            yield
+    else:
+        with _ray(address):
+            yield
+
+
+def engine_in_use() -> str | None:
+    """The name of the joblib backend that is set, where it may take work to other machines; None where it works here.
+
+    >>> engine_in_use() is None
+    True
+    """
+    name = type(get_active_backend()[0]).__name__.removesuffix("Backend")
+    return None if name in _HERE else {"DaskDistributed": "Dask"}.get(name, name)
+
+
+@contextlib.contextmanager
+def _dask(address: str) -> Generator[None]:
+    distributed = _package("distributed", "dask")
+    try:
+        client = distributed.Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"engine must be the address of a Dask scheduler, nobody answers at {address}.") from error
+    with client:
+        threads = client.nthreads()
+        if not threads:
+            raise InvalidInput(f"The Dask scheduler at {address} has no workers; start some first.")
+        if max(threads.values()) > 1:
+            raise InvalidInput(
+                f"Dask's workers must have one thread each (--nthreads 1), got one of {max(threads.values())}."
+            )
+        with joblib.parallel_config("dask", client=client):
+            yield
+
+
+@contextlib.contextmanager
+def _ray(address: str) -> Generator[None]:
+    ray = _package("ray", "ray")
+    _package("ray.util.joblib", "ray").register_ray()
+    ours = not ray.is_initialized()
+    if ours:
+        try:
+            ray.init(address=address, log_to_driver=False)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InvalidInput(f"engine must be the address of a Ray cluster, nobody answers at {address}.") from error
+    elif address not in ("auto", joined := ray.get_runtime_context().gcs_address):
+        raise InvalidInput(f"engine must be the Ray cluster that this process has joined, {joined}, got {address}.")
+    try:
+        with joblib.parallel_config("ray"):
+            yield
+    finally:
+        if ours:
+            ray.shutdown()
+
+
+def _package(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InvalidInput(f"engine needs a package that is missing; pip install 'ostrakon[{extra}]'.") from None

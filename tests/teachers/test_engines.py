@@ -1,0 +1,140 @@
+"""Teachers on the workers of Dask and Ray: the same bits as here, and killed workers' work is done again, once."""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+
+from ostrakon.teachers import TeacherStore, train_teachers
+from ostrakon.teachers.engines import check_engine, engine_in_use, on_engine
+from ostrakon.validation import InvalidInput
+
+
+@contextlib.contextmanager
+def dask(workers: int = 2):
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield f"dask:{cluster.scheduler_address}"
+
+
+@contextlib.contextmanager
+def ray():
+    import ray
+
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        yield f"ray:{ray.get_runtime_context().gcs_address}"
+    finally:
+        ray.shutdown()
+
+
+def data():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 1200)
+    return rng.normal(size=(1200, 4)) + y[:, None], y, rng.normal(size=(50, 4)) + 1
+
+
+def cast(estimator, folder, *, n_jobs=-1):
+    """The predictions of 70 teachers, and the store that keeps them."""
+    X, y, public = data()
+    store = TeacherStore(folder)
+    teachers = train_teachers(
+        estimator, X, y, np.arange(1200) % 70, n_teachers=70, classes=3, store=store, seed=3, n_jobs=n_jobs
+    )
+    return teachers.predict(public)
+
+
+class KilledOnce(ClassifierMixin, BaseEstimator):
+    """Kills the process of the first `fit` that finds no mark; counts whoever fits to the end."""
+
+    def __init__(self, marks: str = "", here: int = 0):
+        self.marks, self.here = marks, here
+
+    def fit(self, X, y):
+        time.sleep(0.005)
+        mark = Path(self.marks) / "killed"
+        if len(list(Path(self.marks).iterdir())) > 20 and os.getpid() != self.here:
+            with contextlib.suppress(FileExistsError):
+                mark.touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        self.model_ = LogisticRegression().fit(X, y)
+        (Path(self.marks) / f"fitted-{os.getpid()}-{time.time_ns()}").touch()
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+ENGINES = pytest.mark.parametrize("engine", [dask, ray])
+
+
+@pytest.mark.slow
+@ENGINES
+def test_the_same_bits_on_every_engine(tmp_path, engine):
+    here = cast(LogisticRegression(), tmp_path / "here", n_jobs=1)
+    with engine() as address, on_engine(address):
+        assert engine_in_use() in ("Dask", "Ray")
+        there = cast(LogisticRegression(), tmp_path / "there")
+    assert engine_in_use() is None
+    np.testing.assert_array_equal(there, here)
+    # Not the answers alone: the models.
+    stores = [TeacherStore(tmp_path / name) for name in ("here", "there")]
+    for piece in range(len(list((tmp_path / "here").glob("teachers-*.bin")))):
+        for one, other in zip(*(store.load(piece) for store in stores), strict=True):
+            assert one.model.coef_.tobytes() == other.model.coef_.tobytes()
+            assert one.model.intercept_.tobytes() == other.model.intercept_.tobytes()
+
+
+@pytest.mark.slow
+@ENGINES
+def test_work_of_a_killed_worker_is_done_again_and_nothing_counts_twice(tmp_path, engine):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with engine() as address, on_engine(address):
+        there = cast(KilledOnce(str(marks), os.getpid()), tmp_path / "there")
+        fitted = len(list(marks.glob("fitted-*")))
+        assert (marks / "killed").exists()
+        again = cast(KilledOnce(str(marks), os.getpid()), tmp_path / "there")
+    assert len(list(marks.glob("fitted-*"))) == fitted  # a second run trains nobody
+    assert 70 <= fitted < 140
+    np.testing.assert_array_equal(there, cast(LogisticRegression(), tmp_path / "here", n_jobs=1))
+    np.testing.assert_array_equal(there, again)
+
+
+@pytest.mark.slow
+def test_dask_with_one_worker_gives_the_same_and_several_threads_are_refused(tmp_path):
+    from distributed import LocalCluster
+
+    here = cast(LogisticRegression(), tmp_path / "here", n_jobs=1)
+    with dask(workers=1) as address, on_engine(address):
+        np.testing.assert_array_equal(cast(LogisticRegression(), tmp_path / "there"), here)
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
+        pytest.raises(InvalidInput, match="must have one thread each"),
+        on_engine(f"dask:{cluster.scheduler_address}"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "value", ["", "spark:1", "dask:", "dask", "ray:ray://head:1", "dask:host", None, 3, "dask:a b:1"]
+)
+def test_what_is_no_engine_is_refused(value):
+    with pytest.raises(InvalidInput, match="engine must be local, dask:HOST:PORT"):
+        check_engine("engine", value)
+
+
+def test_backends_of_this_machine_are_no_engine():
+    for name in ("threading", "loky", "sequential"):
+        with joblib.parallel_config(name):
+            assert engine_in_use() is None
+    with on_engine("local"):
+        assert engine_in_use() is None
