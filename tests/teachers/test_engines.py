@@ -94,11 +94,10 @@ def test_the_same_bits_on_every_engine(tmp_path, engine):
 
 
 @pytest.mark.slow
-@ENGINES
-def test_work_of_a_killed_worker_is_done_again_and_nothing_counts_twice(tmp_path, engine):
+def test_work_of_a_killed_worker_of_dask_is_done_again_and_nothing_counts_twice(tmp_path):
     marks = tmp_path / "marks"
     marks.mkdir()
-    with engine() as address, on_engine(address):
+    with dask() as address, on_engine(address):
         there = cast(KilledOnce(str(marks), os.getpid()), tmp_path / "there")
         fitted = len(list(marks.glob("fitted-*")))
         assert (marks / "killed").exists()
