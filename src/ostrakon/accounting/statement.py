@@ -60,22 +60,6 @@ CENTRAL_OF_LABELS = (
     "who is in it, and all features"
 )
 
-
-def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
-    """`trust_model`, and whom an operator trusts besides who had teachers trained by the workers of `engines`.
-
-    >>> with_engines(CENTRAL, ()) == CENTRAL
-    True
-    """
-    if not engines:
-        return trust_model
-    return (
-        f"{trust_model}; teachers were trained on the workers of {' and '.join(engines)}: these, and whoever runs or "
-        "can reach them or their storage, saw private rows, teachers and votes in the clear, and are trusted as the "
-        "operator is"
-    )
-
-
 NOT_COVERED = (
     "the public data: whoever is in the public file has no protection from this guarantee",
     "what is treated as public knowledge: names and types of columns, class names, the number of teachers and all "

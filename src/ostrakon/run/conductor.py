@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.accounting.statement import Statement, with_engines
+from ostrakon.accounting.statement import Statement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
@@ -32,7 +32,7 @@ from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
-from ostrakon.teachers.engines import LOCAL, engine_in_use, on_engine
+from ostrakon.teachers.engines import LOCAL, engine_in_use, on_engine, with_engines
 from ostrakon.votes import Votes
 
 Say = Callable[[str], None]
