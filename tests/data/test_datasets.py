@@ -10,9 +10,10 @@ from sklearn.linear_model import RidgeClassifier
 
 import ostrakon
 from ostrakon.data import datasets
-from ostrakon.data.datasets.glyph_shapes import glyph_shapes
+from ostrakon.data.datasets.glyph_shapes import CHARACTERS, _Font, font_files, glyph_shapes, legible, split_shapes
 from ostrakon.data.datasets.glyphs import mislabel
 from ostrakon.data.datasets.real import read_idx
+from ostrakon.public.representation import learn_representation
 from ostrakon.validation import InvalidInput
 
 
@@ -77,6 +78,51 @@ def test_glyphs_scale_to_150_classes() -> None:
     assert len(data.classes) == 150
 
 
+def test_fonts_of_two_sides_share_no_family_and_no_drawing() -> None:
+    characters, private, public = split_shapes(150, system=False)
+    assert len(set(characters)) == 150
+    for one, other in zip(private, public, strict=True):
+        assert min(len(one), len(other)) >= 3
+        assert not {drawing.tobytes() for drawing in one} & {drawing.tobytes() for drawing in other}
+    # What a font draws for two characters, as a box or a capital for a small letter, is nobody's.
+    for side in (private, public):
+        drawn = [{drawing.tobytes() for drawing in shapes} for shapes in side]
+        assert len(set().union(*drawn)) > 0.99 * sum(map(len, drawn))
+
+
+def test_a_font_that_draws_no_letters_is_left_out() -> None:
+    fonts = [_Font(file) for file in font_files(system=False)]
+
+    class Shuffled(_Font):
+        def draw(self, character: str):
+            place = CHARACTERS.index(character)
+            return super().draw(CHARACTERS[(place + 7) % 26]) if place < 26 else super().draw(character)
+
+    class Boxes(_Font):
+        def draw(self, character: str):
+            return super().draw("O")
+
+    sans = next(file for file in font_files(system=False) if file.name == "DejaVuSans.ttf")
+    kept = legible([*fonts, Shuffled(sans), Boxes(sans)])
+    assert {type(font) for font in kept} == {_Font}
+    assert len(kept) > 10
+
+
+@pytest.mark.slow
+def test_glyph_150_is_learned_from_other_fonts_than_it_is_asked_about() -> None:
+    data = datasets.glyphs(50_000, 2000, 1000, n_classes=150, system_fonts=False, split_fonts=True)
+    assert (data.X.shape, len(np.unique(data.y))) == ((50_000, 28, 28), 150)
+    counts = np.bincount(data.y, minlength=150)
+    assert 3.5 < counts.max() / counts.min() < 7
+    seen = learn_representation("hog", data.X_public, random_state=0)
+    own = seen.transform(data.X[:4000])
+    centres = np.stack([own[data.y[:4000] == k].mean(axis=0) for k in range(150)])
+    asked = seen.transform(data.X_test)
+    right = (((asked[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1) == data.y_test).mean()
+    # A guess is right one time in 150; fonts that are known (test fonts on the private side) would give more.
+    assert 0.2 < right < 0.9
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -91,7 +137,7 @@ def test_glyphs_scale_to_150_classes() -> None:
 )
 def test_glyphs_check_their_arguments(options, sentence) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        datasets.glyphs(**{"n_private": 10, "n_public": 10, "n_test": 10, **options})
+        datasets.glyphs(**{"n_private": 10, "n_public": 10, "n_test": 10, "system_fonts": False, **options})
 
 
 def test_digits_split() -> None:

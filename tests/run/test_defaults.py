@@ -1,9 +1,11 @@
 import pytest
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.mechanisms.registry import build_with_defaults
 from ostrakon.run.settings.defaults import (
     default_delta,
+    default_per_record_queries,
     default_size,
     default_teachers,
     require_delta,
@@ -49,3 +51,12 @@ def test_the_default_size_keeps_the_epsilon_and_uses_it(epsilon):
 def test_the_default_size_never_exceeds_the_pool():
     mechanism = build_with_defaults("gnmax", 5000, {})
     assert default_size(mechanism, pool=37, epsilon=2.0, delta=1e-6, classes=10, max_answers=None)[0] == 37
+
+
+def test_many_classes_are_asked_about_more_often_where_records_are_many():
+    quiet = BoundedGNMax(sigma2=6.6)
+    asked = {k: default_per_record_queries(quiet, units=10**6, pool=100_000, classes=k) for k in (2, 20, 21, 150)}
+    assert asked == {2: 1280, 20: 1280, 21: 1344, 150: 9600}
+    # Votes five times their noise come first, and the pool has no more rows than it has.
+    assert default_per_record_queries(quiet, units=10**5, pool=100_000, classes=150) == 3030
+    assert default_per_record_queries(quiet, units=10**6, pool=5000, classes=150) == 5000

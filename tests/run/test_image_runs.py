@@ -5,11 +5,13 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from ostrakon.cli import app
 from ostrakon.data.datasets import glyphs
 from ostrakon.run.inputs.files import task_from_files
+from ostrakon.students.export import load_student
 from ostrakon.validation import InvalidInput
 
 
@@ -81,3 +83,24 @@ def test_images_that_do_not_fit_are_refused(letters, tmp_path):
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
     with pytest.raises(InvalidInput, match="--target must be given"):
         task_from_files(tmp_path / "a.csv", public)
+
+
+@pytest.mark.slow
+def test_colour_images_by_contrast_hear_the_noisy_sums(tmp_path):
+    pytest.importorskip("torch")
+    X, y = load_digits(return_X_y=True)
+    grey = np.repeat(np.repeat(X.reshape(-1, 8, 8), 2, axis=1), 2, axis=2) * (255 / 16)
+    images = np.stack([grey, 255 - grey, grey[:, ::-1]], axis=-1).astype(np.uint8)
+    np.savez(tmp_path / "private.npz", X=images[:1200], y=y[:1200])
+    np.save(tmp_path / "public.npy", images[1200:1500])
+    np.savez(tmp_path / "test.npz", X=images[1500:], y=y[1500:])
+    command = ["train", "--private", "private.npz", "--public", "public.npy", "--test", "test.npz", "--out", "run"]
+    words = [str(tmp_path / word) if "." in word or word == "run" else word for word in command]
+    done = CliRunner().invoke(app, [*words, "--representation", "contrastive", "--epsilon", "2", "--seed", "0"])
+    assert done.exit_code == 0, done.output
+    said = json.loads((tmp_path / "run/release/statement.json").read_text())
+    assert said["tuned"]["student"].startswith("moments")
+    # Ten digits, and a teacher for every one of 1,200 records: a guess is right one time in ten.
+    assert json.loads((tmp_path / "run/private/evaluation.json").read_text())["accuracy"] > 0.6
+    student = load_student(tmp_path / "run/release")
+    assert (np.asarray(student.predict(images[1500:] / 255)).astype(str) == y[1500:].astype(str)).mean() > 0.6

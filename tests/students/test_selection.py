@@ -54,6 +54,24 @@ def test_the_one_that_fits_is_chosen_in_whatever_order(order):
     assert straight.chosen is LINE
 
 
+def test_who_learns_labels_hears_those_that_stand_out_of_the_noise():
+    class Heard(BaseEstimator):
+        def fit(self, X, y):
+            self.y_ = np.asarray(y)
+            return self
+
+    clear = np.array([[50.0, 0, 0], [0, 0, 40], [0, 30, 1], [9, 8, 0], [5, 6, 4], [20, 0, 0]])
+    queries = np.array([8, 1, 2, 4, 6, 7])
+    X = np.zeros((9, 2))
+    heard = Released(queries=queries, counts=clear, sigma2=5.0).fit_student(Heard(), X).y_
+    assert heard.tolist() == [-1, 2, 1, -1, -1, -1, -1, 0, 0]
+    # Under more noise than votes the clearer half is heard, and of released labels every one.
+    drowned = Released(queries=queries, counts=clear, sigma2=500.0).fit_student(Heard(), X).y_
+    assert drowned.tolist() == [-1, 2, 1, -1, -1, -1, -1, -1, 0]
+    labels = Released(queries=queries, counts=np.eye(3)[clear.argmax(axis=1)]).fit_student(Heard(), X).y_
+    assert (labels[queries] == clear.argmax(axis=1)).all()
+
+
 def test_labels_choose_too():
     candidates = [
         Candidate(name="line", student=SklearnStudent(LogisticRegression())),

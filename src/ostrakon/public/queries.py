@@ -18,7 +18,7 @@ from ostrakon.validation import InvalidInput, whole
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
-FIRST_STAGE = 10
+FIRST_STAGE, LAST_STAGE = 10, 1280
 WHOLE, FEWEST, EACH = 20_000, 20_000, 48
 """Rows up to which all distances are held at once; of more, clusters are first found on so many, and so many for each
 cluster."""
@@ -69,7 +69,8 @@ def representatives(
     """Medoids of clusters of the pool: few examples that stand for all, (budget,), nested.
 
     The first 10 are the medoids of 10 clusters; then 10, 20, 40, … clusters are added whose centres settle around
-    the medoids so far, which stay where they are. Within a stage the largest clusters come first. So
+    the medoids so far, which stay where they are. Within a stage the largest clusters come first. From the stage on
+    that would end beyond 1,280, they are chosen at random: as many clusters take minutes to find. So
     `representatives(features, k)` begins every longer list of the same seed. asked: medoids from before, kept fixed.
 
     >>> line = np.linspace(0, 1, 100)[:, None]
@@ -90,7 +91,8 @@ def representatives(
             more = min(size, len(points)) - len(found)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
-            found.extend(_stage(points, np.array(found, np.int64), more, seed))
+            stage = _stage if size <= LAST_STAGE else _at_random
+            found.extend(stage(points, np.array(found, np.int64), more, seed))
     return np.array(found[len(done) : len(done) + budget], np.int64)
 
 
@@ -120,6 +122,11 @@ def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[in
         chosen.append(medoid)
         distance[medoid] = np.inf
     return chosen
+
+
+def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+    left = np.setdiff1d(np.arange(len(points)), fixed)
+    return [int(place) for place in np.random.default_rng(seed).permutation(left)[:more]]
 
 
 def _stage_of_many(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:

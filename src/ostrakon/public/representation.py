@@ -33,7 +33,7 @@ REPRESENTATIONS = (
     *("text", "text:FOLDER", "tfidf", "photos", "onnx:FILE", "torch:MODULE:FACTORY"),
 )
 """Names that `learn_representation` knows."""
-PATCHES = "patches"
+PATCHES, CONTRASTIVE = "patches", "contrastive"
 MOST_COMPONENTS = 64
 """Principal components of what a frozen network makes of a row."""
 
@@ -187,6 +187,16 @@ def default_representation(
     return "table" if numbers else "raw"
 
 
+def is_linear(name: Any, X_public: Any) -> bool:
+    """Whether a line through what `name` makes of images tells their classes apart: patches, and contrast of colours.
+
+    Then learners hear sums of features, as of a table's; of other features of images, they hear the votes alone.
+    """
+    if not isinstance(name, str) or name not in (PATCHES, CONTRASTIVE):
+        return False
+    return name == PATCHES or default_representation(X_public) == PATCHES
+
+
 def _encoder(representation: Any) -> Encoder | None:
     if reads_text(representation):
         return TextColumns(representation)
@@ -262,7 +272,7 @@ def _named(name: str, X_public: Any) -> Any:
         "embeddings": EmbeddedFeatures,
         "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
         "raw": _Flat,
-        "contrastive": _contrastive,
+        CONTRASTIVE: _contrastive,
         "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
     }
     return named[name]()

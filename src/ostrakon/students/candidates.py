@@ -74,7 +74,7 @@ def table_candidates(
     return [both, boosted, *found]
 
 
-def image_candidates(*, counts: bool, representation: Any, seed: int) -> list[Candidate]:
+def image_candidates(*, counts: bool, classes: int, representation: Any, seed: int) -> list[Candidate]:
     """Students of images: kernels and logistic regression on features, the graph, and networks where PyTorch is.
 
     representation: what was learned from the public images, on which the graph is built.
@@ -85,8 +85,9 @@ def image_candidates(*, counts: bool, representation: Any, seed: int) -> list[Ca
         found.append(Candidate(name="graph", student=graph, takes_rows=True, tried=graph_tried(graph)))
         from ostrakon.students.supervised import SupervisedNetwork
 
-        network = SupervisedNetwork("quick-cnn", random_state=seed)
-        found.append(Candidate(name="cnn(network='quick-cnn')", student=network, takes_rows=True))
+        steps = max(1000, 20 * classes)
+        network = SupervisedNetwork("quick-cnn", steps=steps, random_state=seed)
+        found.append(Candidate(name=f"cnn(network='quick-cnn',steps={steps})", student=network, takes_rows=True))
     kernel = SVC(C=1.0, class_weight=None if counts else "balanced")
     return [
         *found,

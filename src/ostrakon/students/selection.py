@@ -47,8 +47,22 @@ class Released:
         if self.sigma2 is not None and hasattr(student, "fit_counts"):
             return student.fit_counts(X, self.queries, self.counts, sigma2=self.sigma2)
         labels = np.full(row_count(X), UNLABELLED, np.int64)
-        labels[self.queries] = self.counts.argmax(axis=1)
+        heard = self.clear
+        labels[self.queries[heard]] = self.counts.argmax(axis=1)[heard]
         return student.fit(X, labels)
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Queries whose label can be told from the noise, (queries,): all of them, where labels were released.
+
+        Of histograms: those whose largest count leads by two standard deviations of a difference, and of the others
+        the clearest, until half of all queries are there.
+        """
+        if self.sigma2 is None or len(self.queries) < 2:
+            return np.ones(len(self.queries), bool)
+        others, top = np.partition(self.counts, -2, axis=1)[:, -2:].T
+        lead = top - others
+        return lead >= min(2 * 2**0.5 * self.sigma2, float(np.median(lead)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
+from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
+from typing import Self
 
 import matplotlib
 import numpy as np
@@ -12,8 +16,12 @@ from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
+from scipy.ndimage import gaussian_filter
 
 from ostrakon.validation import InvalidInput
+
+Drawings = NDArray[np.uint8]
+Shapes = tuple[Drawings, ...]
 
 SIDE = 64
 _CAP_HEIGHT = 34
@@ -29,6 +37,25 @@ CHARACTERS = (
 )
 # Fonts of pieces and placeholders: they have a shape for a letter, but not the letter.
 _NOT_LETTERS = ("lastresort", "nonuni", "siz", "display", "cmex", "emoji", "symbol", "dingbat", "icon", "barcode")
+# Families that were made from one another's outlines, or may have been, by how the first words of their names begin.
+_KIN = {
+    "nimbus": r"nimbus|free|tex|urw|c059|p052|z003|d050000l|palladio",
+    "cm": r"cm|latin|lm|mathjax",
+    "dejavu": r"dejavu|verana|bitstream|arev",
+    "liberation": r"liberation|arimo|tinos|cousine",
+    "noto": r"noto|open|droid|wenquanyi",
+    "lato": r"lato|carlito",
+    "mplus": r"m\b|mplus|migmix|migu|umeplus|mona|rounded",
+    "ipa": r"ipa|takao",
+    "gentium": r"gentium",
+    "stix": r"stix|asana",
+    "unifont": r"unifont",
+    "beteckna": r"beteckna",
+    "ocr": r"ocr",
+    "berenika": r"beren|klaudia",
+    "nanum": r"nanum",
+}
+_LIKE_LETTERS = 0.5
 _LATIN_ONLY = "cm"  # Computer Modern's files in Matplotlib use an encoding of their own beyond letters and digits.
 
 
@@ -44,31 +71,87 @@ def font_files(*, system: bool = True) -> list[Path]:
 
 
 @functools.lru_cache(maxsize=4)
-def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], tuple[NDArray[np.float32], ...]]:
+def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], Shapes]:
     """The first `n_classes` characters that at least three fonts have, and their shapes.
 
-    Returns the characters, and for each of them its drawings in [0, 1], shape (fonts, SIDE, SIDE), all different.
+    Returns the characters, and for each of them its drawings in 0 to 255, shape (fonts, SIDE, SIDE), all different.
     """
-    fonts = [_Font(file) for file in font_files(system=system)]
+    characters, (shapes,) = _drawn(n_classes, [[_Font(file) for file in font_files(system=system)]])
+    return characters, shapes
+
+
+@functools.lru_cache(maxsize=1)
+def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], Shapes, Shapes]:
+    """The first `n_classes` characters that at least three fonts of two sides have, and their shapes on either side.
+
+    No font, no family of fonts, none that was made from another's outlines (as far as names tell) and no drawing is
+    on both sides. Families go to the side that has fewer fonts, the largest first. Fonts whose letters cannot be told
+    apart, or look like no letters, are left out, and so is what a font draws for two characters, such as a box for
+    those that it lacks.
+    """
+    fonts = legible([_Font(file) for file in font_files(system=system)])
+    families: dict[str, list[_Font]] = {}
+    for font in fonts:
+        families.setdefault(font.family, []).append(font)
+    sides: tuple[list[_Font], list[_Font]] = ([], [])
+    for _, family in sorted(families.items(), key=lambda held: (-len(held[1]), held[0])):
+        min(sides, key=len).extend(family)
+    characters, (one, other) = _drawn(n_classes, sides)
+    return characters, one, other
+
+
+def legible(fonts: Sequence[_Font]) -> list[_Font]:
+    """Those whose capitals are all different, and mostly more alike to what other fonts draw there than elsewhere.
+
+    Of them, drawings that stand for two characters are dropped.
+    """
+    capitals = CHARACTERS[:26]
+    plain = [font for font in fonts if all(map(font.has, capitals))]
+    drawn = {font: np.stack([font.draw(letter) for letter in capitals]) for font in plain}
+    plain = [font for font in plain if len(_different(list(drawn[font]))) == len(capitals)]
+    if not plain:
+        return []
+    looks = np.stack([gaussian_filter(drawn[font].astype(np.float32), (0, 3, 3))[:, ::4, ::4] for font in plain])
+    looks = looks.reshape(len(plain), len(capitals), -1)
+    looks -= looks.mean(axis=1, keepdims=True)
+    usual = looks.mean(axis=0)
+    right = (np.einsum("flp,kp->flk", looks, usual) - (usual**2).sum(axis=1) / 2).argmax(axis=2)
+    share = (right == np.arange(len(capitals))).mean(axis=1)
+    return [font.without_doubles() for font, found in zip(plain, share, strict=True) if found > _LIKE_LETTERS]
+
+
+def _drawn(n_classes: int, sides: Sequence[Sequence[_Font]]) -> tuple[tuple[str, ...], list[Shapes]]:
+    """Characters that at least three fonts of every side have, and the drawings of each side; none is on two sides."""
     characters: list[str] = []
-    shapes: list[NDArray[np.float32]] = []
+    shapes: list[list[Drawings]] = [[] for _ in sides]
     for character in CHARACTERS:
         if len(characters) == n_classes:
             break
-        drawn = _different([font.draw(character) for font in fonts if font.has(character)])
-        if len(drawn) >= 3:
+        taken: set[bytes] = set()
+        drawn: list[list[Drawings]] = []
+        for fonts in sides:
+            here = _different([font.draw(character) for font in fonts if font.has(character)])
+            drawn.append([drawing for drawing in here if drawing.tobytes() not in taken])
+            taken.update(drawing.tobytes() for drawing in here)
+        if min(map(len, drawn)) >= 3:
             characters.append(character)
-            shapes.append(np.stack(drawn))
+            for held, own in zip(shapes, drawn, strict=True):
+                held.append(np.stack(own))
     if len(characters) < n_classes:
         raise InvalidInput(f"n_classes must be at most {len(characters)} with the fonts found here, got {n_classes}.")
-    return tuple(characters), tuple(shapes)
+    return tuple(characters), [tuple(held) for held in shapes]
 
 
 class _Font:
+    """The characters that a font file has, and how it draws them. family: its kin, by its name."""
+
     def __init__(self, file: Path) -> None:
         self.latin_only = file.name.startswith(_LATIN_ONLY)
+        self.family = ""
         try:
-            self.known = {chr(code) for code in FT2Font(str(file)).get_charmap() if code > 32}
+            opened = FT2Font(str(file))
+            self.family = _kin(opened.family_name)
+            self.known = {chr(code) for code in opened.get_charmap() if code > 32}
             # Sizes are set so that capitals have one height in all fonts.
             top = ImageFont.truetype(str(file), 100).getbbox("H", anchor="ls")[1]
             self.font = ImageFont.truetype(str(file), round(100 * _CAP_HEIGHT / max(-top, 20)))
@@ -79,17 +162,35 @@ class _Font:
         plain = character.isascii() and character.isalnum()
         return character in self.known and (plain or not self.latin_only)
 
-    def draw(self, character: str) -> NDArray[np.float32]:
+    def draw(self, character: str) -> Drawings:
         image = Image.new("L", (SIDE, SIDE))
         left, _, right, _ = self.font.getbbox(character, anchor="ls")
         place = ((SIDE - left - right) / 2, _BASELINE)
         ImageDraw.Draw(image).text(place, character, fill=255, font=self.font, anchor="ls")
-        return np.asarray(image, np.float32) / np.float32(255)
+        return np.asarray(image, np.uint8)
+
+    def without_doubles(self) -> Self:
+        """The same font, without the characters that it draws alike."""
+        drawn = {character: self.draw(character).tobytes() for character in CHARACTERS if self.has(character)}
+        often = Counter(drawn.values())
+        one = copy(self)
+        one.known = {character for character, drawing in drawn.items() if often[drawing] == 1}
+        return one
 
 
-def _different(drawings: Sequence[NDArray[np.float32]]) -> list[NDArray[np.float32]]:
-    kept: dict[bytes, NDArray[np.float32]] = {}
+def _kin(family: str) -> str:
+    """The first word of a family's name, or that of the one whose outlines it was made from.
+
+    >>> _kin("DejaVu Sans Mono"), _kin("FreeSerif"), _kin("TeX Gyre Heros Cn")
+    ('dejavu', 'nimbus', 'nimbus')
+    """
+    word = (family.split() or [""])[0].lower()
+    return next((origin for origin, heirs in _KIN.items() if re.match(heirs, word)), word)
+
+
+def _different(drawings: Sequence[Drawings]) -> list[Drawings]:
+    kept: dict[bytes, Drawings] = {}
     for drawing in drawings:
-        if drawing.max() > 0.5:
+        if drawing.max() > 127:
             kept.setdefault(drawing.tobytes(), drawing)
     return list(kept.values())

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from ostrakon.data.datasets.dataset import Dataset
-from ostrakon.data.datasets.glyph_shapes import SIDE, glyph_shapes
+from ostrakon.data.datasets.glyph_shapes import SIDE, Drawings, Shapes, glyph_shapes, split_shapes
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 PIXELS = 28
@@ -27,6 +27,7 @@ def glyphs(
     wrong_labels: float = 0.1,
     random_state: int = 0,
     system_fonts: bool = True,
+    split_fonts: bool = False,
 ) -> Dataset:
     """Images of the letters A to J (and up to 150 characters) from the fonts at hand, like the 2018 paper's Glyph.
 
@@ -35,6 +36,8 @@ def glyphs(
     wrong_labels: share of the private labels that are replaced by another class; the other parts are right.
     random_state: equal seeds give equal images where the fonts are the same.
     system_fonts: False for Matplotlib's own fonts alone, which are the same on every machine.
+    split_fonts: True for fonts of other families in the private images than in the public and the test images, and
+        fewer odd ones (see `ostrakon.data.datasets.glyph_shapes.split_shapes`); which, depends on the fonts at hand.
     Returns a `Dataset` of float32 images in [0, 1], shape (images, 28, 28).
 
     Every image is one character of one font under a random affine map (turned up to 15 degrees, sheared, scaled by
@@ -54,17 +57,21 @@ def glyphs(
         raise InvalidInput(f"imbalance must be at least 1, got {imbalance!r}.")
     if wrong_labels != 0:
         fraction("wrong_labels", wrong_labels)
-    characters, shapes = glyph_shapes(n_classes, system=system_fonts)
+    if split_fonts:
+        characters, shapes, others = split_shapes(n_classes, system=system_fonts)
+    else:
+        characters, shapes = glyph_shapes(n_classes, system=system_fonts)
+        others = shapes
     seeds = np.random.SeedSequence(whole("random_state", random_state)).spawn(4)
     frequent = np.random.default_rng(seeds[3]).permutation(n_classes)
     share = np.empty(n_classes)
     share[frequent] = np.geomspace(imbalance, 1, n_classes)
     share /= share.sum()
     parts = []
-    for seed, count in zip(seeds, counts, strict=False):
+    for seed, count, fonts in zip(seeds, counts, (shapes, others, others), strict=False):
         rng = np.random.default_rng(seed)
         labels = rng.choice(n_classes, size=count, p=share)
-        parts.append((draw_glyphs(labels, shapes, rng), labels))
+        parts.append((draw_glyphs(labels, fonts, rng), labels))
     (X, right), (X_public, y_public), (X_test, y_test) = parts
     y = mislabel(right, share=wrong_labels, classes=n_classes, rng=np.random.default_rng(seeds[0].spawn(1)[0]))
     return Dataset(
@@ -86,24 +93,31 @@ def mislabel(labels: Labels, *, share: float, classes: int, rng: np.random.Gener
     return np.where(wrong, (labels + shift) % classes, labels)
 
 
-def draw_glyphs(labels: Labels, shapes: tuple[Images, ...], rng: np.random.Generator) -> Images:
+def draw_glyphs(labels: Labels, shapes: Shapes, rng: np.random.Generator) -> Images:
     """One distorted image per label, float32 in [0, 1], shape (images, 28, 28); shapes as `glyph_shapes` gives them."""
-    # Two blurs of each drawing: the smoother the drawing, the softer the edge of its images.
     sharp = np.concatenate(shapes)
-    layers = np.stack([gaussian_filter(sharp, (0, width, width)) for width in (0.7, 1.6)], dtype=np.float32)
     starts = np.concatenate([[0], np.cumsum([len(drawings) for drawings in shapes])])
     count = len(labels)
     fonts = starts[labels] + (rng.random(count) * np.diff(starts)[labels]).astype(np.int64)
     blur = rng.integers(0, 2, count)
-    source = layers.reshape(-1, SIDE * SIDE)
     maps = _random_maps(rng, count)
     ink = rng.uniform(0.7, 1.0, (count, 1, 1)).astype(np.float32)
     out = np.empty((count, PIXELS, PIXELS), np.float32)
     for start in range(0, count, _CHUNK):
         rows = slice(start, start + _CHUNK)
-        picked = _sample(source, blur[rows] * len(sharp) + fonts[rows], maps[rows])
+        drawn, which = np.unique(blur[rows] * len(sharp) + fonts[rows], return_inverse=True)
+        picked = _sample(_blurred(sharp, drawn), which, maps[rows])
         noise = rng.standard_normal(picked.shape, dtype=np.float32)
         out[rows] = np.clip(picked * ink[rows] + np.float32(0.03) * noise, 0, 1)
+    return out
+
+
+def _blurred(sharp: Drawings, which: Labels) -> Images:
+    """Drawings by number, in [0, 1]: each once with a hard edge and, counted on from the last, with a soft one."""
+    soft, number = np.divmod(which, len(sharp))
+    out = sharp[number].astype(np.float32) / np.float32(255)
+    for width, asked in ((0.7, soft == 0), (1.6, soft == 1)):
+        out[asked] = gaussian_filter(out[asked], (0, width, width))
     return out
 
 

@@ -20,8 +20,8 @@ MOST_OF_MOMENTS = 20
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """Where something is asked of trained teachers."""
 MOST_QUERIES = 1000
-MOST_PER_RECORD = 1280
-"""As many representatives as clusters are made in eight stages of 10, 20, 40, …; more take minutes to find."""
+MOST_PER_RECORD, MOST_FOR_A_CLASS = 1280, 64
+"""As many representatives as clusters are found in a minute; of many classes, so many queries for each."""
 SIGNAL_TO_NOISE = 5
 """Votes on a query, in standard deviations of their noise, where every unit is a teacher."""
 LEAST_SIGNAL_TO_NOISE = 2
@@ -91,7 +91,8 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     """Queries for per-record teachers: so many that the votes on each are about five times its noise.
 
     Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse). Ten per class are asked
-    as long as the votes on each are still twice its noise, and never fewer than two.
+    as long as the votes on each are still twice its noise, and never fewer than two; never more than 1,280, or 64 per
+    class.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)
@@ -105,4 +106,5 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     assert mechanism.vote_noise is not None
     votes_by_noise = units * mechanism.contribution_bound / mechanism.vote_noise
     least = max(FEWEST_PER_RECORD, min(10 * classes, int(votes_by_noise / LEAST_SIGNAL_TO_NOISE)))
-    return min(pool, MOST_PER_RECORD, max(int(votes_by_noise / SIGNAL_TO_NOISE), least))
+    most_asked = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
+    return min(pool, most_asked, max(int(votes_by_noise / SIGNAL_TO_NOISE), least))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ostrakon.public.frozen import reads_rows
-from ostrakon.public.representation import PATCHES, default_representation, require_known
+from ostrakon.public.representation import default_representation, is_linear, require_known
 from ostrakon.run.settings.options import AUTO, is_auto
 from ostrakon.students.candidates import MOMENTS
 from ostrakon.students.graph_model import GraphStudent
@@ -128,7 +128,7 @@ def sees_images(X_public: Any, representation: Any) -> bool:
     if not is_images(X_public) or reads_rows(representation):
         return False
     name = default_representation(X_public) if is_auto(representation) else representation
-    return not (isinstance(name, str) and name == PATCHES)
+    return not is_linear(name, X_public)
 
 
 def is_images(X_public: Any) -> bool:

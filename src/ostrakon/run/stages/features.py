@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.public.frozen import FrozenEncoder
-from ostrakon.public.representation import PATCHES, Representation, default_representation, learn_representation
+from ostrakon.public.representation import Representation, default_representation, is_linear, learn_representation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,13 +14,14 @@ class View:
     """A representation of the public pool.
 
     representation: the frozen map. fitted: the scikit-learn transformer behind it, None where it is something else.
-    public: features of the pool, (pool, features).
+    public: features of the pool, (pool, features). linear: see `ostrakon.public.representation.is_linear`.
     """
 
     representation: Representation
     fitted: Any
     public: Any
     name: str
+    linear: bool
 
     @property
     def texts(self) -> dict[str, str]:
@@ -30,13 +31,13 @@ class View:
 
     @property
     def is_like_a_table(self) -> bool:
-        """Whether learners see features and no images: a frozen network makes them, or a dictionary of patches."""
-        return isinstance(self.representation.encoder, FrozenEncoder) or self.name == PATCHES
+        """Whether learners see features and no images: a frozen network makes them, or a line tells them apart."""
+        return isinstance(self.representation.encoder, FrozenEncoder) or self.linear
 
     @property
     def is_embedded(self) -> bool:
         """Whether a line through the features tells classes apart: learned ones of images and texts, no table's."""
-        return self.representation.encoder is not None or self.name in ("embeddings", PATCHES)
+        return self.representation.encoder is not None or self.linear or self.name == "embeddings"
 
     def rows_in_words(self, rows: str) -> str:
         """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""
@@ -77,4 +78,5 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
         fitted=owner if hasattr(owner, "get_params") else None,
         public=learned.transform(X_public),
         name=name,
+        linear=is_linear(name, X_public),
     )

@@ -35,7 +35,9 @@ class Learning:
             name = self.student if isinstance(self.student, str) else type(self.student).__name__
             return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
         if self.sees_images:
-            return image_candidates(counts=counts, representation=self.view.representation, seed=self.seed)
+            return image_candidates(
+                counts=counts, classes=classes, representation=self.view.representation, seed=self.seed
+            )
         return table_candidates(
             counts=counts,
             classes=classes,
