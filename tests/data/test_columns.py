@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from ostrakon.data.columns import Columns, require_same_types
+from ostrakon.data.columns import Columns, require_same_types, typed
 from ostrakon.validation import InvalidInput
 
 N = 600
@@ -134,3 +137,13 @@ def test_tables_that_cannot_be_read() -> None:
         Columns.of(PUBLIC).apply(PUBLIC.drop(columns="city"))
     with pytest.raises(InvalidInput, match="No column of the public table varies"):
         Columns.of(PUBLIC[["country", "nothing"]])
+
+
+def test_a_cell_that_a_type_cannot_hold_stops_no_other_cell() -> None:
+    for unit, far in (("s", "300000-01-01"), ("ms", "290000000-01-01"), ("s", "-300000-01-01")):
+        moments = pd.Series(np.array([far, "2000-01-03", "NaT"], f"M8[{unit}]"))
+        assert typed(moments, "date").fillna(-1).tolist() == [-1, 2, -1]
+    half = typed(pd.Series(["\ud800", "a", None, 7.0], dtype=object), "category")
+    assert half.tolist() == ["\ud800", "a", None, "7"]
+    decimals = pd.array([Decimal("1.5"), None, Decimal(3)], dtype=pd.ArrowDtype(pa.decimal128(10, 2)))
+    assert typed(pd.Series(decimals), "number").fillna(-1).tolist() == [1.5, -1, 3]

@@ -256,3 +256,45 @@ def test_a_nameless_index_of_pandas_is_no_column(tmp_path) -> None:
     # A named one is somebody's column.
     frame.rename_axis("patient").to_parquet(tmp_path / "named.parquet")
     assert open_table(tmp_path / "named.parquet").columns == ("a", "y", "patient")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"n": [1, 2]}, {"n": [2.7, 2.4]}),
+        ({"n": [1.5, 2.5]}, {"n": [2, 3]}),
+        ({"n": ["a", "7"]}, {"n": [7, None]}),
+        ({"n": [1, 2]}, {"n": ["1", "Mary"]}),
+        ({"n": [1, 2]}, {"m": [1, 2]}),
+    ],
+)
+def test_no_file_of_a_folder_decides_how_the_others_are_read(tmp_path, first, second) -> None:
+    for number, cells in enumerate((first, second)):
+        pd.DataFrame({**cells, "y": ["a", "b"]}).to_parquet(tmp_path / f"{number}.parquet")
+    with pytest.raises(InvalidInput, match="one schema: the column 'n' is") as refused:
+        open_table(tmp_path)
+    assert "Mary" not in str(refused.value)
+
+
+def test_a_quote_that_swallows_rows_is_refused(tmp_path) -> None:
+    rows = [f"u{row},{row}" for row in range(60)]
+    table = open_table(write(tmp_path / "t.csv", "\n".join(["a,b", *rows, ""])))
+    table.require_one_line(["a", "b"])
+    # Each odd row alone leaves the others as they are, or is refused; together they hide twenty-nine.
+    rows[10], rows[40] = '"x,10', 'z",40'
+    table = open_table(write(tmp_path / "t.csv", "\n".join(["a,b", *rows, ""])), header=True)
+    assert table.rows() == 30
+    with pytest.raises(InvalidInput, match="no line break within a cell of the column 'a'"):
+        table.require_one_line(["b", "a"])
+    table.require_one_line(["b"])
+    # Lines that end in the two signs of another system are no breaks within cells.
+    windows = open_table(write(tmp_path / "w.csv", "a,b\r\n1,x\r\n2,y\r\n"))
+    windows.require_one_line(["a", "b"])
+    assert windows.rows() == 2
+
+
+def test_what_cannot_be_converted_is_not_quoted(tmp_path) -> None:
+    table = open_table(write(tmp_path / "t.csv", "a,b\n1,2\nMary,4\n"))
+    with pytest.raises(InvalidInput, match="a cell is not of the type") as refused:
+        table.fetch(f"SELECT a::INTEGER FROM {table.relation}")
+    assert "Mary" not in str(refused.value)

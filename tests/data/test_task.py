@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ostrakon.data.classes import label_indices
+from ostrakon.data.domain import Domain
 from ostrakon.data.sources import open_table
-from ostrakon.data.task import open_task
+from ostrakon.data.task import open_described_task, open_task
 from ostrakon.validation import InvalidInput
 
 
@@ -252,3 +253,25 @@ def test_labels_as_indices() -> None:
         label_indices(["a", "c"], ("a", "b"))
     with pytest.raises(InvalidInput, match="missing in 1 of 2"):
         label_indices(["a", None], ("a", "b"))
+
+
+def test_rows_that_a_quote_would_swallow_are_missed(tables, tmp_path) -> None:
+    private, public, _ = tables
+    lines = (tmp_path / "private.csv").read_text().splitlines()
+    lines[10], lines[40] = '3,40,"Ulm,no', '3,40,Bonn",no'
+    (tmp_path / "private.csv").write_text("\n".join(lines) + "\n")
+    domain = Domain.of({"age": {"low": 0, "high": 100}, "city": {"categories": ["Ulm", "Bonn"]}})
+    for opened in (
+        lambda: open_task(private, public, target="sick", by="user"),
+        lambda: open_described_task(private, domain, target="sick", by="user"),
+    ):
+        with pytest.raises(InvalidInput, match="no line break within a cell of the column 'city'"):
+            opened()
+
+
+def test_free_text_may_have_lines(tmp_path) -> None:
+    notes = [f"patient {row} came\nand went, said {row}" for row in range(60)]
+    private = write(tmp_path / "private.csv", people(60).assign(notes=notes))
+    public = write(tmp_path / "public.csv", people(40, seed=1).assign(notes=notes[:40]))
+    for text in (False, True):
+        assert open_task(private, public, target="sick", by="user", text=text).private.rows() == 60

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ostrakon.data.embeddings import groups
 from ostrakon.data.number_text import DECIMAL_COMMA, commas_in, with_point
@@ -15,6 +16,8 @@ from ostrakon.validation import InvalidInput
 Kind = Literal["number", "decimal comma", "date", "category", "text", "left out"]
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
+_FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
+"""Moments beyond which count as missing: microseconds hold no year much beyond."""
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
@@ -147,11 +150,19 @@ def _words(text: pd.Series, read: pd.Series) -> str:
 def typed(column: pd.Series, kind: Kind) -> pd.Series:
     if kind in ("category", "text"):
         text = column.astype(object)
-        return text.where(text.notna(), None).map(word, na_action="ignore")
+        text = text.where(text.notna(), None)
+        try:
+            return text.map(word, na_action="ignore")
+        except UnicodeEncodeError:
+            # Half a character, which pandas' type of text cannot hold: one such cell must not stop the others.
+            return pd.Series([None if cell is None else word(cell) for cell in text], text.index, dtype=object)
     if kind == "date":
         return days(column)
     if kind == "decimal comma":
         column = column.astype(object).map(with_point, na_action="ignore")
+    if isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_decimal(column.dtype.pyarrow_dtype):
+        # Of decimal ones with a missing cell pandas loses the missing one.
+        column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
     return numbers.where(np.isfinite(numbers))
@@ -169,7 +180,8 @@ def days(column: pd.Series) -> pd.Series:
     beyond 2262. "now" and other words are no dates.
     """
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        moments = pd.to_datetime(column, utc=True).dt.floor("us")
+        moments = pd.to_datetime(column, utc=True)
+        moments = moments.where((moments >= _FIRST) & (moments <= _LAST)).dt.floor("us")
     else:
         text = column.astype(object).map(str, na_action="ignore").astype("string")
         text = text.where(text.str.fullmatch(DATE), None).str.replace(_FINER, r"\1", regex=True)

@@ -120,6 +120,26 @@ class Table:
         """Number of rows, without reading them into memory."""
         return int(self.fetch(f"SELECT count(*) FROM {self.relation}")[0][0])
 
+    def require_one_line(self, columns: Sequence[str]) -> None:
+        """Refuse a CSV with a line break within a cell of these columns.
+
+        A quote that is opened in one row and closed in another makes one cell of all rows between them: two odd rows
+        would take others out of the table. Numbers, dates and categories have no line breaks of their own.
+        """
+        # A file may end some of its lines in the two signs of another system.
+        cells = [f"rtrim({quoted(name)}, chr(13))" for name in columns]
+        broken = [f"contains({cell}, chr(10)) OR contains({cell}, chr(13))" for cell in cells]
+        if self.kind != "csv" or not broken:
+            return
+        counted = ", ".join(f"count(*) FILTER ({sign})" for sign in broken)
+        found = self.fetch(f"SELECT {counted} FROM {self.relation}")[0]
+        name = next((name for name, cells in zip(columns, found, strict=True) if cells), None)
+        if name is not None:
+            raise InvalidInput(
+                f"{self.path} must have no line break within a cell of the column {name!r}; a quotation mark that is "
+                "not closed where it was opened would swallow the rows up to the next one."
+            )
+
     def different(self, column: str) -> int:
         """Number of different values of `column`, as `assign_teachers` tells them apart, in bounded memory."""
         marks = f"(SELECT hash({self.identity([column])}) AS mark FROM ({self.select([column])}))"
@@ -270,8 +290,32 @@ def open_described(path: str | os.PathLike[str], *, delimiter: str, names: Seque
 
 
 def _open_parquet(place: Path, parts: list[str]) -> Table:
-    relation = f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
-    return _open_typed(place, "parquet", relation)
+    _require_one_schema(place, parts)
+    return _open_typed(place, "parquet", _read_parquet(parts))
+
+
+def _read_parquet(parts: Sequence[str]) -> str:
+    return f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+
+
+def _require_one_schema(place: Path, parts: Sequence[str]) -> None:
+    """Refuse a folder of Parquet files whose columns have other names or types in one file than in another.
+
+    What writes such a file often takes a type from its cells: 1, 2, 3 are whole numbers, and one missing or odd cell
+    makes the column floating or text. Read together, all files get the types of one: a single record would decide how
+    all rows of the other files are read.
+    """
+    with asking(place) as connection:
+        first = dict(describe_columns(connection, _read_parquet(parts[:1])))
+        for part in parts[1:]:
+            other = dict(describe_columns(connection, _read_parquet([part])))
+            if other != first:
+                name = next(name for name in {**first, **other} if first.get(name) != other.get(name))
+                raise InvalidInput(
+                    f"{place} must hold Parquet files of one schema: the column {name!r} is "
+                    f"{first.get(name, 'absent')} in {Path(parts[0]).name} and {other.get(name, 'absent')} in "
+                    f"{Path(part).name}; write all of them with the same types."
+                )
 
 
 def _open_typed(place: Path, kind: str, relation: str) -> Table:
@@ -441,6 +485,9 @@ def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput
         reason = "it is not UTF-8 text, as which it must be saved"
     elif isinstance(error, duckdb.OutOfMemoryException):
         reason = "there is not enough memory"
+    elif isinstance(error, duckdb.ConversionException):
+        # DuckDB's sentence quotes the cell.
+        reason = "a cell is not of the type that its column has elsewhere"
     elif first.startswith("Invalid Input Error: Error when sniffing"):
         reason = "its rows do not share one form"
     else:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.statement import Protects, Unit
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
-from ostrakon.data.columns import Columns
+from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import require_same_widths
 from ostrakon.data.partition import quoted
@@ -165,7 +165,9 @@ def open_task(
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
     labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
-    columns = Columns.of(shown.read(features), text=text)
+    seen = shown.read(features)
+    columns = Columns.of(seen, text=text)
+    _no_line_breaks(hidden, columns, seen)
     if protect == "records":
         require_same_form(hidden, columns, public=shown, what="private")
     if tested is not None:
@@ -227,6 +229,7 @@ def open_described_task(
     if by_name is not None:
         _no_gaps(hidden, by_name)
     labels, origin = _classes(hidden, None, target_name, classes, alone=alone)
+    hidden.require_one_line([name for name in hidden.columns if name in (*domain.names, target_name, by_name)])
     return TableTask(
         private=hidden,
         public=None,
@@ -291,6 +294,15 @@ def _no_gaps(table: Table, by: str) -> None:
     missing = table.fetch(f"SELECT count(*) FILTER ({gap}) FROM ({table.select([by])}) AS rows")[0][0]
     if missing:
         raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
+
+
+def _no_line_breaks(private: Table, columns: Columns, public: pd.DataFrame) -> None:
+    """See `Table.require_one_line`: free text, read or left out, may have them, and what has them in public."""
+    text = [
+        name for name in columns.of_kind("text", "left out") if columns.notes.get(name, "") not in (EMPTY, CONSTANT)
+    ]
+    broken = [name for name in columns.kinds if public[name].astype(str).str.contains("\n", regex=False).any()]
+    private.require_one_line([name for name in private.columns if name not in (*text, *broken)])
 
 
 def _enough_rows(public: Table) -> None:

@@ -25,6 +25,7 @@ MOST_BOOSTED = 10
 MANY_QUERIES, ROUNDS = 300, 3
 MOST_BINS = 32
 """Steps into which boosting cuts a feature: finer ones of weighed rows take scikit-learn seconds and teach nothing."""
+MOST_FOR_KERNELS = 2000
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
 MOMENTS = "moments"
@@ -74,9 +75,10 @@ def table_candidates(
     return [both, boosted, *found]
 
 
-def image_candidates(*, counts: bool, classes: int, representation: Any, seed: int) -> list[Candidate]:
+def image_candidates(*, counts: bool, classes: int, queries: int, representation: Any, seed: int) -> list[Candidate]:
     """Students of images: kernels and logistic regression on features, the graph, and networks where PyTorch is.
 
+    queries: how many public rows were answered; kernels are left out where they are thousands, which takes them hours.
     representation: what was learned from the public images, on which the graph is built.
     """
     found: list[Candidate] = []
@@ -91,7 +93,7 @@ def image_candidates(*, counts: bool, classes: int, representation: Any, seed: i
     kernel = SVC(C=1.0, class_weight=None if counts else "balanced")
     return [
         *found,
-        _candidate("svm-rbf(C=1.0)", kernel, counts=counts, seed=seed),
+        *([_candidate("svm-rbf(C=1.0)", kernel, counts=counts, seed=seed)] if queries <= MOST_FOR_KERNELS else []),
         Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
     ]

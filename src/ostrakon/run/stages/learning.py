@@ -36,7 +36,11 @@ class Learning:
             return [Candidate(name=name, student=student, takes_rows=takes_rows(student, self.X_public))]
         if self.sees_images:
             return image_candidates(
-                counts=counts, classes=classes, representation=self.view.representation, seed=self.seed
+                counts=counts,
+                classes=classes,
+                queries=queries,
+                representation=self.view.representation,
+                seed=self.seed,
             )
         return table_candidates(
             counts=counts,
