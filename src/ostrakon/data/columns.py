@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from ostrakon.data.embeddings import groups
 from ostrakon.data.number_text import DECIMAL_COMMA, commas_in, with_point
@@ -160,7 +159,7 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         return days(column)
     if kind == "decimal comma":
         column = column.astype(object).map(with_point, na_action="ignore")
-    if isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_decimal(column.dtype.pyarrow_dtype):
+    if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("decimal"):
         # Of decimal ones with a missing cell pandas loses the missing one.
         column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
