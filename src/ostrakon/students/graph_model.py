@@ -18,6 +18,8 @@ from ostrakon.students.labelled import UNLABELLED, require_counts, require_label
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
+MOST_ROWS = 20_000
+"""Public rows up to which a network passes over all of them so often."""
 LEARNED, GAINED = 0.95, 0.03
 """Share of what it was taught, weighed as it was taught, that a network must know; and by how much more one must know
 that was trained twice as long, to be worth it: wrong labels are learned late, or never."""
@@ -182,7 +184,8 @@ class GraphStudent(ClassifierMixin, BaseEstimator):
         if self.models_:
             return trained(self.models_[0].steps)[0]
         # Ten passes: of few classes enough to learn them, and too few to learn the wrong labels by heart.
-        steps = max(200, PASSES * row_count(X) // 64)
+        # Of a large pool fewer: what there is to learn grows with the answers, not with the pool.
+        steps = max(200, PASSES * min(row_count(X), MOST_ROWS) // 64)
         model, known = trained(steps)
         for doubling in range(1, DOUBLINGS + 1):
             if known >= LEARNED:
