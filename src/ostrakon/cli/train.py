@@ -62,7 +62,7 @@ def train(
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")
     if dry_run:
-        show_plan(asked)
+        show_plan(asked, engine=engine)
     else:
         train_from(asked, out=out, engine=engine)
 
@@ -119,8 +119,8 @@ def train_from(given: Mapping[str, Any], *, out: Path, engine: str = "local") ->
     console.print(run_table(outcome, release=release))
 
 
-def show_plan(given: Mapping[str, Any]) -> None:
-    """Print what was understood and what a run with these options would settle; writes nothing.
+def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
+    """Print what was understood and what a run with these options would settle; writes nothing, asks no engine.
 
     Of the private file as much is read as settles a run: its columns, its classes, how many records there are.
     """
@@ -132,12 +132,16 @@ def show_plan(given: Mapping[str, Any]) -> None:
     from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.settings.learners import require_choices
+    from ostrakon.run.stages.votes import refuse_unspread
+    from ostrakon.teachers.engines import check_engine
 
     Particulars.of(given)
+    check_engine("engine", engine)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)
+    refuse_unspread(engine, plan, task.private)
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
     epsilon, unit = plan.guarantee.epsilon, task.private.unit
