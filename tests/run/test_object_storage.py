@@ -1,4 +1,4 @@
-"""Shards and teachers in a bucket: the same votes, one run folder to a store, nothing public, no credentials written."""
+"""Shards and teachers in a bucket: the same votes, one run folder to a store, nothing public, no credentials."""
 
 import json
 
@@ -114,7 +114,8 @@ def test_a_damaged_teacher_counts_as_absent(bucket):
     store.open({"seed": 1})
     store.save(3, ["model"], fingerprint="rows")
     store.save_predictions(3, "queries", np.arange(4))
-    assert store.load(3) == ["model"] and store.has(3, fingerprint="rows")
+    assert store.load(3) == ["model"]
+    assert store.has(3, fingerprint="rows")
     np.testing.assert_array_equal(store.load_predictions(3, "queries"), np.arange(4))
     with pytest.raises(InvalidInput, match="trained on other rows"):
         store.has(3, fingerprint="others")
@@ -138,6 +139,15 @@ def test_a_store_is_one_run_folders_own(bucket, tmp_path):
 def test_a_bucket_that_is_not_there_is_said_in_words(bucket, tmp_path):
     with pytest.raises(InvalidInput, match=r"s3://nowhere/run/claim.txt could not be"):
         claim(object_path("s3://nowhere/run"), run_folder(tmp_path / "mine"))
+
+
+def test_a_service_refuses_a_run_whose_teachers_are_elsewhere(bucket, tmp_path):
+    from ostrakon.service.labeller import opened
+
+    home = run_folder(tmp_path / "mine")
+    claim(object_path("s3://hospital/run"), home)
+    with pytest.raises(InvalidInput, match="must be of a run without --store"), opened(home.path):
+        pass
 
 
 @pytest.fixture
