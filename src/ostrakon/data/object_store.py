@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -110,7 +111,7 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
         if allowed is not None and value not in allowed:
             raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, allowed))}, got {value!r}.")
     try:
-        import s3fs  # noqa: F401  # pyright: ignore[reportUnusedImport, reportMissingTypeStubs]
+        import_module("s3fs")
     except ImportError:
         raise InvalidInput("store needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
     return ObjectPath(uri.rstrip("/"), tuple(sorted(given.items())))
@@ -135,10 +136,8 @@ def _rest(file: BinaryIO) -> bytes:
 
 
 def _client() -> Any:
-    import s3fs  # pyright: ignore[reportMissingTypeStubs]
-
     # Listings of what others write at the same time must not be remembered.
-    return s3fs.S3FileSystem(use_listings_cache=False)
+    return import_module("s3fs").S3FileSystem(use_listings_cache=False)
 
 
 def _talk(uri: str, ask: Any) -> Any:

@@ -30,7 +30,7 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
         # Before the claim: killed after that, it finds its own.
         held = {"uri": store.uri, "options": options, "claim": secrets.token_hex(16)}
         home.add("store", held)
-    mine, place = held["claim"].encode(), store / CLAIM
+    mine, place = str(held["claim"]).encode(), store / CLAIM
     if _read(place) is None:
         with contextlib.suppress(FileExistsError):
             place.put(mine, create=True)
