@@ -12,6 +12,8 @@ SOURCE = TESTS.parent / "src" / "ostrakon"
 
 # A module, or a folder of them, and where it is tested: relative to tests/.
 ELSEWHERE: dict[str, tuple[str, str]] = {
+    "data/object_store": ("run/test_object_storage.py", "against a server of S3"),
+    "run/storing": ("run/test_object_storage.py", "against a server of S3"),
     # Compiled kernels, and the parts of one computation: what they compute together is held against the oracles.
     "accounting/data_dependent": ("accounting/data_dependent/test_exact.py", "kernels of one cost, against 50 digits"),
     "accounting/gate/_envelope_kernel": ("accounting/gate/test_envelope.py", "against all histograms"),

@@ -43,6 +43,13 @@ def train(
             help="Where teachers are trained and asked: local, dask:HOST:PORT or ray:HOST:PORT, whose workers see OUT."
         ),
     ] = "local",
+    store: Annotated[
+        str | None,
+        typer.Option(help="s3://BUCKET/FOLDER for the shards and trained teachers; one of its own for every run."),
+    ] = None,
+    store_options: Annotated[
+        Path | None, typer.Option(help="TOML file of ACL, ServerSideEncryption, SSEKMSKeyId, BucketKeyEnabled.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be asked, and at what price; train and write nothing.")
     ] = False,
@@ -64,7 +71,7 @@ def train(
     if dry_run:
         show_plan(asked, engine=engine)
     else:
-        train_from(asked, out=out, engine=engine)
+        train_from(asked, out=out, engine=engine, store=store, store_options=store_options)
 
 
 def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
@@ -95,10 +102,21 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     return known
 
 
-def train_from(given: Mapping[str, Any], *, out: Path, engine: str = "local") -> None:
-    """Run with the options `given`, by name, and print the table. engine: as of `ostrakon.run.pipeline.run`."""
+def train_from(
+    given: Mapping[str, Any],
+    *,
+    out: Path,
+    engine: str = "local",
+    store: str | None = None,
+    store_options: Path | None = None,
+) -> None:
+    """Run with the options `given`, by name, and print the table.
+
+    engine: as of `ostrakon.run.pipeline.run`. store, store_options: as of `ostrakon.data.object_store.object_path`.
+    """
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
+    from ostrakon.data.object_store import object_path
     from ostrakon.public.text import reads_text
     from ostrakon.report.release import publish, refuse_other_report
     from ostrakon.report.table import run_table, understood_table
@@ -108,13 +126,16 @@ def train_from(given: Mapping[str, Any], *, out: Path, engine: str = "local") ->
     from ostrakon.teachers.engines import check_engine
 
     check_engine("engine", engine)
+    if store is None and store_options is not None:
+        raise InvalidInput("store-options are for a store: give --store, too.")
+    kept_at = None if store is None else object_path(store, store_options)
     every = {**files.as_toml(), **options.as_toml()}
     asked = {name: every[name] for name in given if name in every}
     RunFolder(out).refuse_other_run(asked, {}, begun=True)
     refuse_other_report(RunFolder(out), particulars)
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
-    outcome = run(out, task, options, asked=asked, progress=True, say=say, engine=engine)
+    outcome = run(out, task, options, asked=asked, progress=True, say=say, engine=engine, store=kept_at)
     release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
     console.print(run_table(outcome, release=release))
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.files import write_atomically
+from ostrakon.data.object_store import AnyPath, ObjectPath, as_file, end_of
 from ostrakon.validation import InvalidInput
 
 _FOOTER = re.compile(rb"\nostrakon sha256 ([0-9a-f]{64}) ([0-9]{10})\n")
@@ -41,16 +42,21 @@ class Checksummed:
 
 
 def write_checksummed(
-    path: str | os.PathLike[str], payload: bytes | memoryview, *, what: str, belongs: Any = None, mode: int = 0o600
+    path: AnyPath, payload: bytes | memoryview, *, what: str, belongs: Any = None, mode: int = 0o600
 ) -> str:
     """Write `payload`, whole or not at all; returns the checksum.
 
     what: what the file is, such as "teacher 17"; a reader who expects something else refuses it. belongs: a JSON value
-    that says what it was made from. Raises `CannotWrite` on a full disk.
+    that says what it was made from. In object storage, `mode` is the store's own affair. Raises `CannotWrite` on a
+    full disk.
     """
     header = json.dumps({"what": what, "belongs": belongs}).encode()
     checksum = _checksum(payload, header)
     footer = b"\nostrakon sha256 %s %010d\n" % (checksum.encode(), len(header))
+
+    if isinstance(path, ObjectPath):
+        path.put(b"".join((payload, header, footer)))
+        return checksum
 
     def write(file: Any) -> None:
         for piece in (payload, header, footer):
@@ -60,13 +66,13 @@ def write_checksummed(
     return checksum
 
 
-def read_checksummed(path: str | os.PathLike[str], *, what: str) -> Checksummed | None:
+def read_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
     """The content of a file that `write_checksummed` wrote; None where there is none.
 
     Raises `Damaged` where the file is not whole, is not `what`, or cannot be read.
     """
     try:
-        content = Path(path).read_bytes()
+        content = as_file(path).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -83,12 +89,10 @@ def read_checksummed(path: str | os.PathLike[str], *, what: str) -> Checksummed 
     raise Damaged(f"{path} is damaged: it is not as it was written.")
 
 
-def checksum_of(path: str | os.PathLike[str]) -> str | None:
+def checksum_of(path: AnyPath) -> str | None:
     """The checksum that a file carries, which is not verified; None where it carries none."""
     try:
-        with open(path, "rb") as file:
-            file.seek(-_FOOTER_LENGTH, os.SEEK_END)
-            footer = _FOOTER.fullmatch(file.read())
+        footer = _FOOTER.fullmatch(end_of(path, _FOOTER_LENGTH))
     except OSError:
         return None
     return None if footer is None else footer[1].decode()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.checksummed import Damaged, checksums, read_checksummed, sha256, write_checksummed
 from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
+from ostrakon.data.object_store import AnyPath, ObjectPath, StoredFolder, as_file
 from ostrakon.data.partition import quoted, teacher_sql
 from ostrakon.data.sources import Table, asking, interruptible, label_sql, literal
 from ostrakon.validation import InvalidInput, whole
@@ -44,7 +45,7 @@ _FULL = (
 class ShardFile:
     """One file of rows and the SHA-256 that it had when it was written."""
 
-    path: Path
+    path: Path | ObjectPath
     checksum: str
 
     def read(self) -> pa.Table:
@@ -103,28 +104,28 @@ class ShardPart:
 
 @dataclass(frozen=True, kw_only=True)
 class ShardFolder:
-    """Shards on disk: folder/piece-17.parquet holds the rows of some neighbouring teachers. Private.
+    """Shards on disk, or in object storage: folder/piece-17.parquet holds the rows of some neighbours. Private.
 
     sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by its name. number: the
     column of its rows that says whose they are.
     """
 
-    folder: Path
+    folder: Path | ObjectPath
     n_teachers: int
     sizes: NDArray[np.int64]
     listed: dict[str, str]
     number: str
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], n_teachers: int, *, belongs: dict[str, Any] | None = None) -> Self:
+    def open(cls, folder: AnyPath, n_teachers: int, *, belongs: dict[str, Any] | None = None) -> Self:
         """Shards that `partition_table` finished.
 
         belongs: how they were made, where the caller knows.
         Raises `InvalidInput` where there are none, damaged ones, or those of another table or another split. The files
         themselves are verified when they are read.
         """
-        place = Path(folder)
-        if not place.is_dir():
+        place = as_file(folder)
+        if isinstance(place, Path) and not place.is_dir():
             raise InvalidInput(f"There are no shards in {place}.")
         n_teachers = whole("n_teachers", n_teachers, at_least=1)
         try:
@@ -175,7 +176,7 @@ def _frame(rows: pa.Table) -> pd.DataFrame:
 
 def partition_table(
     table: Table,
-    folder: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | StoredFolder,
     n_teachers: int,
     *,
     key: bytes,
@@ -190,6 +191,7 @@ def partition_table(
     """Split a table among teachers, out of core: the same teachers as `assign_teachers` gives in memory.
 
     folder: where the shards go; shards that are there already (from a run that was interrupted later) are kept.
+        In object storage, they are made in its local scratch, put, the list last, and removed from there.
     by: the column of users; default: a row's content is its identity, or that of its columns `identity`. key: see
     `assign_teachers`.
     columns: what to write of a row; default: all. labels: one of them that is written as `Table.labels` gives it.
@@ -200,12 +202,33 @@ def partition_table(
     Half-written shards never stand under `folder`: they are written aside and renamed when they are whole.
     Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
     """
-    target, n_teachers = Path(folder), whole("n_teachers", n_teachers, at_least=1)
+    n_teachers = whole("n_teachers", n_teachers, at_least=1)
     written = list(table.columns if columns is None else columns)
     content = list(table.columns if identity is None else identity)
     belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
     if identity is not None:
         belongs["identity"] = content
+    if isinstance(folder, StoredFolder):
+        if _is_listed(folder.place):
+            return ShardFolder.open(folder.place, n_teachers, belongs=belongs)
+        made = partition_table(
+            table,
+            folder.scratch,
+            n_teachers,
+            key=key,
+            by=by,
+            columns=columns,
+            labels=labels,
+            identity=identity,
+            digest=digest,
+            memory_limit=memory_limit,
+            threads=threads,
+        )
+        for name in (*made.listed, _LIST):
+            (folder.place / name).put((folder.scratch / name).read_bytes())
+        _remove(folder.scratch)
+        return ShardFolder.open(folder.place, n_teachers, belongs=belongs)
+    target = Path(folder)
     if target.is_dir():
         return ShardFolder.open(target, n_teachers, belongs=belongs)
     threads = min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1)
@@ -298,7 +321,11 @@ def _list_shards(folder: Path, n_teachers: int, number: str, belongs: dict[str, 
     write_checksummed(folder / _LIST, content, what=_LISTED, belongs=belongs)
 
 
-def _damaged(folder: Path) -> InvalidInput:
+def _is_listed(place: ObjectPath) -> bool:
+    return read_checksummed(place / _LIST, what=_LISTED) is not None
+
+
+def _damaged(folder: Path | ObjectPath) -> InvalidInput:
     return InvalidInput(
         f"The shards in {folder} are damaged, not as they were written; remove that folder, and the same command "
         "makes it again."

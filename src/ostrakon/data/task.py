@@ -17,6 +17,7 @@ from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, 
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import require_same_widths
+from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
@@ -72,7 +73,13 @@ class TableTask:
         return self.private.rows() if self.by is None else self.private.different(self.by)
 
     def partition(
-        self, folder: str | os.PathLike[str], n_teachers: int, *, key: bytes, users: bool = False, digest: str = ""
+        self,
+        folder: str | os.PathLike[str] | StoredFolder,
+        n_teachers: int,
+        *,
+        key: bytes,
+        users: bool = False,
+        digest: str = "",
     ) -> ShardFolder:
         """Split the private table among teachers, out of core: of each row what is learned from, and its label.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Protects, Unit
+from ostrakon.data.object_store import StoredFolder
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
@@ -107,7 +108,9 @@ class WithCanaries:
         """The data's own: canaries are nobody's."""
         return self.base.fingerprint(key)
 
-    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
+    def shards(
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
+    ) -> Shards:
         """Canaries are per-record teachers: there are no shards."""
         raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")
 

@@ -29,6 +29,7 @@ from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread
+from ostrakon.run.storing import with_store
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
@@ -136,7 +137,8 @@ def conduct(
 
         votes = place.votes(plan, view, queries, cast)
         say(f"Asking {plan.queries} queries")
-        task = dataclasses.replace(task, trust_model=with_engines(task.trust_model, place.engines()))
+        trusted = with_store(with_engines(task.trust_model, place.engines()), place.stored())
+        task = dataclasses.replace(task, trust_model=trusted)
         learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
         if budget is not None:
             budget.reserve()

@@ -13,6 +13,7 @@ import joblib
 
 from ostrakon.data.checksummed import Damaged, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.run.day import today
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
@@ -21,7 +22,8 @@ from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
-from ostrakon.run.stages.votes import table_of, votes_from
+from ostrakon.run.stages.votes import NOTHING_TO_STORE, table_of, votes_from
+from ostrakon.run.storing import claim, stored_at
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -29,7 +31,7 @@ from ostrakon.votes import IntArray, Votes
 
 VOTES = "votes.npy"
 
-Collect = Callable[[TeacherStore | None, Path | None], tuple[Votes, Any]]
+Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
 """From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
 
 
@@ -58,6 +60,10 @@ class Place(Protocol):
 
     def engines(self) -> tuple[str, ...]:
         """The engines whose workers saw private rows."""
+        ...
+
+    def stored(self) -> str:
+        """Which object storage saw private rows, in words; empty where none did."""
         ...
 
     def shards(self) -> Path | None:
@@ -115,6 +121,10 @@ class InMemory:
         """See `Place`."""
         return self._engines
 
+    def stored(self) -> str:
+        """See `Place`."""
+        return ""
+
     def shards(self) -> Path | None:
         """See `Place`."""
         return None
@@ -138,10 +148,14 @@ class InMemory:
 class InFolder:
     """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
 
-    asked: what the user typed, as run.toml keeps it and a resumed run compares it.
+    asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards and trained
+    teachers are kept instead (see `ostrakon.run.storing`).
     """
 
-    def __init__(self, home: RunFolder, task: Task, options: Options, asked: dict[str, Any]) -> None:
+    def __init__(
+        self, home: RunFolder, task: Task, options: Options, asked: dict[str, Any], store: ObjectPath | None = None
+    ) -> None:
+        self._store = store
         self._home = home
         self._task = task
         self._options = options
@@ -198,8 +212,18 @@ class InFolder:
         held = _whole(private / VOTES, what="votes", belongs=belongs)
         if held is None:
             # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
-            store = None if plan.per_record else TeacherStore(private_folder(private / "teachers"))
-            votes, _ = collect(store, private / "shards")
+            store, shards = None, private / "shards"
+            if self._store is not None:
+                if plan.per_record:
+                    raise InvalidInput(NOTHING_TO_STORE)
+                # Before anything private goes there.
+                claim(self._store, self._home)
+                store, shards = TeacherStore(self._store / "teachers"), StoredFolder(self._store / "shards", shards)
+            elif self.stored():
+                raise InvalidInput(f"{self._home.path} keeps its teachers in a store: give the same --store again.")
+            elif not plan.per_record:
+                store = TeacherStore(private_folder(private / "teachers"))
+            votes, _ = collect(store, shards)
             held = bytes(npy(table_of(votes)))
             write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
         return votes_from(plan, array_from(held))
@@ -212,6 +236,10 @@ class InFolder:
     def engines(self) -> tuple[str, ...]:
         """See `Place`."""
         return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
+
+    def stored(self) -> str:
+        """See `Place`; as run.toml remembers it."""
+        return stored_at(self._home)
 
     def shards(self) -> Path | None:
         """See `Place`."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.data.object_store import ObjectPath
 from ostrakon.run.conductor import Finished, Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
@@ -37,13 +38,15 @@ def run(
     progress: bool = False,
     say: Say = lambda stage: None,
     engine: str = LOCAL,
+    store: ObjectPath | None = None,
 ) -> Outcome:
     """Do, or finish, the run in `folder`: everything but writing `release/` (`ostrakon.report.release.publish`).
 
     asked: what the user typed, as run.toml keeps it and a resumed run compares it. rng: None for the cryptographic
     noise source; an ordinary generator is for tests and marks the statement "not private". say: told each stage.
     engine: where teachers are trained and asked, no part of what was asked (see `ostrakon.teachers.engines`); its
-    workers read and write `folder` under the same path, as the same user.
+    workers read and write `folder` under the same path, as the same user. store: where shards and trained teachers are
+    kept instead, one store to a run (`ostrakon.data.object_store.object_path`); workers then read and write that.
 
     Guarantee: killed at any moment and called again with the same arguments, it goes on from what is on the disk;
     no teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
@@ -57,6 +60,6 @@ def run(
     home = RunFolder(folder if engine == LOCAL else Path(folder).absolute())
     # What leaves names classes in text.
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
-    place = InFolder(home, task, options, options.as_toml() if asked is None else asked)
+    place = InFolder(home, task, options, options.as_toml() if asked is None else asked, store)
     finished = conduct(task, options, place, rng=rng, progress=progress, say=say, engine=engine)
     return Outcome(folder=home.path, **vars(finished))

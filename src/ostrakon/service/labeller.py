@@ -244,6 +244,8 @@ def opened(
         raise InvalidInput(
             f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {folder}."
         )
+    if "store" in held:
+        raise InvalidInput(f"The folder must be of a run without --store, whose teachers are in it: {folder}.")
     asked = held.get("asked", {})
     if asked.get("protect") == "labels":
         raise InvalidInput(

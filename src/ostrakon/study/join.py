@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ostrakon.accounting.statement import round_up
+from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.sources import open_table
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax
 from ostrakon.noise import secure_rng
@@ -89,7 +90,7 @@ def join_study(
         trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained else "Counting the"
         say(f"{trains} votes at {plan.queries} public rows")
 
-        def cast(store: TeacherStore | None, folder: Path | None) -> tuple[Votes, Any]:
+        def cast(store: TeacherStore | None, folder: Path | StoredFolder | None) -> tuple[Votes, Any]:
             kept_in: Any = {"store": store, "folder": folder}
             return collect(plan, task.private, view, known.queries, options, progress=progress, **kept_in)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +21,15 @@ from ostrakon.data.checksummed import (
     write_checksummed,
 )
 from ostrakon.data.files import private_folder, sweep
+from ostrakon.data.object_store import AnyPath, ObjectPath
 from ostrakon.validation import InvalidInput
 
 
 class TeacherStore:
     """A private folder of trained teachers, a file for a few of them, that a killed run resumes from.
 
-    path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600.
+    path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600; or a folder in
+    object storage, whose owner says who may read it.
 
     Teachers are kept in pieces (see `ostrakon.data.sharding.pieces`), each by its number: thousands of teachers are no
     thousands of files. A file (see `ostrakon.data.checksummed`) is a pickled list of models with the fingerprint of the
@@ -37,9 +38,12 @@ class TeacherStore:
     a store is as private as the data it was trained on, and must be read only by those who own it.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = private_folder(path)
+    def __init__(self, path: AnyPath) -> None:
         self._specification = ""
+        if isinstance(path, ObjectPath):
+            self.path = path
+            return
+        self.path = private_folder(path)
         for folder in (self.path, *self.path.glob("predictions-*")):
             sweep(folder)
 
@@ -68,7 +72,7 @@ class TeacherStore:
                 "choose another folder or repeat that run's settings."
             )
 
-    def file(self, piece: int) -> Path:
+    def file(self, piece: int) -> Path | ObjectPath:
         """Where the models of a piece are or will be."""
         return self.path / f"teachers-{piece:05d}.bin"
 
@@ -100,7 +104,7 @@ class TeacherStore:
             )
         return held is not None
 
-    def predictions_file(self, piece: int, queries: str) -> Path:
+    def predictions_file(self, piece: int, queries: str) -> Path | ObjectPath:
         """Where the predictions of a piece on the queries with fingerprint `queries` are or will be."""
         return self.path / f"predictions-{queries[:16]}" / f"teachers-{piece:05d}.bin"
 
@@ -117,7 +121,8 @@ class TeacherStore:
     def save_predictions(self, piece: int, queries: str, values: np.ndarray[Any, Any]) -> None:
         """Keep a piece's predictions, so that a killed collection goes on where it was."""
         file = self.predictions_file(piece, queries)
-        private_folder(file.parent)
+        if isinstance(file, Path):
+            private_folder(file.parent)
         belongs = {"queries": queries, "teachers": checksum_of(self.file(piece))}
         write_checksummed(file, npy(values), what=_predictions(piece), belongs=belongs)
 
@@ -133,7 +138,7 @@ def _predictions(piece: int) -> str:
     return f"predictions of the teachers of piece {piece}"
 
 
-def _whole(path: Path, what: str) -> Checksummed | None:
+def _whole(path: Path | ObjectPath, what: str) -> Checksummed | None:
     """The content of a whole file; None where it is absent, damaged or another piece's: it is made again."""
     try:
         return read_checksummed(path, what=what)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Protects, Unit
+from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import (
     adjacency,
     assign_teachers,
@@ -68,7 +69,9 @@ class PrivateData(Protocol):
         """A keyed fingerprint of whom the data are of: its users, or its records where there are none."""
         ...
 
-    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> Shards:
+    def shards(
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
+    ) -> Shards:
         """The rows of every teacher, by a keyed hash of each row's (or its user's) own identity.
 
         classes: how many there are. transform: from rows to what the teachers learn from. folder: where a table's
@@ -154,7 +157,7 @@ class Rows:
         return assign_teachers(self.X if self.users is None else self.users, teachers, key=key_from_seed(seed))
 
     def shards(
-        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | None = None
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder | None = None
     ) -> ArrayShards:
         """See `PrivateData`; nothing is written."""
         assignment = self.assignment(teachers, seed=seed)
@@ -215,7 +218,9 @@ class PrivateTable:
         """See `PrivateData`."""
         return self.tables.private.fingerprint(by=self.tables.by, key=key)
 
-    def shards(self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path) -> TableShards:
+    def shards(
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
+    ) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
         held = self.tables.partition(folder, teachers, key=key_from_seed(seed), digest=self.digest)
         _require_rows(held.sizes, self)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ostrakon.data.object_store import StoredFolder
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.public.moments import MomentMap, worth_their_noise
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -31,6 +32,12 @@ def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArra
     ).astype(np.int64)
 
 
+NOTHING_TO_STORE = (
+    "store keeps shards and trained teachers, and here every record is a teacher: give a number of teachers, or leave "
+    "the store out."
+)
+
+
 def collect(
     plan: Plan,
     private: PrivateData,
@@ -40,7 +47,7 @@ def collect(
     *,
     progress: bool = False,
     store: TeacherStore | None = None,
-    folder: Path | None = None,
+    folder: Path | StoredFolder | None = None,
     engine: str = LOCAL,
 ) -> tuple[Votes, Any]:
     """(the votes on the chosen public rows, the teachers that cast them). Both private.
@@ -51,6 +58,8 @@ def collect(
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
     if plan.per_record:
+        if isinstance(folder, StoredFolder):
+            raise InvalidInput(NOTHING_TO_STORE)
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
         transform = transform_of(view, None if folder is None else folder.with_name("features"))
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
@@ -101,12 +110,14 @@ def trained(
     *,
     progress: bool = False,
     store: TeacherStore | None = None,
-    folder: Path | None = None,
+    folder: Path | StoredFolder | None = None,
     engine: str = LOCAL,
 ) -> Any:
     """The plan's teachers, each trained on its shard, or read from the store. Private. Arguments as of `collect`."""
     choice = default_teacher(view.name) if is_auto(options.teacher) else options.teacher
-    transform = transform_of(view, None if folder is None else folder.with_name("features"))
+    # Features are private: not left in folders of a worker's own.
+    near = folder.with_name("features") if isinstance(folder, Path) else None
+    transform = transform_of(view, near)
     where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
     estimator = make_teacher(choice, public=view.public)
     if engine != LOCAL and hasattr(estimator, "train_on_shards"):

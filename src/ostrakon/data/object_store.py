@@ -1,0 +1,154 @@
+"""A folder in S3-compatible object storage: one put an object, whole or absent; credentials are the client's own.
+
+Endpoint, region and credentials come from where the client of S3 looks for them (AWS_ENDPOINT_URL, AWS_PROFILE, a
+machine's role, ...): none is given to ostrakon, so none is written down.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ostrakon.data.files import CannotWrite, read_toml
+from ostrakon.validation import InvalidInput
+
+_URI = re.compile(r"s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._=-]+)+)/?")
+_PRIVATE = ("private", "bucket-owner-full-control")
+_OPTIONS = {
+    "ACL": _PRIVATE,
+    "ServerSideEncryption": ("AES256", "aws:kms", "aws:kms:dsse"),
+    "SSEKMSKeyId": None,
+    "BucketKeyEnabled": (True, False),
+}
+"""What may be asked of every put, by the names of S3's API. A customer's own key (SSE-C) would be a secret here."""
+
+
+@dataclass(frozen=True)
+class ObjectPath:
+    """An object, or a folder of objects, as a path: cheap to send to a worker, without credentials.
+
+    uri: s3://bucket/key. options: of every put, (name, value).
+    """
+
+    uri: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __truediv__(self, name: str) -> ObjectPath:
+        return ObjectPath(f"{self.uri}/{name}", self.options)
+
+    @property
+    def parent(self) -> ObjectPath:
+        """The folder that it is in."""
+        return ObjectPath(self.uri.rpartition("/")[0], self.options)
+
+    def read_bytes(self) -> bytes:
+        """The content. Raises `OSError`; `FileNotFoundError` where there is none."""
+        return _talk(self.uri, lambda: _client().cat_file(self.uri))
+
+    def read_end(self, length: int) -> bytes:
+        """The last `length` bytes, or all of a shorter one. Errors as of `read_bytes`."""
+        return _talk(self.uri, lambda: _client().cat_file(self.uri, start=-length))
+
+    def put(self, content: bytes, *, create: bool = False) -> None:
+        """Write the content in one step that readers see as a whole.
+
+        create: only where there is no such object (If-None-Match: *); raises `FileExistsError` where there is one.
+        Raises `CannotWrite` where storage refuses it or is not reached.
+        """
+        options: dict[str, Any] = dict(self.options)
+        try:
+            mode = "create" if create else "overwrite"
+            _talk(self.uri, lambda: _client().pipe_file(self.uri, content, mode=mode, **options))
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise CannotWrite(
+                f"{self.uri} could not be written: {error}; what was finished is kept, and the same command goes on "
+                "from there."
+            ) from error
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """Where shards go that are kept in object storage. scratch: the local folder in which they are made first."""
+
+    place: ObjectPath
+    scratch: Path
+
+
+AnyPath = str | os.PathLike[str] | ObjectPath
+
+
+def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> ObjectPath:
+    """The folder at `uri`, s3://BUCKET/FOLDER. options: TOML file of what every put asks for.
+
+    The file may have ACL ("private" or "bucket-owner-full-control"), ServerSideEncryption, SSEKMSKeyId and
+    BucketKeyEnabled, which S3 itself defines. Nothing is sent yet.
+    Errors: `InvalidInput` for another scheme, a bucket without a folder, credentials in the address, other options,
+    an ACL that lets others read, a missing client (the extra `s3`).
+    """
+    named = _URI.fullmatch(uri)
+    if named is None or ".." in uri:
+        # Not repeated in the message: it may hold a password.
+        raise InvalidInput(
+            "store must be s3://BUCKET/FOLDER of letters, digits, dots, dashes and underscores, without credentials "
+            "(those come from the environment)."
+        )
+    given = {} if options is None else read_toml("store-options", options)
+    for name, value in given.items():
+        if name not in _OPTIONS:
+            raise InvalidInput(f"store-options may have {', '.join(_OPTIONS)}, got {name}.")
+        allowed = _OPTIONS[name]
+        if not (isinstance(value, str) and value if allowed is None else type(value) is type(allowed[0])):
+            raise InvalidInput(f"store-options: {name} must be of another type.")
+        if allowed is not None and value not in allowed:
+            raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, allowed))}, got {value!r}.")
+    try:
+        import_module("s3fs")
+    except ImportError:
+        raise InvalidInput("store needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
+    return ObjectPath(uri.rstrip("/"), tuple(sorted(given.items())))
+
+
+def as_file(path: AnyPath) -> Path | ObjectPath:
+    """A local path, or one in object storage, to read from."""
+    return path if isinstance(path, ObjectPath) else Path(path)
+
+
+def end_of(path: AnyPath, length: int) -> bytes:
+    """The last `length` bytes of a file. Raises `OSError`, also for a local file that is shorter."""
+    if isinstance(path, ObjectPath):
+        return path.read_end(length)
+    with open(path, "rb") as file:
+        file.seek(-length, os.SEEK_END)
+        return _rest(file)
+
+
+def _rest(file: BinaryIO) -> bytes:
+    return file.read()
+
+
+def _client() -> Any:
+    # Listings of what others write at the same time must not be remembered.
+    return import_module("s3fs").S3FileSystem(use_listings_cache=False)
+
+
+def _talk(uri: str, ask: Any) -> Any:
+    """What storage answers; whatever it or its client refuses is an `OSError`, whose text has no credentials."""
+    try:
+        return ask()
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        code = getattr(error, "response", None) or getattr(error.__cause__, "response", None) or {}
+        name = str(code.get("Error", {}).get("Code", "")) or type(error).__name__
+        if isinstance(error, FileExistsError) or name in ("PreconditionFailed", "ConditionalRequestConflict"):
+            raise FileExistsError(uri) from None
+        raise OSError(f"storage answered {name}") from None

@@ -1,0 +1,250 @@
+"""Shards and teachers in a bucket: the same votes, one run folder to a store, nothing public, no credentials."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commands import ostrakon
+from ostrakon.data.checksummed import Damaged, array_from, read_checksummed, write_checksummed
+from ostrakon.data.object_store import object_path
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.storing import claim
+from ostrakon.teachers import TeacherStore
+from ostrakon.validation import InvalidInput
+
+SECRET = "very-secret-key-0123456789"
+pytest.importorskip("s3fs")
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "someone",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import boto3
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    client = boto3.client("s3")
+    client.create_bucket(Bucket="hospital")
+    yield client
+    for entry in client.list_objects_v2(Bucket="hospital").get("Contents", []):
+        client.delete_object(Bucket="hospital", Key=entry["Key"])
+    client.delete_bucket(Bucket="hospital")
+    server.stop()
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def keys(client):
+    return sorted(entry["Key"] for entry in client.list_objects_v2(Bucket="hospital").get("Contents", []))
+
+
+def flip(client, key):
+    content = bytearray(client.get_object(Bucket="hospital", Key=key)["Body"].read())
+    content[len(content) // 3] ^= 1
+    client.put_object(Bucket="hospital", Key=key, Body=bytes(content))
+
+
+def run_folder(path):
+    home = RunFolder(path)
+    path.mkdir()
+    home.write({"asked": {}})
+    return home
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://hospital",
+        "s3://user:word@hospital/run",
+        "file:///run",
+        "s3://hospital/run?secret=word",
+        "s3://hospital/a/../b",
+    ],
+)
+def test_other_addresses_are_refused_and_not_repeated(uri):
+    with pytest.raises(InvalidInput, match=r"store must be s3://BUCKET/FOLDER") as refused:
+        object_path(uri)
+    assert "word" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ('ACL = "public-read"', "ACL must be one of private, bucket-owner-full-control, got 'public-read'"),
+        ('ACL = "authenticated-read"', "ACL must be one of"),
+        ('GrantRead = "uri=everyone"', "may have ACL, .* got GrantRead"),
+        ('SSECustomerKey = "abc"', "got SSECustomerKey"),
+        ('secret = "abc"', "got secret"),
+        ("BucketKeyEnabled = 1", "BucketKeyEnabled must be of another type"),
+        ('SSEKMSKeyId = ""', "SSEKMSKeyId must be of another type"),
+    ],
+)
+def test_options_that_open_a_bucket_or_hold_secrets_are_refused(tmp_path, options, refusal):
+    (tmp_path / "store.toml").write_text(options)
+    with pytest.raises(InvalidInput, match=refusal):
+        object_path("s3://hospital/run", tmp_path / "store.toml")
+
+
+def test_objects_are_checksummed_encrypted_as_asked_and_created_once(bucket, tmp_path):
+    (tmp_path / "store.toml").write_text('ACL = "private"\nServerSideEncryption = "AES256"\n')
+    place = object_path("s3://hospital/run/", tmp_path / "store.toml")
+    assert read_checksummed(place / "a", what="a") is None
+    write_checksummed(place / "a", b"payload", what="a", belongs=1)
+    assert read_checksummed(place / "a", what="a").payload == b"payload"
+    assert bucket.head_object(Bucket="hospital", Key="run/a")["ServerSideEncryption"] == "AES256"
+    with pytest.raises(FileExistsError):
+        (place / "a").put(b"other", create=True)
+    flip(bucket, "run/a")
+    with pytest.raises(Damaged, match="is damaged"):
+        read_checksummed(place / "a", what="a")
+
+
+def test_a_damaged_teacher_counts_as_absent(bucket):
+    store = TeacherStore(object_path("s3://hospital/run"))
+    store.open({"seed": 1})
+    store.save(3, ["model"], fingerprint="rows")
+    store.save_predictions(3, "queries", np.arange(4))
+    assert store.load(3) == ["model"]
+    assert store.has(3, fingerprint="rows")
+    np.testing.assert_array_equal(store.load_predictions(3, "queries"), np.arange(4))
+    with pytest.raises(InvalidInput, match="trained on other rows"):
+        store.has(3, fingerprint="others")
+    flip(bucket, "run/teachers-00003.bin")
+    assert not store.has(3, fingerprint="rows")
+    with pytest.raises(InvalidInput, match="different: seed"):
+        TeacherStore(object_path("s3://hospital/run")).open({"seed": 2})
+
+
+def test_a_store_is_one_run_folders_own(bucket, tmp_path):
+    mine, other = run_folder(tmp_path / "mine"), run_folder(tmp_path / "other")
+    claim(object_path("s3://hospital/run"), mine)
+    claim(object_path("s3://hospital/run"), mine)
+    with pytest.raises(InvalidInput, match="belongs to another run folder"):
+        claim(object_path("s3://hospital/run"), other)
+    with pytest.raises(InvalidInput, match="keeps its teachers at s3://hospital/run"):
+        claim(object_path("s3://hospital/elsewhere"), mine)
+    assert keys(bucket) == ["run/claim.txt"]
+
+
+def test_a_bucket_that_is_not_there_is_said_in_words(bucket, tmp_path):
+    with pytest.raises(InvalidInput, match=r"s3://nowhere/run/claim.txt could not be"):
+        claim(object_path("s3://nowhere/run"), run_folder(tmp_path / "mine"))
+
+
+def test_a_service_refuses_a_run_whose_teachers_are_elsewhere(bucket, tmp_path):
+    from ostrakon.service.labeller import opened
+
+    home = run_folder(tmp_path / "mine")
+    claim(object_path("s3://hospital/run"), home)
+    with pytest.raises(InvalidInput, match="must be of a run without --store"), opened(home.path):
+        pass
+
+
+@pytest.fixture
+def files(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(1500, 4)).round(3), columns=list("abcd"))
+    frame["ill"] = np.where(frame["a"] + frame["b"] > 0, "yes", "no")
+    frame[:1200].to_csv(tmp_path / "private.csv", index=False)
+    frame[1200:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def train(files, out, *more):
+    given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
+    noise = ["--mechanism", "gnmax", "--sigma2", "10", "--queries", "40", "--teachers", "60", "--teacher", "logistic"]
+    return ostrakon(
+        "train", *map(str, [*given, *noise, "--classes", "no,yes", "--out", files / out, *more]), folder=files
+    )
+
+
+def votes(files, out):
+    return array_from(read_checksummed(files / out / "private" / "votes.npy", what="votes").payload)
+
+
+@pytest.mark.slow
+def test_votes_are_the_same_and_a_moved_run_folder_goes_on(files, bucket):
+    (files / "store.toml").write_text('ServerSideEncryption = "AES256"\n')
+    there = ["--store", "s3://hospital/run", "--store-options", files / "store.toml"]
+    assert train(files, "here").returncode == 0
+    done = train(files, "there", *there)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
+    assert not (files / "there" / "private" / "shards").exists()
+    assert not (files / "there" / "private" / "teachers").exists()
+    told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
+    assert "object storage at s3://hospital (encryption AES256 asked of it)" in told[1]["trust_model"]
+    assert told[0]["guarantee"] == told[1]["guarantee"]
+    written = b"".join(file.read_bytes() for file in (files / "there").rglob("*") if file.is_file())
+    assert SECRET.encode() not in written + done.stdout.encode() + done.stderr.encode()
+
+    # Killed before the votes were kept, one teacher's file damaged meanwhile: that one alone is made again.
+    stamps = {entry["Key"]: entry["LastModified"] for entry in bucket.list_objects_v2(Bucket="hospital")["Contents"]}
+    before = votes(files, "there")
+    (files / "there").rename(files / "moved")
+    (files / "moved" / "private" / "votes.npy").unlink()
+    damaged = next(key for key in stamps if "/teachers/teachers-" in key)
+    held = bucket.get_object(Bucket="hospital", Key=damaged)["Body"].read()
+    flip(bucket, damaged)
+    for key in [key for key in stamps if "/predictions-" in key]:
+        bucket.delete_object(Bucket="hospital", Key=key)
+    gone_on = train(files, "moved", *there)
+    assert gone_on.returncode == 0, gone_on.stderr
+    np.testing.assert_array_equal(votes(files, "moved"), before)
+    assert bucket.get_object(Bucket="hospital", Key=damaged)["Body"].read() == held
+    again = {entry["Key"]: entry["LastModified"] for entry in bucket.list_objects_v2(Bucket="hospital")["Contents"]}
+    kept = [key for key in stamps if "/predictions-" not in key and key != damaged]
+    assert [key for key in kept if again[key] != stamps[key]] == []
+
+    # A second run folder would draw noise of its own.
+    refused = train(files, "second", *there)
+    assert refused.returncode == 2
+    assert "belongs to another run folder" in " ".join(refused.stderr.split())
+    assert not (files / "second" / "release").exists()
+
+
+@pytest.mark.slow
+def test_damaged_shards_are_refused(files, bucket):
+    there = ["--store", "s3://hospital/run"]
+    assert train(files, "run", *there).returncode == 0
+    (files / "run" / "private" / "votes.npy").unlink()
+    flip(bucket, next(key for key in keys(bucket) if key.endswith(".parquet")))
+    refused = train(files, "run", *there)
+    assert refused.returncode == 2
+    assert "s3://hospital/run/shards are damaged" in " ".join(refused.stderr.split())
+
+
+@pytest.mark.slow
+def test_a_run_without_trained_teachers_has_nothing_to_store(files, bucket):
+    given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
+    done = ostrakon(
+        "train",
+        *map(
+            str, [*given, "--epsilon", "1", "--classes", "no,yes", "--out", files / "run", "--store", "s3://hospital/r"]
+        ),
+        folder=files,
+    )
+    assert done.returncode == 2
+    assert "store keeps shards and trained teachers" in " ".join(done.stderr.split())
+    assert keys(bucket) == []
+
+
+@pytest.mark.slow
+def test_workers_of_dask_read_and_write_the_store(files, bucket):
+    distributed = pytest.importorskip("distributed")
+    assert train(files, "here").returncode == 0
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        done = train(files, "there", "--engine", f"dask:{cluster.scheduler_address}", "--store", "s3://hospital/run")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
+    assert not (files / "there" / "private" / "teachers").exists()
