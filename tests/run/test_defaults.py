@@ -57,6 +57,8 @@ def test_many_classes_are_asked_about_more_often_where_records_are_many():
     quiet = BoundedGNMax(sigma2=6.6)
     asked = {k: default_per_record_queries(quiet, units=10**6, pool=100_000, classes=k) for k in (2, 20, 21, 150)}
     assert asked == {2: 1280, 20: 1280, 21: 1344, 150: 9600}
-    # Votes five times their noise come first, and the pool has no more rows than it has.
-    assert default_per_record_queries(quiet, units=10**5, pool=100_000, classes=150) == 3030
+    # Votes twelve times their noise come first, then ten queries a class; and the pool has no more rows than it has.
+    assert default_per_record_queries(quiet, units=3 * 10**5, pool=100_000, classes=150) == 3787
+    assert default_per_record_queries(quiet, units=10**5, pool=100_000, classes=150) == 1500
+    assert default_per_record_queries(quiet, units=10**5, pool=100_000, classes=20) == 1280
     assert default_per_record_queries(quiet, units=10**6, pool=5000, classes=150) == 5000

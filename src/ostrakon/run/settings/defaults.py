@@ -22,8 +22,9 @@ DEFAULT_OF_TEACHERS = "confident-gnmax"
 MOST_QUERIES = 1000
 MOST_PER_RECORD, MOST_FOR_A_CLASS = 1280, 64
 """As many representatives as clusters are found in a minute; of many classes, so many queries for each."""
-SIGNAL_TO_NOISE = 5
-"""Votes on a query, in standard deviations of their noise, where every unit is a teacher."""
+SIGNAL_TO_NOISE, OF_MANY_CLASSES = 5, 12
+"""Votes on a query, in standard deviations of their noise, where every unit is a teacher; more of more than 20 classes,
+among which the votes are shared out."""
 LEAST_SIGNAL_TO_NOISE = 2
 """The same where there would be fewer than ten queries for a class."""
 FEWEST_PER_RECORD = 2
@@ -90,9 +91,9 @@ def default_size(
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:
     """Queries for per-record teachers: so many that the votes on each are about five times its noise.
 
-    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse). Ten per class are asked
-    as long as the votes on each are still twice its noise, and never fewer than two; never more than 1,280, or 64 per
-    class.
+    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); about twelve times, which
+    is taken beyond 20 classes, on images of 150 (benchmarks/glyph.py). Ten per class are asked as long as the votes on
+    each are still twice its noise, and never fewer than two; never more than 1,280, or 64 per class.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)
@@ -107,4 +108,5 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     votes_by_noise = units * mechanism.contribution_bound / mechanism.vote_noise
     least = max(FEWEST_PER_RECORD, min(10 * classes, int(votes_by_noise / LEAST_SIGNAL_TO_NOISE)))
     most_asked = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
-    return min(pool, most_asked, max(int(votes_by_noise / SIGNAL_TO_NOISE), least))
+    enough = SIGNAL_TO_NOISE if classes <= MOST_OF_MOMENTS else OF_MANY_CLASSES
+    return min(pool, most_asked, max(int(votes_by_noise / enough), least))
