@@ -2,6 +2,7 @@
 
 import shutil
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -154,7 +155,7 @@ def test_a_study_that_points_elsewhere_is_refused(study, tmp_path, name):
 
 def test_other_features_on_this_machine_are_refused(study):
     view = study.view()
-    moved = type(view)(representation=view.representation, fitted=None, public=view.public + 0.01, name=view.name)
+    moved = replace(view, public=view.public + 0.01)
     with pytest.raises(InvalidInput, match="makes other features"):
         study.require_view(moved)
     study.require_view(view)
