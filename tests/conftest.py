@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import s3_server
+
 # One thread a process, before any library reads it: workers share the cores already, and a process that is forked from
 # one whose OpenMP threads run waits for them for ever.
 for library in ("OMP", "OPENBLAS", "MKL"):
@@ -60,3 +62,6 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 def system_entropy() -> Callable[[int], int]:
     """What keys noise outside of tests."""
     return ENTROPY.system
+
+
+bucket = pytest.fixture(s3_server.bucket)

@@ -8,7 +8,12 @@ import pytest
 
 from commands import ostrakon
 from ostrakon.data.checksummed import array_from, read_checksummed
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.pipeline import run
+from ostrakon.run.settings.options import Options
 from ostrakon.validation import InvalidInput
+from s3_server import keys
 
 
 @pytest.fixture
@@ -62,12 +67,40 @@ def test_engines_that_are_none_are_refused_in_words(files, engine, refusal):
     assert "Traceback" not in refused.stderr
 
 
-def test_what_an_engine_cannot_spread_is_refused(files):
-    from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.run.pipeline import run
-    from ostrakon.run.settings.options import Options
+def test_rows_in_memory_are_not_sent_to_an_engine(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(200, 4)), np.arange(200) % 2
+    task = Task(private=Rows(X=X, y=y), classes=("no", "yes"), X_public=X + 1)
+    with pytest.raises(InvalidInput, match="engine needs a private table on the disk"):
+        run(tmp_path / "run", task, Options(epsilon=1.0), engine="dask:127.0.0.1:1")
+    assert not (tmp_path / "run" / "private" / "votes.npy").exists()
 
-    task = task_from_files(files / "private.csv", files / "public.csv", target="ill", classes=["no", "yes"])
-    with pytest.raises(InvalidInput, match="engine spreads the training of teachers, and here every record is one"):
-        run(files / "run", task, Options(epsilon=1.0), engine="dask:127.0.0.1:1")
-    assert not (files / "run" / "private" / "votes.npy").exists()
+
+PER_RECORD = ("--epsilon", "1", "--classes", "no,yes", "--target", "ill", "--student", "logistic")
+
+
+def train_per_record(files, out, *more):
+    given = ["--private", files / "private.csv", "--public", files / "public.csv", *PER_RECORD]
+    return ostrakon("train", *map(str, [*given, "--out", files / out, *more]), folder=files)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", [False, True])
+def test_per_record_votes_are_counted_by_workers(files, store, request):
+    distributed = pytest.importorskip("distributed")
+    bucket = request.getfixturevalue("bucket") if store else None
+    assert train_per_record(files, "here").returncode == 0
+    more = ["--store", "s3://hospital/run"] if store else []
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        done = train_per_record(files, "there", "--engine", f"dask:{cluster.scheduler_address}", *more)
+    assert done.returncode == 0, done.stderr
+    assert votes(files, "here").sum() > 1000
+    np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
+    told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
+    assert "workers of Dask: these, and whoever runs or can reach them" in told[1]["trust_model"]
+    assert ("object storage at s3://hospital" in told[1]["trust_model"]) == store
+    assert told[0]["guarantee"] == told[1]["guarantee"]
+    if bucket is not None:
+        names = keys(bucket)
+        assert "run/shards/shards.json" in names
+        assert "run/shards/piece-00.parquet" in names
+        assert not (files / "there" / "private" / "shards").exists()

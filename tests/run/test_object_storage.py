@@ -13,39 +13,9 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.run.storing import claim
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
+from s3_server import SECRET, keys
 
-SECRET = "very-secret-key-0123456789"
 pytest.importorskip("s3fs")
-
-
-@pytest.fixture
-def bucket(monkeypatch):
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "someone",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    import boto3
-    import s3fs
-
-    s3fs.S3FileSystem.clear_instance_cache()
-    client = boto3.client("s3")
-    client.create_bucket(Bucket="hospital")
-    yield client
-    for entry in client.list_objects_v2(Bucket="hospital").get("Contents", []):
-        client.delete_object(Bucket="hospital", Key=entry["Key"])
-    client.delete_bucket(Bucket="hospital")
-    server.stop()
-    s3fs.S3FileSystem.clear_instance_cache()
-
-
-def keys(client):
-    return sorted(entry["Key"] for entry in client.list_objects_v2(Bucket="hospital").get("Contents", []))
 
 
 def flip(client, key):

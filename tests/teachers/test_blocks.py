@@ -1,15 +1,18 @@
 """Blocks of private rows: all rows once, features and labels as the plain way makes them, nothing on the disk."""
 
+import joblib
 import numpy as np
 import pandas as pd
 import plain_votes
 import pytest
 
 from ostrakon.public.moments import MomentMap
+from ostrakon.run.inputs import private_data
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.stages.features import view_of
 from ostrakon.teachers import blocks
-from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.teachers.per_record import collect_from_parts, collect_per_record
+from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
 
@@ -48,6 +51,15 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     assert votes.counts.sum() == (4000 if by is None else counts.sum())
     assert np.array_equal(votes.counts, counts)
     assert np.array_equal(votes.moments.counts, sums)
+    # In parts, as an engine's workers read them.
+    monkeypatch.setattr(private_data, "_ROWS_AT_A_TIME", 700)
+    parts = task.private.parts_by_unit(seed=0, folder=tmp_path / "parts")
+    assert len(parts) == 6
+    for backend in ("sequential", "loky"):
+        with joblib.parallel_config(backend, n_jobs=2):
+            assert collect_from_parts(parts, view.transform, queries, moments=moments, **told) == votes
+    with joblib.parallel_config("sequential"), pytest.raises(InvalidInput, match="units must be at least"):
+        collect_from_parts([*parts, parts[0]], view.transform, queries, **told)
 
 
 def test_blocks_of_an_array_grow_while_they_are_quick_and_no_wider_than_memory():

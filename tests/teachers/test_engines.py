@@ -4,16 +4,21 @@ import contextlib
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
+from ostrakon.run.inputs import private_data
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.teachers import TeacherStore, train_teachers
 from ostrakon.teachers.engines import check_engine, engine_in_use, on_engine
+from ostrakon.teachers.per_record import collect_from_parts, collect_per_record
 from ostrakon.validation import InvalidInput
 
 
@@ -29,7 +34,11 @@ def dask(workers: int = 2):
 def ray():
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    # Its workers import what they are sent by reference from where this file is.
+    found = {
+        "env_vars": {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    }
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=found)
     try:
         yield f"ray:{ray.get_runtime_context().gcs_address}"
     finally:
@@ -93,11 +102,49 @@ def test_the_same_bits_on_every_engine(tmp_path, engine):
             assert one.model.intercept_.tobytes() == other.model.intercept_.tobytes()
 
 
+@dataclass
+class FeaturesOnce:
+    """Two columns as features; kills the first process that asks for them, unless it is this one."""
+
+    mark: str
+    here: int
+
+    def __call__(self, rows):
+        if os.getpid() != self.here:
+            with contextlib.suppress(FileExistsError):
+                Path(self.mark).touch(exist_ok=False)
+                os.kill(os.getpid(), signal.SIGKILL)
+        return rows[["a", "b"]].to_numpy(np.float32)
+
+
 @pytest.mark.slow
-def test_work_of_a_killed_worker_of_dask_is_done_again_and_nothing_counts_twice(tmp_path):
+@ENGINES
+def test_per_record_votes_are_counted_once_where_a_worker_is_killed(tmp_path, engine, monkeypatch):
+    monkeypatch.setattr(private_data, "_ROWS_AT_A_TIME", 300)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(2300, 2)), columns=["a", "b"])
+    frame["ill"] = np.where(frame["a"] + rng.normal(size=2300) > 0, "yes", "no")
+    frame[:2000].to_parquet(tmp_path / "private.parquet")
+    frame[2000:].to_parquet(tmp_path / "public.parquet")
+    private = task_from_files(tmp_path / "private.parquet", tmp_path / "public.parquet", target="ill").private
+    transform, queries = FeaturesOnce(str(tmp_path / "killed"), os.getpid()), rng.normal(size=(50, 2))
+    told = {"classes": 2, "units": 2000}
+    here = collect_per_record(private.by_unit(seed=0, transform=transform, folder=tmp_path), queries, **told)
+    assert here.counts.sum() == 2000
+    with engine() as address, on_engine(address):
+        parts = private.parts_by_unit(seed=0, folder=tmp_path / "shards")
+        assert len(parts) == 7
+        there = collect_from_parts(parts, transform, queries, **told)
+    assert (tmp_path / "killed").exists()
+    assert there == here
+
+
+@pytest.mark.slow
+@ENGINES
+def test_work_of_a_killed_worker_is_done_again_and_nothing_counts_twice(tmp_path, engine):
     marks = tmp_path / "marks"
     marks.mkdir()
-    with dask() as address, on_engine(address):
+    with engine() as address, on_engine(address):
         there = cast(KilledOnce(str(marks), os.getpid()), tmp_path / "there")
         fitted = len(list(marks.glob("fitted-*")))
         assert (marks / "killed").exists()

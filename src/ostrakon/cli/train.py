@@ -162,7 +162,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)
-    refuse_unspread(engine, plan, task.private)
+    refuse_unspread(engine, task.private)
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
     epsilon, unit = plan.guarantee.epsilon, task.private.unit

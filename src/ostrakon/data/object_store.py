@@ -50,11 +50,19 @@ class ObjectPath:
 
     def read_bytes(self) -> bytes:
         """The content. Raises `OSError`; `FileNotFoundError` where there is none."""
-        return _talk(self.uri, lambda: _client().cat_file(self.uri))
+        return talk(self.uri, lambda: client().cat_file(self.uri))
 
     def read_end(self, length: int) -> bytes:
         """The last `length` bytes, or all of a shorter one. Errors as of `read_bytes`."""
-        return _talk(self.uri, lambda: _client().cat_file(self.uri, start=-length))
+        return talk(self.uri, lambda: client().cat_file(self.uri, start=-length))
+
+    def below(self, suffix: str) -> list[str]:
+        """URIs of the objects in this folder whose names end so, in order; of this object itself where it is one.
+
+        Raises `OSError`.
+        """
+        found = talk(self.uri, lambda: client().find(self.uri))
+        return [f"s3://{name}" for name in sorted(found) if name.endswith(suffix)]
 
     def put(self, content: bytes, *, create: bool = False) -> None:
         """Write the content in one step that readers see as a whole.
@@ -65,7 +73,7 @@ class ObjectPath:
         options: dict[str, Any] = dict(self.options)
         try:
             mode = "create" if create else "overwrite"
-            _talk(self.uri, lambda: _client().pipe_file(self.uri, content, mode=mode, **options))
+            talk(self.uri, lambda: client().pipe_file(self.uri, content, mode=mode, **options))
         except FileExistsError:
             raise
         except OSError as error:
@@ -94,13 +102,7 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
     Errors: `InvalidInput` for another scheme, a bucket without a folder, credentials in the address, other options,
     an ACL that lets others read, a missing client (the extra `s3`).
     """
-    named = _URI.fullmatch(uri)
-    if named is None or ".." in uri:
-        # Not repeated in the message: it may hold a password.
-        raise InvalidInput(
-            "store must be s3://BUCKET/FOLDER of letters, digits, dots, dashes and underscores, without credentials "
-            "(those come from the environment)."
-        )
+    place = stored_path("store", uri)
     given = {} if options is None else read_toml("store-options", options)
     for name, value in given.items():
         if name not in _OPTIONS:
@@ -110,11 +112,31 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
             raise InvalidInput(f"store-options: {name} must be of another type.")
         if allowed is not None and value not in allowed:
             raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, allowed))}, got {value!r}.")
-    try:
-        import_module("s3fs")
-    except ImportError:
-        raise InvalidInput("store needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
-    return ObjectPath(uri.rstrip("/"), tuple(sorted(given.items())))
+    return ObjectPath(place.uri, tuple(sorted(given.items())))
+
+
+def is_uri(path: AnyPath) -> bool:
+    """Whether a path is an address somewhere else, such as s3://BUCKET/KEY.
+
+    >>> is_uri("s3://hospital/patients"), is_uri("/data/patients.csv")
+    (True, False)
+    """
+    return isinstance(path, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path) is not None
+
+
+def stored_path(name: str, uri: str) -> ObjectPath:
+    """What lies at s3://BUCKET/KEY, or in that folder; nothing is asked yet. name: what it is, for refusals.
+
+    Errors: `InvalidInput` for another scheme, a bucket without a key, credentials in the address, a missing client.
+    """
+    if _URI.fullmatch(uri) is None or ".." in uri:
+        # Not repeated in the message: it may hold a password.
+        raise InvalidInput(
+            f"{name} must be s3://BUCKET/FOLDER of letters, digits, dots, dashes and underscores, without credentials "
+            "(those come from the environment)."
+        )
+    client()
+    return ObjectPath(uri.rstrip("/"))
 
 
 def as_file(path: AnyPath) -> Path | ObjectPath:
@@ -135,13 +157,18 @@ def _rest(file: BinaryIO) -> bytes:
     return file.read()
 
 
-def _client() -> Any:
+def client() -> Any:
+    """The client of S3, as fsspec has it. Errors: `InvalidInput` where it is missing (the extra `s3`)."""
     # Listings of what others write at the same time must not be remembered.
-    return import_module("s3fs").S3FileSystem(use_listings_cache=False)
+    try:
+        s3fs = import_module("s3fs")
+    except ImportError:
+        raise InvalidInput("s3:// needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
+    return s3fs.S3FileSystem(use_listings_cache=False)
 
 
-def _talk(uri: str, ask: Any) -> Any:
-    """What storage answers; whatever it or its client refuses is an `OSError`, whose text has no credentials."""
+def talk(uri: str, ask: Any) -> Any:
+    """What storage answers to `ask`. Raises `OSError`, without credentials, whatever it or its client refuses."""
     try:
         return ask()
     except FileNotFoundError:

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
+from ostrakon.data.object_store import AnyPath, ObjectPath, client, is_uri, stored_path, talk
 from ostrakon.data.partition import describe_columns, fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.validation import InvalidInput
 
@@ -65,7 +66,7 @@ class Table:
     columns. named: False where nobody does (they are then column0, column1, ...). dialect: of a CSV, else None.
     """
 
-    path: Path
+    path: Path | ObjectPath
     kind: str
     columns: tuple[str, ...]
     types: tuple[str, ...]
@@ -199,13 +200,15 @@ def interruptible(connection: duckdb.DuckDBPyConnection, work: Callable[[], Any]
 
 
 @contextlib.contextmanager
-def asking(place: Path, *, note: str = "") -> Generator[duckdb.DuckDBPyConnection]:
-    """A connection to ask about the file `place`: DuckDB's errors become one sentence.
+def asking(place: Path | ObjectPath, *, note: str = "") -> Generator[duckdb.DuckDBPyConnection]:
+    """A connection to ask about the file `place`: DuckDB's errors, and those of object storage, become one sentence.
 
     It spills nothing: what it holds is private, and by itself it would write it into the current folder.
     """
     connection = duckdb.connect(config={"temp_directory": "", "disabled_optimizers": ",".join(_DISABLED)})
     try:
+        if isinstance(place, ObjectPath):
+            connection.register_filesystem(client())
         yield connection
     except duckdb.Error as error:
         raise unreadable(place, error, note=note) from error
@@ -214,13 +217,16 @@ def asking(place: Path, *, note: str = "") -> Generator[duckdb.DuckDBPyConnectio
 
 
 def open_table(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     *,
     names: Sequence[str] | str | None = None,
     header: bool | None = None,
     like: Table | None = None,
 ) -> Table:
     """Look at a CSV or Parquet file (also compressed, or a folder of Parquet files) and say how it is read.
+
+    path: on the disk, or s3://BUCKET/KEY of a Parquet file or a folder of them (the extra `s3`; credentials are the
+        client's own).
 
     names: column names of a CSV without header: a list, "a,b,c", the path of a file of names (one per line, or
         `name: description` as in the UCI archive, whose last column, the class, it does not name), or a name known
@@ -232,6 +238,8 @@ def open_table(
     Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
     or do not fit.
     """
+    if isinstance(path, ObjectPath) or is_uri(path):
+        return _open_stored(path if isinstance(path, ObjectPath) else stored_path("A table's place", str(path)))
     place = Path(path)
     if not place.exists():
         raise InvalidInput(f"There is no file {place}.")
@@ -250,7 +258,7 @@ def open_table(
     if start == _PARQUET:
         return _open_parquet(place, [place.as_posix()])
     if place.suffix in FORMATS:
-        return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](literal(place.as_posix())))
+        return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](_file(place.as_posix())))
     if start[:2] in _UTF_16 or [byte == 0 for byte in start] in ([True, False] * 2, [False, True] * 2):
         raise InvalidInput(f"{place} is UTF-16 text; save it as UTF-8.")
     if like is not None:
@@ -289,16 +297,26 @@ def open_described(path: str | os.PathLike[str], *, delimiter: str, names: Seque
     return table
 
 
-def _open_parquet(place: Path, parts: list[str]) -> Table:
+def _open_stored(place: ObjectPath) -> Table:
+    try:
+        parts = place.below(".parquet")
+    except OSError as error:
+        raise InvalidInput(f"{place} cannot be read ({error}).") from None
+    if not parts:
+        raise InvalidInput(f"{place} must be a Parquet file, or a folder of them; there is none.")
+    return _open_parquet(place, parts)
+
+
+def _open_parquet(place: Path | ObjectPath, parts: list[str]) -> Table:
     _require_one_schema(place, parts)
     return _open_typed(place, "parquet", _read_parquet(parts))
 
 
 def _read_parquet(parts: Sequence[str]) -> str:
-    return f"read_parquet([{', '.join(literal(part) for part in parts)}], hive_partitioning = false)"
+    return f"read_parquet([{', '.join(map(_file, parts))}], hive_partitioning = false)"
 
 
-def _require_one_schema(place: Path, parts: Sequence[str]) -> None:
+def _require_one_schema(place: Path | ObjectPath, parts: Sequence[str]) -> None:
     """Refuse a folder of Parquet files whose columns have other names or types in one file than in another.
 
     What writes such a file often takes a type from its cells: 1, 2, 3 are whole numbers, and one missing or odd cell
@@ -318,7 +336,7 @@ def _require_one_schema(place: Path, parts: Sequence[str]) -> None:
                 )
 
 
-def _open_typed(place: Path, kind: str, relation: str) -> Table:
+def _open_typed(place: Path | ObjectPath, kind: str, relation: str) -> Table:
     """A table whose columns have names and types of their own; a column of lists of numbers is an embedding."""
     with asking(place) as connection:
         relation = unfolded(connection, relation, dict(describe_columns(connection, relation)), place)
@@ -360,7 +378,7 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
     compression = {".gz": "gzip", ".zst": "zstd"}.get(place.suffix, "none")
     told_header = f", header = {str(header).lower()}" if header is not None else ""
     told_signs = "" if known is None else f", {known.signs}"
-    source = f"{literal(place.as_posix())}, compression = '{compression}'"
+    source = f"{_file(place.as_posix())}, compression = '{compression}'"
     with asking(place, note="Is it gzip?" if packed else "") as connection:
         # Full samples would make the look as slow as the reading; the dialect shows in the first rows.
         answer = connection.execute(f"FROM sniff_csv({source}{told_header}{told_signs})")
@@ -405,7 +423,7 @@ def _open_csv(place: Path, *, names: Sequence[str] | str | None, header: bool | 
 
 
 def _checked(
-    place: Path, kind: str, columns: Sequence[tuple[str, str]], *, header: bool, named: bool, relation: str
+    place: Path | ObjectPath, kind: str, columns: Sequence[tuple[str, str]], *, header: bool, named: bool, relation: str
 ) -> Table:
     names = [name for name, _ in columns]
     # DuckDB's names are equal where only case differs.
@@ -459,9 +477,20 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _file(path: str) -> str:
+    """The name of one file as an SQL literal: its own signs *, ? and [ stand for themselves.
+
+    Else they would name other files, too, whose rows would be read a second time.
+    """
+    return literal(re.sub(r"([*?[])", r"[\1]", path))
+
+
 def same_content(first: Table, second: Table, columns: Sequence[str]) -> bool:
     """Whether two tables are one file, or hold the same rows of `columns`, in whatever order and format."""
-    if os.path.samefile(first.path, second.path):
+    if isinstance(first.path, ObjectPath) or isinstance(second.path, ObjectPath):
+        if first.path == second.path:
+            return True
+    elif os.path.samefile(first.path, second.path):
         return True
     return first.rows() == second.rows() and _rows_at_once(first, columns) == _rows_at_once(second, columns)
 
@@ -472,13 +501,21 @@ def _rows_at_once(table: Table, columns: Sequence[str]) -> Any:
 
 
 def digest_of_file(path: str | os.PathLike[str], *, key: bytes = b"") -> str:
-    """Checksum of a file's bytes; with a key, one that does not let others test guesses about the content."""
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32, key=key))
-    return digest.hexdigest()
+    """Checksum of a file's bytes; with a key, one that does not let others test guesses about the content.
+
+    path: may be s3://BUCKET/KEY. Errors: `OSError`.
+    """
+
+    def digest(file: Any) -> str:
+        with file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32, key=key)).hexdigest()
+
+    if is_uri(path):
+        return talk(str(path), lambda: digest(client().open(str(path), "rb")))
+    return digest(open(path, "rb"))
 
 
-def unreadable(place: Path, error: Exception, *, note: str = "") -> InvalidInput:
+def unreadable(place: Path | ObjectPath, error: Exception, *, note: str = "") -> InvalidInput:
     """One sentence for what DuckDB could not read; the offending line itself is private and left out."""
     first = str(error).splitlines()[0].strip().rstrip(".")
     if "Invalid unicode" in str(error):

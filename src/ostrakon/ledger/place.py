@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from filelock import FileLock
 
 from ostrakon.data.files import write_atomically
+from ostrakon.data.object_store import is_uri
 from ostrakon.ledger.chain import Tampered
 from ostrakon.validation import InvalidInput, shown
 
@@ -50,6 +51,8 @@ def beside(data: str | os.PathLike[str]) -> str:
     >>> beside("/data/patients.csv")
     'sqlite:////data/budget.db'
     """
+    if is_uri(os.fspath(data)):
+        raise InvalidInput("ledger must be named, sqlite:////FOLDER/budget.db: data in object storage have no folder.")
     return require_url("ledger", f"sqlite:///{Path(data).resolve().parent / 'budget.db'}")
 
 

@@ -28,12 +28,12 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
-from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread
+from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
 from ostrakon.run.storing import with_store
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
-from ostrakon.teachers.engines import LOCAL, engine_in_use, on_engine, with_engines
+from ostrakon.teachers.engines import LOCAL, on_engine, with_engines
 from ostrakon.votes import Votes
 
 Say = Callable[[str], None]
@@ -101,7 +101,7 @@ def conduct(
             return made
 
         plan = place.plan(settled)
-        refuse_unspread(engine, plan, task.private)
+        refuse_unspread(engine, task.private)
         budget = budget_of(plan, task, options, place) if budget is None else budget
         noise, log, pool_is_secure = secure_rng() if rng is None else rng, place.log(), True
         if task.synthetic is not None:
@@ -130,12 +130,13 @@ def conduct(
         def cast(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
             kept: Any = {"store": store, "folder": folder}
             with on_engine(engine):
-                if not plan.per_record and (workers := engine_in_use()) is not None:
+                if (workers := sees_rows(plan, task.private)) is not None:
                     # Before they see anything: a resumed run says so, too, wherever it goes on.
                     place.keep_engine(workers)
                 return collect(plan, task.private, view, queries, options, progress=progress, engine=engine, **kept)
 
-        votes = place.votes(plan, view, queries, cast)
+        spread = engine != LOCAL or sees_rows(plan, task.private) is not None
+        votes = place.votes(plan, view, queries, cast, spread=spread)
         say(f"Asking {plan.queries} queries")
         trusted = with_store(with_engines(task.trust_model, place.engines()), place.stored())
         task = dataclasses.replace(task, trust_model=trusted)

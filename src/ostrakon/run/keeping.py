@@ -50,8 +50,8 @@ class Place(Protocol):
         """What the learners see."""
         ...
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """The teachers' votes on `queries` seen through `view`. Private."""
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
+        """The teachers' votes on `queries` seen through `view`; spread: an engine's workers collect them. Private."""
         ...
 
     def keep_engine(self, name: str) -> None:
@@ -108,7 +108,7 @@ class InMemory:
         """See `Place`."""
         return make()
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
         """See `Place`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
@@ -203,7 +203,7 @@ class InFolder:
             write_checksummed(path, buffer.getbuffer(), what="representation", belongs=belongs)
         return view
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
         """See `Place`."""
         private = self._home.private
         # Of these queries, seen this way: a row of other votes would be another question's answer.
@@ -214,7 +214,7 @@ class InFolder:
             # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
             store, shards = None, private / "shards"
             if self._store is not None:
-                if plan.per_record:
+                if plan.per_record and not spread:
                     raise InvalidInput(NOTHING_TO_STORE)
                 # Before anything private goes there.
                 claim(self._store, self._home)

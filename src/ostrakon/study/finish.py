@@ -230,7 +230,7 @@ class _Handed(InStudy):
         self._sum = reduce(np.add, tables.values())
         self._noised = study.exchange.noised
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
         """The sum of exact tables; of noisy ones, whose votes nobody knows, empty tables in their place."""
         counts = np.zeros_like(self._sum) if self._noised else self._sum
         if not self._noised:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
-from ostrakon.data.sharding import ShardFolder
+from ostrakon.data.columns import Columns
+from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.streaming import stream
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import row_count, take_rows
@@ -38,13 +41,51 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
         yield from grown.blocks(typed_cells(rows, task.columns), label_numbers(rows.column(task.target), task.classes))
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitPart:
+    """Some records, or all rows of some users, where they lie: cheap to send to a worker, which reads them. Private.
+
+    held: shards that `TableTask.partition` made with its users. by: the column of users; None: every row is a unit.
+    """
+
+    held: ShardPart
+    columns: Columns
+    by: str | None
+    target: str
+    classes: tuple[str, ...]
+
+    def blocks(self, transform: Transform) -> Iterator[Block]:
+        """The rows, some at a time; of users a shard at a time. Guarantee: as of `blocks_of_records`."""
+        grown = _Grown(transform)
+        for rows in self.held.tables():
+            if self.by is not None:
+                owners = owner_numbers(rows.column(self.by))
+                yield owners, transform(typed_cells(rows, self.columns)), self._labels(rows)
+                continue
+            for at in range(0, rows.num_rows, MOST):
+                some = rows.slice(at, MOST)
+                yield from grown.blocks(typed_cells(some, self.columns), self._labels(some))
+
+    def _labels(self, rows: pa.Table) -> IntArray:
+        return label_numbers(rows.column(self.target), self.classes)
+
+
+def unit_parts(folder: ShardFolder, task: TableTask) -> list[UnitPart]:
+    """Every file of shards that `task.partition` made with its users, as a part by itself."""
+    filled = [shards for shards in pieces(folder.n_teachers) if folder.sizes[shards.start : shards.stop].any()]
+    return [_unit_part(folder, task, shards) for shards in filled]
+
+
 def blocks_of_users(folder: ShardFolder, task: TableTask, transform: Transform) -> Iterator[Block]:
     """All rows of some users at a time: a shard that `task.partition` made with its users."""
-    assert task.by is not None
     for index in np.flatnonzero(folder.sizes).tolist():
-        (rows,) = folder.part(range(index, index + 1)).tables()
-        owners = owner_numbers(rows.column(task.by))
-        yield owners, transform(typed_cells(rows, task.columns)), label_numbers(rows.column(task.target), task.classes)
+        yield from _unit_part(folder, task, range(index, index + 1)).blocks(transform)
+
+
+def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
+    return UnitPart(
+        held=folder.part(shards), columns=task.columns, by=task.by, target=task.target, classes=task.classes
+    )
 
 
 def blocks_of_array(X: Any, y: IntArray, transform: Transform) -> Iterator[Block]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ostrakon.public.moments import MomentMap
 from ostrakon.public.nearest import nearest
-from ostrakon.teachers.blocks import Block
+from ostrakon.teachers.blocks import Block, Transform, UnitPart
+from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Moments
@@ -42,33 +45,112 @@ def collect_per_record(
     Errors: `InvalidInput` for features that are not finite, class numbers that are none, or more units than were
     announced.
     """
-    max_contributions = whole("max_contributions", max_contributions, at_least=1)
-    asked = np.asarray(queries, np.float32)
-    if asked.ndim != 2 or not np.isfinite(asked).all():
-        raise InvalidInput(f"queries must be finite features of shape (queries, features), got {asked.shape}.")
-    counts = np.zeros((len(asked), classes), np.int64)
-    sums = None if moments is None else np.zeros((moments.directions, classes), np.int64)
-    seen = 0
+    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
+    said = asked.nothing()
     with reporting(progress, label="Collecting votes", total=units) as report:
-        for owners, rows, labels in blocks:
-            features = np.asarray(rows, np.float32)
-            if not np.isfinite(features).all():
-                raise InvalidInput("The features of the private rows must be finite numbers.")
-            whose, everyone = _numbered(owners)
-            place, label = nearest(features, asked), np.asarray(labels, np.int64)
-            if len(label) and not 0 <= label.min() <= label.max() < classes:
-                raise InvalidInput(f"The class numbers of the private rows must be 0 to {classes - 1}.")
-            where, what = contributions(whose, place, label, classes=classes, max_contributions=max_contributions)
-            counts += np.bincount(where * classes + what, minlength=counts.size).reshape(counts.shape)
-            if moments is not None and sums is not None:
-                sums += moments_said(whose, moments.steps(features), label, classes=classes)
-            seen += everyone
-            report(seen, units)
-    if seen > units:
-        raise InvalidInput(f"units must be at least the number of those that voted, {seen}, got {units}.")
-    votes = BoundedVotes(counts, teachers=units, max_contributions=max_contributions)
-    votes.moments = None if sums is None else Moments(sums, teachers=units)
-    return votes
+        for block in blocks:
+            said += asked.heard(block)
+            report(said.units, units)
+    return asked.votes(said, units=units)
+
+
+def collect_from_parts(
+    parts: Sequence[UnitPart],
+    transform: Transform,
+    queries: ArrayLike,
+    *,
+    classes: int,
+    units: int,
+    max_contributions: int = 1,
+    moments: MomentMap | None = None,
+    progress: bool | Report | None = None,
+) -> BoundedVotes:
+    """`collect_per_record` where an engine's workers read the rows (`ostrakon.teachers.engines`): the same votes.
+
+    parts: nobody has rows in two of them. transform: from typed rows to features, each row on its own. Workers are sent
+    where a part lies, and what is public, and give back what its units say. A part counts once, however often the
+    engine had to do its work.
+    Errors: as of `collect_per_record`; `WorkerKilled` where the engine gives up.
+    """
+    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
+    said, heard = asked.nothing(), set[int]()
+    tasks = (joblib.delayed(_heard_from)(number, part, transform, asked) for number, part in enumerate(parts))
+    with reporting(progress, label="Collecting votes", total=units) as report:
+        for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
+            if number not in heard:
+                heard.add(number)
+                said += some
+                report(said.units, units)
+    if len(heard) != len(parts):
+        raise InvalidInput(f"The engine gave {len(heard)} of {len(parts)} parts; the same command asks it again.")
+    return asked.votes(said, units=units)
+
+
+class _Asked:
+    """What everyone is asked, all of it public; arguments and errors as of `collect_per_record`."""
+
+    def __init__(self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | None) -> None:
+        self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
+        self.queries = np.asarray(queries, np.float32)
+        if self.queries.ndim != 2 or not np.isfinite(self.queries).all():
+            raise InvalidInput(
+                f"queries must be finite features of shape (queries, features), got {np.shape(queries)}."
+            )
+        self.classes, self.moments = classes, moments
+
+    def nothing(self) -> _Said:
+        """What nobody says."""
+        sums = None if self.moments is None else np.zeros((self.moments.directions, self.classes), np.int64)
+        return _Said(np.zeros((len(self.queries), self.classes), np.int64), sums, 0)
+
+    def heard(self, block: Block) -> _Said:
+        """What the units of one block say."""
+        owners, rows, given = block
+        features = np.asarray(rows, np.float32)
+        if not np.isfinite(features).all():
+            raise InvalidInput("The features of the private rows must be finite numbers.")
+        whose, everyone = _numbered(owners)
+        place, label = nearest(features, self.queries), np.asarray(given, np.int64)
+        if len(label) and not 0 <= label.min() <= label.max() < self.classes:
+            raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
+        each: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
+        where, what = contributions(whose, place, label, **each)
+        shape = (len(self.queries), self.classes)
+        counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
+        if self.moments is None:
+            return _Said(counts, None, everyone)
+        return _Said(counts, moments_said(whose, self.moments.steps(features), label, classes=self.classes), everyone)
+
+    def votes(self, said: _Said, *, units: int) -> BoundedVotes:
+        """What `units` units say."""
+        if said.units > units:
+            raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
+        votes = BoundedVotes(said.counts, teachers=units, max_contributions=self.max_contributions)
+        votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
+        return votes
+
+
+@dataclass(frozen=True, eq=False)
+class _Said:
+    """What some units say: votes, (queries, classes); sums of features, (directions, classes), or None; their number.
+
+    Sums of whole numbers: in whatever order parts are added, the result is the same.
+    """
+
+    counts: IntArray
+    sums: IntArray | None
+    units: int
+
+    def __add__(self, other: _Said) -> _Said:
+        sums = None if self.sums is None or other.sums is None else self.sums + other.sums
+        return _Said(self.counts + other.counts, sums, self.units + other.units)
+
+
+def _heard_from(number: int, part: UnitPart, transform: Transform, asked: _Asked) -> tuple[int, _Said]:
+    said = asked.nothing()
+    for block in part.blocks(transform):
+        said += asked.heard(block)
+    return number, said
 
 
 def contributions(

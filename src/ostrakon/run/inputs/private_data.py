@@ -26,9 +26,17 @@ from ostrakon.data.partition import (
     random_partition,
     require_users,
 )
+from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import row_count
-from ostrakon.teachers.blocks import Block, blocks_of_array, blocks_of_records, blocks_of_users
+from ostrakon.teachers.blocks import (
+    Block,
+    UnitPart,
+    blocks_of_array,
+    blocks_of_records,
+    blocks_of_users,
+    unit_parts,
+)
 from ostrakon.teachers.shards import ArrayShards, Shards, TableShards
 from ostrakon.validation import InvalidInput
 
@@ -231,9 +239,15 @@ class PrivateTable:
         if self.tables.by is None:
             yield from blocks_of_records(self.tables, transform)
             return
+        yield from blocks_of_users(self._pieces(seed, folder), self.tables, transform)
+
+    def parts_by_unit(self, *, seed: int, folder: Path | StoredFolder) -> list[UnitPart]:
+        """The rows of `by_unit` as parts for the workers of an engine; shards of the table are kept in `folder`."""
+        return unit_parts(self._pieces(seed, folder), self.tables)
+
+    def _pieces(self, seed: int, folder: Path | StoredFolder) -> ShardFolder:
         pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
-        held = self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True, digest=self.digest)
-        yield from blocks_of_users(held, self.tables, transform)
+        return self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True, digest=self.digest)
 
 
 def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tuple[Relation, str], ...]:

@@ -10,10 +10,12 @@ from ostrakon.accounting.statement import Protects
 from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.domain import Domain
+from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
+from ostrakon.validation import InvalidInput
 
 
 def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **options: Any) -> Task:
@@ -67,7 +69,12 @@ def task_without_public(
     )
 
 
-def _digest(path: Path) -> str:
-    if path.is_dir():
-        return ",".join(digest_of_file(part) for part in sorted(path.rglob("*.parquet")))
-    return digest_of_file(path)
+def _digest(path: Path | ObjectPath) -> str:
+    try:
+        if isinstance(path, ObjectPath):
+            return ",".join(map(digest_of_file, path.below(".parquet")))
+        if path.is_dir():
+            return ",".join(digest_of_file(part) for part in sorted(path.rglob("*.parquet")))
+        return digest_of_file(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read ({error}).") from None

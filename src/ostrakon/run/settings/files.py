@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ostrakon.accounting.statement import PROTECTS, require_no_pool, require_pool
+from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.run.settings.option import Option, Settings
 from ostrakon.validation import InvalidInput, shown
 
@@ -14,7 +15,7 @@ _DATA = "Data"
 
 
 def _place(name: str, value: str) -> str:
-    return str(Path(value).resolve())
+    return stored_path(name, value).uri if is_uri(value) else str(Path(value).resolve())
 
 
 def _protect(name: str, value: Any) -> str:
@@ -36,10 +37,10 @@ def _joined(value: Any) -> Any:
 class Files(Settings):
     """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
 
-    private, public, test: paths, made absolute. protect: "records", or "labels" alone: then the private rows, which are
-    public but for their labels, are the pool, and no other is given. synthetic: a description of the columns, from
-    which, and from noisy marginals of the private table, the pool is drawn where there is none. classes: labels joined
-    by commas. publish_accuracy: the test file is public, too.
+    private, public, test: paths, made absolute, or s3://BUCKET/KEY of tables. protect: "records", or "labels" alone:
+    then the private rows, which are public but for their labels, are the pool, and no other is given. synthetic: a
+    description of the columns, from which, and from noisy marginals of the private table, the pool is drawn where there
+    is none. classes: labels joined by commas. publish_accuracy: the test file is public, too.
 
     Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
     """
@@ -47,7 +48,7 @@ class Files(Settings):
     private: Annotated[
         str,
         Option(
-            help="The sensitive table (CSV, Parquet), images (.npz, or a folder per class) or texts (likewise).",
+            help="The sensitive table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folders) or texts (likewise).",
             panel=_DATA,
             check=_place,
         ),

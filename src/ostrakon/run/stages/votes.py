@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.public import build_graph, choose_queries
 from ostrakon.public.moments import MomentMap, worth_their_noise
-from ostrakon.run.inputs.private_data import PrivateData, Rows
+from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.settings.learners import default_teacher, make_teacher
 from ostrakon.run.settings.options import Options, is_auto
 from ostrakon.run.settings.per_record_plan import refuse_teacher_options
@@ -19,8 +19,8 @@ from ostrakon.run.settings.plan import Plan
 from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
-from ostrakon.teachers.engines import LOCAL
-from ostrakon.teachers.per_record import collect_per_record, nearest
+from ostrakon.teachers.engines import LOCAL, engine_in_use
+from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
@@ -33,8 +33,8 @@ def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArra
 
 
 NOTHING_TO_STORE = (
-    "store keeps shards and trained teachers, and here every record is a teacher: give a number of teachers, or leave "
-    "the store out."
+    "store keeps shards and trained teachers, and here every record is a teacher, counted where it stands: give an "
+    "engine, whose workers are sent shards, or a number of teachers, or leave the store out."
 )
 
 
@@ -58,38 +58,39 @@ def collect(
     Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
     """
     if plan.per_record:
+        refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
+        transform = transform_of(view, folder.with_name("features") if isinstance(folder, Path) else None)
+        asked = view.public[queries]
+        told: Any = {
+            "classes": plan.classes,
+            "units": plan.teachers,
+            "max_contributions": _max_contributions(plan),
+            "moments": moment_map(plan, view.public),
+            "progress": progress,
+        }
+        if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
+            parts = private.parts_by_unit(seed=options.seed, folder=folder)
+            return collect_from_parts(parts, transform, asked, **told), None
         if isinstance(folder, StoredFolder):
             raise InvalidInput(NOTHING_TO_STORE)
-        refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
-        transform = transform_of(view, None if folder is None else folder.with_name("features"))
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
-        blocks = private.by_unit(**where)
-        votes = collect_per_record(
-            blocks,
-            view.public[queries],
-            classes=plan.classes,
-            units=plan.teachers,
-            max_contributions=_max_contributions(plan),
-            moments=moment_map(plan, view.public),
-            progress=progress,
-        )
-        return votes, None
+        return collect_per_record(private.by_unit(**where), asked, **told), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
 
 
-def refuse_unspread(engine: str, plan: Plan, private: PrivateData) -> None:
-    """Refuse an engine that would have nothing to do, or would be sent private rows. Errors: `InvalidInput`."""
-    if engine != LOCAL and plan.per_record:
-        raise InvalidInput(
-            "engine spreads the training of teachers, and here every record is one: give a number of teachers, or "
-            "leave the engine out."
-        )
-    if engine != LOCAL and isinstance(private, Rows):
+def refuse_unspread(engine: str, private: PrivateData) -> None:
+    """Refuse an engine that would have to be sent private rows. Errors: `InvalidInput`."""
+    if engine != LOCAL and not isinstance(private, PrivateTable):
         raise InvalidInput(
             "engine needs a private table on the disk: its workers are sent the places of rows, never rows, and these "
             "are in memory; leave the engine out."
         )
+
+
+def sees_rows(plan: Plan, private: PrivateData) -> str | None:
+    """The engine in use, if it has work: what teachers train on, wherever it is, and tables of per-record teachers."""
+    return engine_in_use() if not plan.per_record or isinstance(private, PrivateTable) else None
 
 
 def known_totals(private: PrivateData, view: View, queries: IntArray) -> IntArray | None:
