@@ -161,9 +161,9 @@ def test_a_dry_run_prints_the_plan_of_the_run_and_writes_nothing(command, tables
     assert f"Noise {plan.mechanism.parameters()['sigma2']:.4g}" in words
     assert "A dry run: nothing was trained, asked or written." in words
     assert list(tmp_path.iterdir()) == []
-    for engine, refusal in (("spark:host:1", "engine must be local"), ("dask:host:1", "here every record is one")):
-        code, _, err = command("train", *given, "--epsilon", 1, "--dry-run", "--engine", engine)
-        assert (code, refusal in " ".join(err.split())) == (2, True), err
+    code, _, err = command("train", *given, "--epsilon", 1, "--dry-run", "--engine", "spark:host:1")
+    assert (code, "engine must be local" in " ".join(err.split())) == (2, True), err
+    assert command("train", *given, "--epsilon", 1, "--dry-run", "--engine", "dask:host:1")[0] == 0
     code, _, err = command("train", *given, "--epsilon", 0.001, "--dry-run")
     assert (code, "nearest reachable settings" in " ".join(err.split())) == (2, True)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.pixels import AT_ONCE, Pixels, blocks_of, room, stored_arrays
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))
@@ -23,12 +24,12 @@ class Images:
     """Images, or features that were made of something, and what stood beside them.
 
     X: float32 in [0, 1], or as they were where they are not whole numbers of 8 bits; shape (images, height, width), or
-    with channels last or first. Features: float32 as they were, shape (rows, features). labels: text, shape (images,),
-    or None. users: whose each image is, or None.
+    with channels last or first; an array, or `Pixels` that give it block by block. Features: an array, float32 as they
+    were, shape (rows, features). labels: text, shape (images,), or None. users: whose each image is, or None.
     """
 
     path: Path
-    X: NDArray[Any]
+    X: Any
     labels: NDArray[Any] | None
     users: NDArray[Any] | None
 
@@ -46,8 +47,12 @@ def holds_images(path: str | os.PathLike[str]) -> bool:
     return place.suffix.lower() in _ARRAYS
 
 
-def read_images(path: str | os.PathLike[str], *, target: str | None = None, by: str | None = None) -> Images:
-    """Images from `path`, all in memory.
+def read_images(
+    path: str | os.PathLike[str], *, target: str | None = None, by: str | None = None, in_memory: bool = True
+) -> Images:
+    """Images from `path`: an array, or `Pixels` of more images than memory has room for.
+
+    in_memory: whether X is an array.
 
     A folder: every picture in it, in the order of their names; where pictures lie in folders, the uppermost folder's
     name is the label. All pictures have one size; they are grey where all of them are, else they have three colours.
@@ -61,8 +66,10 @@ def read_images(path: str | os.PathLike[str], *, target: str | None = None, by: 
     if place.is_dir():
         if by is not None:
             raise InvalidInput(f"--by needs an .npz with an array of that name, got the folder {place}.")
-        return _folder(place)
-    return _arrays(place, target, by)
+        found = _folder(place)
+    else:
+        found = _arrays(place, target, by)
+    return replace(found, X=np.asarray(found.X)) if in_memory else found
 
 
 def require_same_scale(private: Any, other: Any, what: str) -> None:
@@ -71,12 +78,16 @@ def require_same_scale(private: Any, other: Any, what: str) -> None:
     private, other: arrays of images, in memory. what: the other ones, in words. Errors: `InvalidInput`.
     """
     # The median: no single image decides.
-    most, other_most = (float(np.median(np.abs(X).reshape(len(X), -1).max(axis=1))) for X in (private, other))
+    most, other_most = (float(np.median(_brightest(X))) for X in (private, other))
     if max(most, other_most) >= 8 * min(most, other_most) > 0:
         raise InvalidInput(
             f"{what} must have values on the private images' scale (files of 8 bits are divided by 255): the brightest "
             f"are mostly {other_most:.3g} and {most:.3g}."
         )
+
+
+def _brightest(X: Any) -> NDArray[Any]:
+    return np.concatenate([np.abs(some).reshape(len(some), -1).max(axis=1) for some in blocks_of(X)])
 
 
 def _folder(place: Path) -> Images:
@@ -89,31 +100,62 @@ def _folder(place: Path) -> Images:
     loose = [parts for parts in inside if len(parts) == 1]
     if loose and len(loose) < len(inside):
         raise InvalidInput(f"{place} must have all pictures in folders of classes, or none; {loose[0][0]} is loose.")
-    pictures: list[NDArray[Any]] = []
-    for file in files:
+    gathered = _Gathered(len(files))
+    for number, file in enumerate(files):
         try:
             with Image.open(file) as image:
                 kind = "F" if image.mode in ("I;16", "I", "F") else "L" if image.mode in _GREY else "RGB"
-                scale = 65535 if image.mode in ("I;16", "I") else 255
-                pictures.append(np.asarray(image.convert(kind), np.float32) / scale)
+                picture = np.asarray(image.convert(kind))
+                picture = picture / np.float32(65535) if image.mode in ("I;16", "I") else picture
+                picture = picture / np.float32(255) if image.mode == "F" else picture
         except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
             raise InvalidInput(f"The picture {file} cannot be read ({type(error).__name__}).") from None
-        if pictures[-1].shape[:2] != pictures[0].shape[:2]:
-            (height, width), (other_height, other_width) = pictures[0].shape[:2], pictures[-1].shape[:2]
+        if number and picture.shape[:2] != gathered.shape[1:3]:
+            (height, width), (other_height, other_width) = gathered.shape[1:3], picture.shape[:2]
             raise InvalidInput(
                 f"All pictures must have one size: {files[0].name} has {width}x{height} pixels, {file} has "
                 f"{other_width}x{other_height}."
             )
-    if any(picture.ndim == 3 for picture in pictures):
-        pictures = [np.repeat(one[..., None], 3, axis=2) if one.ndim == 2 else one for one in pictures]
+        gathered.put(number, picture)
     labels = None if loose else np.array([parts[0] for parts in inside], dtype=object)
-    return Images(path=place, X=_checked(np.stack(pictures), place), labels=labels, users=None)
+    return Images(path=place, X=_checked(gathered.held, place), labels=labels, users=None)
+
+
+class _Gathered:
+    """Pictures of one size in one array: whole numbers of 8 bits and grey, as long as all of them are."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.held = count, np.empty(0, np.uint8)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(pictures, height, width), and 3 where one has colours."""
+        return self.held.shape
+
+    def put(self, number: int, picture: NDArray[Any]) -> None:
+        """The next picture, of 8 bits or from 0 to 1."""
+        if number == 0:
+            self.held = room((self.count, *picture.shape), picture.dtype)
+        if self.held.dtype == np.uint8 and picture.dtype != np.uint8:
+            self._again(number, np.float32, self.held.ndim)
+        if picture.ndim > self.held.ndim - 1:
+            self._again(number, self.held.dtype, 4)
+        colours = picture[..., None] if picture.ndim < self.held.ndim - 1 else picture
+        self.held[number] = colours if self.held.dtype == picture.dtype else colours / np.float32(255)
+
+    def _again(self, done: int, dtype: Any, ndim: int) -> None:
+        before = self.held
+        shape = before.shape if ndim == before.ndim else (*before.shape, 3)
+        self.held = room(shape, dtype)
+        for at in range(0, done, AT_ONCE):
+            some = before[at : min(at + AT_ONCE, done)]
+            some = some if ndim == before.ndim else some[..., None]
+            self.held[at : at + len(some)] = some if before.dtype == dtype else some / np.float32(255)
 
 
 def _arrays(place: Path, target: str | None, by: str | None) -> Images:
     try:
-        loaded = np.load(place, allow_pickle=False)
-        found = {"X": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        found = stored_arrays(place, _X)
     except FileNotFoundError:
         raise InvalidInput(f"There is no file {place}.") from None
     except Exception as error:  # a damaged .npz raises what its zip or zlib layer raises
@@ -137,7 +179,7 @@ def _arrays(place: Path, target: str | None, by: str | None) -> Images:
     )
 
 
-def _checked(X: NDArray[Any], place: Path) -> NDArray[Any]:
+def _checked(X: NDArray[Any], place: Path) -> Any:
     """`X` as numbers that learners take, refused unless it has the shape of images or features."""
     if X.dtype.kind not in "uifb" or X.ndim not in (2, 3, 4) or not X.size:
         raise InvalidInput(
@@ -145,12 +187,12 @@ def _checked(X: NDArray[Any], place: Path) -> NDArray[Any]:
             f"(rows, features), got {X.shape} of {X.dtype}."
         )
     if X.dtype == np.uint8 and X.ndim > 2:
-        return X.astype(np.float32) / 255
-    with np.errstate(over="ignore"):  # what single numbers cannot hold is refused below
-        images = X.astype(np.float32)
-    if not np.isfinite(images).all():
-        raise InvalidInput(f"{place} must hold finite numbers, got a NaN or an infinity.")
-    return images
+        return Pixels(X, divisor=255)
+    found = Pixels(X, divisor=1)
+    with np.errstate(over="ignore"):  # what single numbers cannot hold is refused
+        if not all(np.isfinite(some).all() for some in blocks_of(found)):
+            raise InvalidInput(f"{place} must hold finite numbers, got a NaN or an infinity.")
+    return np.asarray(found) if X.ndim == 2 else found
 
 
 def _text(labels: NDArray[Any], place: Path) -> NDArray[Any]:

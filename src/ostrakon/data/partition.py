@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ostrakon.data.pixels import blocks_of
 from ostrakon.validation import InvalidInput, whole
 
 KEY_BYTES = 32
@@ -236,6 +237,8 @@ def _as_arrow(identities: Any) -> pa.Table:
         return _frame_as_arrow(identities)
     if hasattr(identities, "tocsr"):
         return pa.table({"record": _row_digests(identities.tocsr())})
+    if getattr(identities, "ndim", 0) > 2:
+        return pa.table({"record": image_digests(identities)})
     array = np.asarray(identities)
     if array.ndim == 0:
         raise InvalidInput(f"identities must have one entry per row, got {identities!r}.")
@@ -258,11 +261,13 @@ def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
     return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
 
 
-def image_digests(array: NDArray[Any]) -> list[str]:
-    """A digest of every image's values: thousands of cells have no place in a table."""
-    if array.dtype.kind not in "biuf":
-        raise InvalidInput(f"identities of {array.ndim} dimensions must be numbers, got values of type {array.dtype}.")
-    rows = array.reshape(len(array), -1)
+def image_digests(images: Any) -> list[str]:
+    """A digest of every image's values, of an array or `Pixels`: thousands of cells have no place in a table."""
+    if images.dtype.kind not in "biuf":
+        raise InvalidInput(
+            f"identities of {images.ndim} dimensions must be numbers, got values of type {images.dtype}."
+        )
+    rows = (row for some in blocks_of(images) for row in some.reshape(len(some), -1))
     return [hashlib.sha256((row.astype("<f8") + 0.0).tobytes()).hexdigest() for row in rows]
 
 

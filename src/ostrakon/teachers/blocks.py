@@ -104,7 +104,7 @@ class _Grown:
         while at < all_rows:
             here = np.arange(at, min(at + self.rows, all_rows))
             started = time.perf_counter()
-            made = self.transform(X if len(here) == all_rows else take_rows(X, here))
+            made = self.transform(take_rows(X, here))
             if len(here) == self.rows and time.perf_counter() - started < _QUICK:
                 most = _CELLS // max(1, int(np.prod(np.shape(made)[1:])))
                 self.rows = max(FEWEST, min(2 * self.rows, MOST, most))

@@ -76,7 +76,7 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
     by: the column (of tables) or array (of .npz files) that says whose a row is.
     """
     if holds_images(private):
-        held = read_images(private, by=by)
+        held = read_images(private, by=by, in_memory=False)
         return fingerprint_of_identities(held.X, held.users, key=key)
     if holds_texts(private):
         return fingerprint_of_identities(frame_of(open_texts(private, by=by)), key=key)

@@ -16,6 +16,7 @@ from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
+from ostrakon.data.pixels import blocks_of
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
@@ -36,7 +37,7 @@ def task_from_images(
     classes: Sequence[str] | None = None,
     protect: Protects = "records",
 ) -> Task:
-    """Read and check the images of a run, all of them into memory (see `ostrakon.data.images.read_images`).
+    """Read and check the images of a run; private ones may be more than memory has room for.
 
     target, by: names of the arrays of labels and users, in .npz files. classes: all labels, where the public images
     have none and the private ones shall not decide them. An image's content is its identity; where --by names users,
@@ -46,7 +47,7 @@ def task_from_images(
     Features become the columns of an embedding, X.0, X.1, … of a frame. protect: "labels" where the images are public
     but for their labels: `public` is None then.
     """
-    hidden = read_images(private, target=target, by=by)
+    hidden = read_images(private, target=target, by=by, in_memory=protect == "labels")
     if protect == "labels":
         hidden = _in_order_of_content(hidden)
     shown = hidden if public is None else read_images(public, target=target)
@@ -141,4 +142,4 @@ def _same_rows(first: Any, second: Any) -> bool:
 
 def _fingerprint(images: Images) -> str:
     beside: list[Any] = [given.astype(str) for given in (images.labels, images.users) if given is not None]
-    return fingerprint_of(images.X, *beside)
+    return fingerprint_of(*blocks_of(images.X), *beside)

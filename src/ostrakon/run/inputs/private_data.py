@@ -26,6 +26,7 @@ from ostrakon.data.partition import (
     random_partition,
     require_users,
 )
+from ostrakon.data.pixels import Pixels, blocks_of
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import row_count
@@ -97,9 +98,9 @@ class PrivateData(Protocol):
 class Rows:
     """Private rows in memory.
 
-    X: array, frame or images, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is, shape
-    (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead of
-    their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
+    X: array, frame, images or `Pixels`, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is,
+    shape (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead
+    of their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
     a type that one of them could change (`ostrakon.data.partition.require_users`).
@@ -170,12 +171,12 @@ class Rows:
         """See `PrivateData`; nothing is written."""
         assignment = self.assignment(teachers, seed=seed)
         _require_rows(np.bincount(assignment, minlength=teachers), self)
-        return ArrayShards(transform(self.X), self.y, assignment, n_teachers=teachers, classes=classes)
+        return ArrayShards(_features(transform, self.X), self.y, assignment, n_teachers=teachers, classes=classes)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
         """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""
         if self.users is not None:
-            yield self._owners, transform(self.X), self.y
+            yield self._owners, _features(transform, self.X), self.y
             return
         yield from blocks_of_array(self.X, self.y, transform)
 
@@ -256,6 +257,11 @@ def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tu
         return (("labels", label_adjacency(by=by)),)
     first, other = ("replace", "take-out") if fixed else ("add-remove", "replace")
     return (first, adjacency(by=by, fixed=fixed)), (other, other_adjacency(by=by, fixed=fixed))
+
+
+def _features(transform: Transform, X: Any) -> Any:
+    """`transform` of all rows, without all images as numbers at once."""
+    return np.concatenate([transform(some) for some in blocks_of(X)]) if isinstance(X, Pixels) else transform(X)
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

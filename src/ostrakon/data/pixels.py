@@ -1,0 +1,87 @@
+"""Images in a byte a value, or on the disk, given out as numbers some at a time; more of them than fit memory."""
+
+from __future__ import annotations
+
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+AT_ONCE = 4096
+"""Images that are looked at together."""
+_IN_MEMORY = 2**30
+"""Bytes up to which images are kept in memory; beyond, in a file without a name (in TMPDIR), gone with the process."""
+
+
+class Pixels:
+    """Images as float32, of which only those that are asked for are made.
+
+    held: numbers, (images, height, width) or with channels, in memory or mapped from a file. divisor: of every number.
+    Indexing by rows gives an array of those rows, and `numpy.asarray` one of all.
+    """
+
+    def __init__(self, held: NDArray[Any], *, divisor: int) -> None:
+        self.held, self.divisor = held, divisor
+        self.shape, self.ndim, self.dtype = held.shape, held.ndim, np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+    def __getitem__(self, rows: Any) -> NDArray[np.float32]:
+        made = self.held[rows].astype(np.float32)
+        return made if self.divisor == 1 else made / np.float32(self.divisor)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(np.float32 if dtype is None else dtype, copy=False)
+
+
+def blocks_of(X: Any) -> Iterator[NDArray[Any]]:
+    """The rows of an array, or of `Pixels`, some at a time."""
+    for at in range(0, len(X), AT_ONCE):
+        yield X[at : at + AT_ONCE]
+
+
+def room(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """An array to be filled: in memory, or where it is large, in a file without a name."""
+    if int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize <= _IN_MEMORY:
+        return np.empty(shape, dtype)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype, "w+", shape=tuple(shape))
+
+
+def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The arrays of a NumPy file by name (of an .npy: as "X"), without any code that it may hold.
+
+    large: names of arrays that may be larger than memory. Raises what NumPy and the layers below it raise.
+    """
+    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"X": loaded}
+    with loaded:
+        return {name: _unpacked(path, name) if name in large else loaded[name] for name in loaded.files}
+
+
+def _unpacked(path: Path, name: str) -> NDArray[Any]:
+    """One array of an .npz: `numpy.load` has no way to take it block by block."""
+    with zipfile.ZipFile(path) as packed, packed.open(f"{name}.npy") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, in_columns, dtype = read(file)
+        if dtype.hasobject:
+            raise ValueError("objects are not read")
+        if in_columns or not shape or version > (2, 0):
+            return np.load(path, allow_pickle=False)[name]
+        made = room(shape, dtype)
+        rows = made.reshape(len(made), -1) if made.size else made
+        for at in range(0, len(rows) if made.size else 0, AT_ONCE):
+            some = rows[at : at + AT_ONCE]
+            content = file.read(some.nbytes)
+            if len(content) != some.nbytes:
+                raise ValueError("the file ends too early")
+            rows[at : at + AT_ONCE] = np.frombuffer(content, dtype).reshape(some.shape)
+        file.read(1)  # at its end, zipfile compares the checksum
+        return made
