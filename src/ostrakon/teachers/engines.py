@@ -71,7 +71,7 @@ def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
     if not engines:
         return trust_model
     return (
-        f"{trust_model}; teachers were trained on the workers of {' and '.join(engines)}: these, and whoever runs or "
+        f"{trust_model}; private rows went to the workers of {' and '.join(engines)}: these, and whoever runs or "
         "can reach them or their storage, saw private rows, teachers and votes in the clear, and are trusted as the "
         "operator is"
     )

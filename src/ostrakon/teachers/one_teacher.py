@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ostrakon.data.pixels import Pixels, blocks_of
 from ostrakon.teachers.registry import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.store import TeacherStore
@@ -190,7 +191,7 @@ def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, see
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """A checksum of arrays, sparse matrices or frames: equal exactly where the data is."""
+    """A checksum of arrays, `Pixels`, sparse matrices or frames: equal exactly where the data is."""
     digest = hashlib.blake2b(digest_size=32)
     for part in parts:
         for piece in _pieces(part):
@@ -204,6 +205,8 @@ def _pieces(part: Any) -> Any:
         rows = part.tocsr()
         yield from (piece for array in (rows.data, rows.indices, rows.indptr) for piece in _pieces(array))
         yield repr(rows.shape).encode()
+    elif isinstance(part, Pixels):
+        yield from (piece for some in blocks_of(part) for piece in _pieces(some))
     elif hasattr(part, "iloc"):
         import pandas as pd
 

@@ -16,7 +16,6 @@ from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
-from ostrakon.data.pixels import blocks_of
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
@@ -142,4 +141,4 @@ def _same_rows(first: Any, second: Any) -> bool:
 
 def _fingerprint(images: Images) -> str:
     beside: list[Any] = [given.astype(str) for given in (images.labels, images.users) if given is not None]
-    return fingerprint_of(*blocks_of(images.X), *beside)
+    return fingerprint_of(images.X, *beside)
