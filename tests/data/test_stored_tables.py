@@ -7,6 +7,7 @@ import pytest
 import s3_server
 from commands import ostrakon
 from ostrakon.data.checksummed import array_from, read_checksummed
+from ostrakon.data.domain import Domain
 from ostrakon.data.sources import digest_of_file, open_table
 from ostrakon.ledger.place import beside
 from ostrakon.run.inputs.files import task_from_files
@@ -63,6 +64,22 @@ def test_rows_are_those_of_the_same_files_on_the_disk(parts, bucket):
     ]
     assert tasks[0].fingerprints == tasks[1].fingerprints
     assert tasks[0].private.fingerprint(b"k" * 16) == tasks[1].private.fingerprint(b"k" * 16)
+
+
+def test_labels_alone_and_described_tables_too(parts, bucket):
+    put(bucket, parts)
+    cells = Domain.of({name: {"low": -4, "high": 4} for name in "abc"}, rows=50)
+    for given in ({"protect": "labels"}, {"synthetic": cells}):
+        told = {"target": "ill", "classes": ["no", "yes"], **given}
+        tasks = [task_from_files(place, **told) for place in (parts / "parts", "s3://hospital/patients")]
+        assert tasks[0].private.units == 2100
+        assert tasks[0].fingerprints == tasks[1].fingerprints
+        blocks = [
+            next(iter(task.private.by_unit(seed=0, transform=lambda X: X[["a"]].to_numpy(), folder=parts)))
+            for task in tasks
+        ]
+        for here, there in zip(*blocks, strict=True):
+            np.testing.assert_array_equal(here, there)
 
 
 @pytest.mark.slow

@@ -238,9 +238,9 @@ def open_table(
     Raises `InvalidInput` in one sentence for a file that is missing, empty or unreadable, and for names that repeat
     or do not fit.
     """
-    if isinstance(path, ObjectPath) or is_uri(path):
-        return _open_stored(path if isinstance(path, ObjectPath) else stored_path("A table's place", str(path)))
-    place = Path(path)
+    place = _place(path)
+    if isinstance(place, ObjectPath):
+        return _open_stored(place)
     if not place.exists():
         raise InvalidInput(f"There is no file {place}.")
     if place.is_dir():
@@ -266,25 +266,27 @@ def open_table(
     return _open_csv(place, names=names, header=header, known=None if like is None else _dialect_of(place, like))
 
 
-def open_labels_only(path: str | os.PathLike[str], *, names: Sequence[str] | str | None = None) -> Table:
+def open_labels_only(path: AnyPath, *, names: Sequence[str] | str | None = None) -> Table:
     """`open_table` of a table whose labels alone are private: no label has a say in how it is read.
 
     The first line of a CSV decides how its cells are cut: at the sign that cuts it most often. It is the header, unless
     `names` are given, which say that there is none: neither is found out from rows, which hold labels.
     Errors: as of `open_table`; besides, a first line of another form than the lines below it.
     """
-    place = Path(path)
-    delims = sorted(_DELIMITERS, key=lambda delim: -len(_first_cells(place, delim))) if place.is_file() else [","]
+    place, delims = _place(path), list(_DELIMITERS)
+    if isinstance(place, Path) and place.is_file():
+        cut = {delim: len(_first_cells(place, delim)) for delim in _DELIMITERS}
+        delims.sort(key=lambda delim: -cut[delim])
     return open_described(place, delimiter=delims[0], names=names)
 
 
-def open_described(path: str | os.PathLike[str], *, delimiter: str, names: Sequence[str] | str | None = None) -> Table:
+def open_described(path: AnyPath, *, delimiter: str, names: Sequence[str] | str | None = None) -> Table:
     """`open_table` of a table without a public one beside it: no row has a say in how it is read.
 
     delimiter: what cuts a CSV, whose first line is the header, unless `names` are given, which say that there is none.
     Errors: as of `open_table`; besides, a first line of another form than the lines below it.
     """
-    place, header = Path(path), names is None
+    place, header = _place(path), names is None
     like = Table(path=place, kind="csv", columns=(), types=(), header=header, named=True, relation="",
                  dialect=Dialect(delim=delimiter, quote='"', escape='"', comment="", skip=0))  # fmt: skip
     table = open_table(place, names=names, header=header, like=like)
@@ -295,6 +297,12 @@ def open_described(path: str | os.PathLike[str], *, delimiter: str, names: Seque
             "as the lines below it have, and it has another number of cells."
         )
     return table
+
+
+def _place(path: AnyPath) -> Path | ObjectPath:
+    if isinstance(path, ObjectPath):
+        return path
+    return stored_path("A table's place", str(path)) if is_uri(path) else Path(path)
 
 
 def _open_stored(place: ObjectPath) -> Table:
