@@ -8,7 +8,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.public import representatives
-from ostrakon.students.candidates import table_candidates
+from ostrakon.run.settings.learners import make_student
+from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.cells import cell_of
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate, Released, select
@@ -194,6 +195,19 @@ def test_of_many_answers_boosting_is_preferred_and_shares_out_the_cells_counts()
     ]
     assert [candidate.name for candidate in first] == ["soft-vote", "soft-vote:hist-gradient-boosting"]
     assert (first[1].student.rounds, first[1].tried.rounds) == (3, 0)
+
+
+def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_left_out():
+    pytest.importorskip("torch")
+    told = {"counts": True, "classes": 150, "representation": "pca", "seed": 0}
+    few, many = ({each.name: each for each in image_candidates(queries=queries, **told)} for queries in (2000, 2001))
+    alone, again = "cnn(network='quick-cnn',steps=3000)", "self-training-cnn(network='quick-cnn',steps=3000,rounds=1)"
+    assert alone in few
+    assert "svm-rbf(C=1.0)" in few
+    assert not {alone, "svm-rbf(C=1.0)"} & set(many)
+    # The quicker one shows how well it does; the name is one that --student takes.
+    assert type(many[again].tried) is type(few[alone].student)
+    assert make_student(again, seed=0).get_params() == many[again].student.get_params()
 
 
 def test_sums_of_embeddings_are_heard_alone_and_those_of_a_table_beside_its_counts():

@@ -109,7 +109,10 @@ def _folder(place: Path) -> Images:
                 picture = picture / np.float32(65535) if image.mode in ("I;16", "I") else picture
                 picture = picture / np.float32(255) if image.mode == "F" else picture
         except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
-            raise InvalidInput(f"The picture {file} cannot be read ({type(error).__name__}).") from None
+            raise InvalidInput(
+                f"The picture {file} cannot be read ({type(error).__name__}): it is damaged or no picture; replace it, or "
+                "remove it."
+            ) from None
         if number and picture.shape[:2] != gathered.shape[1:3]:
             (height, width), (other_height, other_width) = gathered.shape[1:3], picture.shape[:2]
             raise InvalidInput(

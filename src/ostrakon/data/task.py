@@ -289,7 +289,7 @@ def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> N
     if absent:
         raise InvalidInput(
             f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
-            f"({len(absent)} of {len(private.columns)} columns are missing)."
+            f"({len(absent)} of {len(columns)} that are needed are missing)."
         )
 
 

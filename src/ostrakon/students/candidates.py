@@ -26,6 +26,7 @@ MANY_QUERIES, ROUNDS = 300, 3
 MOST_BINS = 32
 """Steps into which boosting cuts a feature: finer ones of weighed rows take scikit-learn seconds and teach nothing."""
 MOST_FOR_KERNELS = 2000
+"""Answers up to which kernels are tried, and from which on a network learns from its own labels, too."""
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
 MOMENTS = "moments"
@@ -85,11 +86,7 @@ def image_candidates(*, counts: bool, classes: int, queries: int, representation
     if importlib.util.find_spec("torch") is not None:
         graph = GraphStudent(representation=representation, random_state=seed)
         found.append(Candidate(name="graph", student=graph, takes_rows=True, tried=graph_tried(graph)))
-        from ostrakon.students.supervised import SupervisedNetwork
-
-        steps = max(1000, 20 * classes)
-        network = SupervisedNetwork("quick-cnn", steps=steps, random_state=seed)
-        found.append(Candidate(name=f"cnn(network='quick-cnn',steps={steps})", student=network, takes_rows=True))
+        found.append(_network(classes=classes, queries=queries, seed=seed))
     kernel = SVC(C=1.0, class_weight=None if counts else "balanced")
     return [
         *found,
@@ -97,6 +94,23 @@ def image_candidates(*, counts: bool, classes: int, queries: int, representation
         Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
     ]
+
+
+def _network(*, classes: int, queries: int, seed: int) -> Candidate:
+    """A network on the answers; of many answers one that then learns from what it is sure of in the rest of the pool.
+
+    How well it does is found out by the first of the two: the second takes as long again and was better wherever tried.
+    """
+    from ostrakon.students.self_training_network import SelfTrainingNetwork
+    from ostrakon.students.supervised import SupervisedNetwork
+
+    steps = max(1000, 20 * classes)
+    network = SupervisedNetwork("quick-cnn", steps=steps, random_state=seed)
+    how = f"network='quick-cnn',steps={steps}"
+    if queries <= MOST_FOR_KERNELS:
+        return Candidate(name=f"cnn({how})", student=network, takes_rows=True)
+    again = SelfTrainingNetwork("quick-cnn", rounds=1, steps=steps, random_state=seed)
+    return Candidate(name=f"self-training-cnn({how},rounds=1)", student=again, takes_rows=True, tried=network)
 
 
 def graph_tried(graph: GraphStudent) -> GraphStudent:
