@@ -6,7 +6,6 @@ import pytest
 from ostrakon.data.checksummed import (
     Damaged,
     array_from,
-    checksum_of,
     checksums,
     digest_of_json,
     npy,
@@ -26,7 +25,7 @@ def test_what_was_written_is_read(file):
     held = read_checksummed(file, what="votes")
     np.testing.assert_array_equal(array_from(held.payload), np.arange(12).reshape(4, 3))
     assert held.belongs == {"run": "a"}
-    assert held.checksum == checksum_of(file)
+    assert held.checksum.encode() in file.read_bytes()[-100:]
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -36,7 +35,6 @@ def test_ordinary_readers_still_open_it(file):
 
 def test_no_file_is_no_content(tmp_path):
     assert read_checksummed(tmp_path / "none", what="votes") is None
-    assert checksum_of(tmp_path / "none") is None
 
 
 def test_every_flipped_bit_is_seen(file):

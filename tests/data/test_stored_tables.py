@@ -1,5 +1,7 @@
 """Tables in object storage: read as those on the disk are, and refused in one sentence where they cannot be."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -97,6 +99,8 @@ def test_a_run_on_a_bucket_has_the_votes_of_one_on_the_disk(parts, bucket):
         votes.append(array_from(read_checksummed(parts / name / "private" / "votes.npy", what="votes").payload))
     assert votes[0].sum() > 2000
     np.testing.assert_array_equal(*votes)
+    told = json.loads((parts / "there" / "release" / "statement.json").read_text())["trust_model"]
+    assert "the private table lies in object storage at s3://hospital: whoever runs it or can read that bucket" in told
     assert s3_server.SECRET not in "".join(
         file.read_text(errors="replace") for file in (parts / "there").rglob("*") if file.is_file()
     )

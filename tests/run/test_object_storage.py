@@ -1,6 +1,7 @@
 """Shards and teachers in a bucket: the same votes, one run folder to a store, nothing public, no credentials."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,10 @@ import pytest
 
 from commands import ostrakon
 from ostrakon.data.checksummed import Damaged, array_from, read_checksummed, write_checksummed
-from ostrakon.data.object_store import object_path
+from ostrakon.data.object_store import ObjectPath, object_path
+from ostrakon.data.sharding import ShardFile, ShardFolder
 from ostrakon.run.folder import RunFolder
-from ostrakon.run.storing import claim
+from ostrakon.run.storing import claim, require_apart
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
 from s3_server import SECRET, keys
@@ -82,17 +84,43 @@ def test_objects_are_checksummed_encrypted_as_asked_and_created_once(bucket, tmp
 def test_a_damaged_teacher_counts_as_absent(bucket):
     store = TeacherStore(object_path("s3://hospital/run"))
     store.open({"seed": 1})
-    store.save(3, ["model"], fingerprint="rows")
-    store.save_predictions(3, "queries", np.arange(4))
-    assert store.load(3) == ["model"]
-    assert store.has(3, fingerprint="rows")
-    np.testing.assert_array_equal(store.load_predictions(3, "queries"), np.arange(4))
+    kept = store.save(3, ["model"], fingerprint="rows")
+    kept.keep_predictions("queries", np.arange(4))
+    assert kept.models() == ["model"]
+    assert store.find(3, fingerprint="rows") == kept
+    np.testing.assert_array_equal(kept.predictions("queries"), np.arange(4))
     with pytest.raises(InvalidInput, match="trained on other rows"):
-        store.has(3, fingerprint="others")
+        store.find(3, fingerprint="others")
     flip(bucket, "run/teachers-00003.bin")
-    assert not store.has(3, fingerprint="rows")
+    assert store.find(3, fingerprint="rows") is None
     with pytest.raises(InvalidInput, match="different: seed"):
         TeacherStore(object_path("s3://hospital/run")).open({"seed": 2})
+
+
+def test_storage_that_does_not_answer_is_no_absent_and_no_damaged_file(bucket, monkeypatch):
+    store = TeacherStore(object_path("s3://hospital/run"))
+    store.open({"seed": 1})
+    kept = store.save(3, ["model"], fingerprint="rows")
+    kept.keep_predictions("queries", np.arange(4))
+    shard = ShardFile(object_path("s3://hospital/run/shards") / "piece-00.parquet", "0" * 64)
+    with pytest.raises(InvalidInput, match="The shards in s3://hospital/run/shards are damaged"):
+        shard.read()
+
+    def throttled(self):
+        raise OSError("storage answered SlowDown")
+
+    monkeypatch.setattr(ObjectPath, "read_bytes", throttled)
+    asked = (
+        kept.models,
+        shard.read,
+        lambda: kept.predictions("queries"),
+        lambda: store.find(3, fingerprint="rows"),
+        lambda: store.open({"seed": 1}),
+        lambda: ShardFolder.open(object_path("s3://hospital/run/shards"), 4),
+    )
+    for ask in asked:
+        with pytest.raises(InvalidInput, match=r"cannot be read \(storage answered slowdown\)(?i:;)|SlowDown"):
+            ask()
 
 
 def test_a_store_is_one_run_folders_own(bucket, tmp_path):
@@ -104,11 +132,64 @@ def test_a_store_is_one_run_folders_own(bucket, tmp_path):
     with pytest.raises(InvalidInput, match="keeps its teachers at s3://hospital/run"):
         claim(object_path("s3://hospital/elsewhere"), mine)
     assert keys(bucket) == ["run/claim.txt"]
+    # The one that was refused may have another.
+    claim(object_path("s3://hospital/mine"), other)
 
 
-def test_a_bucket_that_is_not_there_is_said_in_words(bucket, tmp_path):
-    with pytest.raises(InvalidInput, match=r"s3://nowhere/run/claim.txt could not be"):
-        claim(object_path("s3://nowhere/run"), run_folder(tmp_path / "mine"))
+def test_a_store_that_lost_its_claim_or_holds_anything_else_is_refused(bucket, tmp_path):
+    mine, other = run_folder(tmp_path / "mine"), run_folder(tmp_path / "other")
+    place = object_path("s3://hospital/run")
+    claim(place, mine)
+    (place / "teachers" / "teachers-00000.bin").put(b"teachers")
+    bucket.delete_object(Bucket="hospital", Key="run/claim.txt")
+    with pytest.raises(InvalidInput, match="must be empty at first, and holds 1 objects"):
+        claim(place, other)
+    with pytest.raises(InvalidInput, match=r"claim.txt is gone"):
+        claim(place, mine)
+    assert keys(bucket) == ["run/teachers/teachers-00000.bin"]
+
+
+def test_another_endpoint_is_another_store(bucket, tmp_path, monkeypatch):
+    home = run_folder(tmp_path / "mine")
+    claim(object_path("s3://hospital/run"), home)
+    assert home.read()["store"]["endpoint"] == os.environ["AWS_ENDPOINT_URL"]
+    port = os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2]
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://me:word@elsewhere.example:{port}")
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
+    told = rf"at the endpoint http://\S+:{port}, got http://elsewhere\.example:{port}\."
+    with pytest.raises(InvalidInput, match=told) as refused:
+        claim(object_path("s3://hospital/run"), home)
+    assert "word" not in str(refused.value)
+
+
+def test_settings_of_fsspec_that_open_objects_to_others_are_refused(bucket, monkeypatch):
+    fsspec = pytest.importorskip("fsspec")
+    place = object_path("s3://hospital/run")
+    for acl in ("public-read", "authenticated-read"):
+        monkeypatch.setitem(fsspec.config.conf, "s3", {"s3_additional_kwargs": {"ACL": acl}})
+        with pytest.raises(InvalidInput, match="must give no ACL but private"):
+            place.put(b"rows")
+    monkeypatch.setitem(fsspec.config.conf, "s3", {"s3_additional_kwargs": {"ACL": "private"}})
+    place.put(b"rows")
+
+
+def test_a_store_is_apart_from_the_private_table():
+    table = object_path("s3://hospital/patients")
+    for store in ("s3://hospital/patients", "s3://hospital/patients/run", "s3://hospital/patients/2024/run"):
+        with pytest.raises(InvalidInput, match="must be apart from the private table"):
+            require_apart(object_path(store), table)
+    with pytest.raises(InvalidInput, match="must be apart"):
+        require_apart(object_path("s3://hospital/all"), object_path("s3://hospital/all/patients"))
+    require_apart(object_path("s3://hospital/patients-run"), table)
+    require_apart(table, "/data/patients.csv")
+
+
+def test_a_bucket_that_is_not_there_is_said_in_words_and_spoils_no_folder(bucket, tmp_path):
+    home = run_folder(tmp_path / "mine")
+    with pytest.raises(InvalidInput, match=r"s3://nowhere/run could not be"):
+        claim(object_path("s3://nowhere/run"), home)
+    assert "store" not in home.read()
+    claim(object_path("s3://hospital/run"), home)
 
 
 def test_a_service_refuses_a_run_whose_teachers_are_elsewhere(bucket, tmp_path):
@@ -153,7 +234,9 @@ def test_votes_are_the_same_and_a_moved_run_folder_goes_on(files, bucket):
     assert not (files / "there" / "private" / "shards").exists()
     assert not (files / "there" / "private" / "teachers").exists()
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
-    assert "object storage at s3://hospital (encryption AES256 asked of it)" in told[1]["trust_model"]
+    place = f"object storage at s3://hospital of {os.environ['AWS_ENDPOINT_URL']} (encryption AES256 asked of it)"
+    assert place in told[1]["trust_model"]
+    assert "whoever can write there could change them" in told[1]["trust_model"]
     assert told[0]["guarantee"] == told[1]["guarantee"]
     written = b"".join(file.read_bytes() for file in (files / "there").rglob("*") if file.is_file())
     assert SECRET.encode() not in written + done.stdout.encode() + done.stderr.encode()

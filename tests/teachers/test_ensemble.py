@@ -304,7 +304,7 @@ def test_a_damaged_teacher_is_trained_again(data, tmp_path, counting) -> None:
     for damage in (whole[:-1], whole[:-7] + b"x" * 7, whole[:30], b"", bytes([whole[0] ^ 1]) + whole[1:]):
         store.file(3).write_bytes(damage)
         with pytest.raises(InvalidInput, match="missing or damaged"):
-            store.load(3)
+            teachers.kept[3].models()
         before = marks(counting)
         train(data, counting, store=store)
         assert marks(counting) == before + 1
@@ -312,8 +312,25 @@ def test_a_damaged_teacher_is_trained_again(data, tmp_path, counting) -> None:
     key = fingerprint_of(pool)
     kept = store.predictions_file(3, key).read_bytes()
     store.predictions_file(3, key).write_bytes(kept[:-1])
-    assert store.load_predictions(3, key) is None
+    assert teachers.kept[3].predictions(key) is None
     np.testing.assert_array_equal(teachers.predict(pool), expected)
+
+
+def test_teachers_that_were_exchanged_are_neither_read_nor_their_answers_taken(data, tmp_path) -> None:
+    X, y, assignment, pool = data[:4]
+    mine, others = TeacherStore(tmp_path / "t"), TeacherStore(tmp_path / "others")
+    teachers, foreign = train(data, store=mine), train((X, (y + 1) % 3, assignment), store=others)
+    foreign.predict(pool)
+    key = fingerprint_of(pool)
+    for piece in range(len(teachers.pieces)):
+        mine.file(piece).write_bytes(others.file(piece).read_bytes())
+        mine.predictions_file(piece, key).parent.mkdir(exist_ok=True)
+        mine.predictions_file(piece, key).write_bytes(others.predictions_file(piece, key).read_bytes())
+    assert teachers.kept[0].predictions(key) is None
+    with pytest.raises(InvalidInput, match="was exchanged while the run went on"):
+        teachers.predict(pool)
+    with pytest.raises(InvalidInput, match="trained on other rows"):
+        train(data, store=mine)
 
 
 def test_a_store_of_another_run_is_refused(data, tmp_path) -> None:

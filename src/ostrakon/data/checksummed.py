@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.files import write_atomically
-from ostrakon.data.object_store import AnyPath, ObjectPath, as_file, end_of
+from ostrakon.data.object_store import AnyPath, ObjectPath, as_file
 from ostrakon.validation import InvalidInput
 
 _FOOTER = re.compile(rb"\nostrakon sha256 ([0-9a-f]{64}) ([0-9]{10})\n")
@@ -30,6 +30,10 @@ _FOOTER_LENGTH = len(b"\nostrakon sha256 ") + 64 + 1 + 10 + 1
 
 class Damaged(InvalidInput):
     """A file is not as it was written, or is not the file that its name promises."""
+
+
+class Unreachable(Damaged):
+    """Storage did not answer for a file."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +73,18 @@ def write_checksummed(
 def read_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
     """The content of a file that `write_checksummed` wrote; None where there is none.
 
-    Raises `Damaged` where the file is not whole, is not `what`, or cannot be read.
+    Raises `Damaged` where the file is not whole, is not `what`, or cannot be read; `Unreachable` where object storage
+    does not answer.
     """
     try:
         content = as_file(path).read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Damaged(f"{path} cannot be read ({(error.strerror or str(error)).lower()}).") from error
+        told = f"{path} cannot be read ({(error.strerror or str(error)).lower()})"
+        if isinstance(path, ObjectPath):
+            raise Unreachable(f"{told}; the same command goes on once storage answers.") from error
+        raise Damaged(f"{told}.") from error
     footer = _FOOTER.fullmatch(content[-_FOOTER_LENGTH:])
     if footer is not None:
         checksum, length = footer[1].decode(), int(footer[2])
@@ -87,15 +95,6 @@ def read_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
                 return Checksummed(belongs=header["belongs"], payload=content[:start], checksum=checksum)
             raise Damaged(f"{path} must hold {what}, but it holds {header['what']}: files were mixed up.")
     raise Damaged(f"{path} is damaged: it is not as it was written.")
-
-
-def checksum_of(path: AnyPath) -> str | None:
-    """The checksum that a file carries, which is not verified; None where it carries none."""
-    try:
-        footer = _FOOTER.fullmatch(end_of(path, _FOOTER_LENGTH))
-    except OSError:
-        return None
-    return None if footer is None else footer[1].decode()
 
 
 def npy(array: NDArray[Any]) -> memoryview:

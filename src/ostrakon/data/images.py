@@ -110,7 +110,7 @@ def _folder(place: Path) -> Images:
                 picture = picture / np.float32(255) if image.mode == "F" else picture
         except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
             raise InvalidInput(
-                f"The picture {file} cannot be read ({type(error).__name__}): it is damaged or no picture; replace it, or "
+                f"The picture {file} cannot be read ({type(error).__name__}): it is damaged or no picture; replace or "
                 "remove it."
             ) from None
         if number and picture.shape[:2] != gathered.shape[1:3]:

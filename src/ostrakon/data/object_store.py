@@ -11,7 +11,8 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+from urllib.parse import urlsplit
 
 from ostrakon.data.files import CannotWrite, read_toml
 from ostrakon.validation import InvalidInput
@@ -51,10 +52,6 @@ class ObjectPath:
     def read_bytes(self) -> bytes:
         """The content. Raises `OSError`; `FileNotFoundError` where there is none."""
         return talk(self.uri, lambda: client().cat_file(self.uri))
-
-    def read_end(self, length: int) -> bytes:
-        """The last `length` bytes, or all of a shorter one. Errors as of `read_bytes`."""
-        return talk(self.uri, lambda: client().cat_file(self.uri, start=-length))
 
     def below(self, suffix: str) -> list[str]:
         """URIs of the objects in this folder whose names end so, in order; of this object itself where it is one.
@@ -144,34 +141,37 @@ def as_file(path: AnyPath) -> Path | ObjectPath:
     return path if isinstance(path, ObjectPath) else Path(path)
 
 
-def end_of(path: AnyPath, length: int) -> bytes:
-    """The last `length` bytes of a file. Raises `OSError`, also for a local file that is shorter."""
-    if isinstance(path, ObjectPath):
-        return path.read_end(length)
-    with open(path, "rb") as file:
-        file.seek(-length, os.SEEK_END)
-        return _rest(file)
-
-
-def _rest(file: BinaryIO) -> bytes:
-    return file.read()
-
-
 def client() -> Any:
-    """The client of S3, as fsspec has it. Errors: `InvalidInput` where it is missing (the extra `s3`)."""
+    """The client of S3, as fsspec has it.
+
+    Errors: `InvalidInput` where it is missing (the extra `s3`), or set to let others read what it puts.
+    """
     # Listings of what others write at the same time must not be remembered.
     try:
         s3fs = import_module("s3fs")
     except ImportError:
         raise InvalidInput("s3:// needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
-    return s3fs.S3FileSystem(use_listings_cache=False)
+    made = s3fs.S3FileSystem(use_listings_cache=False)
+    # fsspec reads settings of its own, from the environment and from files, which must not make objects public.
+    if (made.s3_additional_kwargs or {}).get("ACL") not in (None, *_PRIVATE):
+        raise InvalidInput(
+            f"fsspec's own settings of S3 must give no ACL but {' or '.join(_PRIVATE)}: with another one, others could "
+            "read what is put."
+        )
+    return made
+
+
+def endpoint() -> str:
+    """Where the client finds S3, without any credentials: https://HOST[:PORT]. Raises `OSError`."""
+    found = urlsplit(str(talk("s3://", lambda: client().s3.meta.endpoint_url)))
+    return f"{found.scheme}://{found.hostname}{'' if found.port is None else f':{found.port}'}"
 
 
 def talk(uri: str, ask: Any) -> Any:
     """What storage answers to `ask`. Raises `OSError`, without credentials, whatever it or its client refuses."""
     try:
         return ask()
-    except FileNotFoundError:
+    except (FileNotFoundError, InvalidInput):
         raise
     except Exception as error:
         code = getattr(error, "response", None) or getattr(error.__cause__, "response", None) or {}

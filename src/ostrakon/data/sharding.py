@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ostrakon.data.checksummed import Damaged, checksums, read_checksummed, sha256, write_checksummed
+from ostrakon.data.checksummed import Damaged, Unreachable, checksums, read_checksummed, sha256, write_checksummed
 from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
 from ostrakon.data.object_store import AnyPath, ObjectPath, StoredFolder, as_file
 from ostrakon.data.partition import quoted, teacher_sql
@@ -49,9 +49,16 @@ class ShardFile:
     checksum: str
 
     def read(self) -> pa.Table:
-        """The rows. Raises `InvalidInput` for a file that is missing or not as it was written."""
+        """The rows. Raises `InvalidInput` for a file that is missing or not as it was written, or is not reached."""
         try:
             content = self.path.read_bytes()
+        except FileNotFoundError as error:
+            raise _damaged(self.path.parent) from error
+        except OSError as error:
+            raise InvalidInput(
+                f"{self.path} cannot be read ({error}); once it can, the same command goes on."
+            ) from error
+        try:
             if sha256(content) != self.checksum:
                 raise _damaged(self.path.parent)
             return pq.ParquetFile(pa.BufferReader(content)).read(use_threads=False)
@@ -130,6 +137,8 @@ class ShardFolder:
         n_teachers = whole("n_teachers", n_teachers, at_least=1)
         try:
             held = read_checksummed(place / _LIST, what=_LISTED)
+        except Unreachable:
+            raise
         except Damaged as error:
             raise _damaged(place) from error
         if held is None:

@@ -17,6 +17,7 @@ from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
 from ostrakon.public.synthetic import require_mbi, tables_of
 from ostrakon.run.budget import Budget, budget_of
+from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.keeping import Place
 from ostrakon.run.settings.learners import is_images, require_choices, sees_images
@@ -29,7 +30,7 @@ from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
-from ostrakon.run.storing import with_store
+from ostrakon.run.storing import with_private_table, with_store
 from ostrakon.students.released import ReleasedStudent
 from ostrakon.students.row_form import RowForm
 from ostrakon.teachers import TeacherStore
@@ -139,6 +140,8 @@ def conduct(
         votes = place.votes(plan, view, queries, cast, spread=spread)
         say(f"Asking {plan.queries} queries")
         trusted = with_store(with_engines(task.trust_model, place.engines()), place.stored())
+        if isinstance(task.private, PrivateTable):
+            trusted = with_private_table(trusted, task.private.tables.private.path)
         task = dataclasses.replace(task, trust_model=trusted)
         learning = Learning(X_public=task.X_public, view=view, student=options.student, seed=options.seed)
         if budget is not None:

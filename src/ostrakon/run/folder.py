@@ -96,6 +96,10 @@ class RunFolder:
         """Put a table into run.toml, in place of the one of that name."""
         self.write({**(self.read() or {}), name: table})
 
+    def remove(self, name: str) -> None:
+        """Take a table out of run.toml."""
+        self.write({key: value for key, value in (self.read() or {}).items() if key != name})
+
     @property
     def identity(self) -> str:
         """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""

@@ -16,6 +16,7 @@ from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.run.day import today
 from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
 from ostrakon.run.settings.options import Options
@@ -23,7 +24,7 @@ from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import NOTHING_TO_STORE, table_of, votes_from
-from ostrakon.run.storing import claim, stored_at
+from ostrakon.run.storing import claim, require_apart, require_same, stored_at
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -166,6 +167,10 @@ class InFolder:
         """The folder, locked; refused where it is another run's that has begun."""
         with self._home.opened():
             self._home.take_over(self._asked, self._task.fingerprints)
+            if self._store is not None:
+                require_same(self._store, self._home)
+                if isinstance(self._task.private, PrivateTable):
+                    require_apart(self._store, self._task.private.tables.private.path)
             yield
 
     def plan(self, make: Callable[[], Plan]) -> Plan:

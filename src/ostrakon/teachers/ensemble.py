@@ -25,7 +25,7 @@ from ostrakon.teachers.parallel import spread
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.registry import check_estimator_like
 from ostrakon.teachers.shards import ArrayShards, Shards
-from ostrakon.teachers.store import TeacherStore
+from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole
 
 IntArray = NDArray[np.int64]
@@ -35,13 +35,14 @@ IntArray = NDArray[np.int64]
 class Teachers:
     """Trained teachers, in memory or in a store.
 
-    classes: the labels, shape (classes,), in the order that predictions count them.
+    classes: the labels, shape (classes,), in the order that predictions count them. models: all of them, or None where
+    a store keeps them; kept: then where, piece by piece.
     """
 
     classes: NDArray[Any]
     n_teachers: int
     models: tuple[Any, ...] | None = None
-    store: TeacherStore | None = None
+    kept: tuple[KeptPiece, ...] | None = None
     n_jobs: int | None = -1
 
     @property
@@ -60,17 +61,17 @@ class Teachers:
         index = whole("index", index, at_most=self.n_teachers - 1)
         if self.models is not None:
             return self.models[index]
-        assert self.store is not None
+        assert self.kept is not None
         piece, own = next((piece, own) for piece, own in enumerate(self.pieces) if index in own)
-        return self.store.load(piece)[index - own.start]
+        return self.kept[piece].models()[index - own.start]
 
     def in_memory(self) -> Self:
         """The same teachers, read into memory: they answer at once, one after the other, and keep no answer."""
         models = self.models
         if models is None:
-            assert self.store is not None
-            models = tuple(model for piece in range(len(self.pieces)) for model in self.store.load(piece))
-        return replace(self, models=models, store=None, n_jobs=1)
+            assert self.kept is not None
+            models = tuple(model for piece in self.kept for model in piece.models())
+        return replace(self, models=models, kept=None, n_jobs=1)
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
         """What every teacher says about the public examples `X`.
@@ -89,19 +90,18 @@ class Teachers:
                 report(done, self.n_teachers)
         return out
 
+    def held(self, piece: int, own: range) -> tuple[Any, ...] | KeptPiece:
+        """The models of a piece, those of the teachers `own`, or where they are kept."""
+        if self.models is not None:
+            return self.models[own.start : own.stop]
+        assert self.kept is not None
+        return self.kept[piece]
+
     def _asked(self, X: Any) -> Iterator[tuple[range, Any]]:
-        key = fingerprint_of(X) if self.store is not None else ""
+        key = fingerprint_of(X) if self.kept is not None else ""
         parts = self.pieces
         questions = (
-            Question(
-                piece=piece,
-                teachers=own,
-                X=X,
-                queries=_length(X),
-                models=None if self.models is None else self.models[own.start : own.stop],
-                store=self.store,
-                key=key,
-            )
+            Question(teachers=own, X=X, queries=_length(X), models=self.held(piece, own), key=key)
             for piece, own in enumerate(parts)
         )
         return spread(predict_task, questions, total=len(parts), n_jobs=self.n_jobs)
@@ -182,6 +182,7 @@ def train_on_shards(
     if store is not None:
         store.open(shared)
     models: list[Any] = [None] * shards.n_teachers
+    kept: dict[int, KeptPiece] = {}
     parts = pieces(shards.n_teachers)
     tasks = (
         Task(piece=piece, teachers=own, estimator=estimator, part=shards.part(own), seed=seed, store=store)
@@ -192,12 +193,15 @@ def train_on_shards(
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
         for own, made in trained:
-            if made is not None:
+            if isinstance(made, KeptPiece):
+                kept[made.piece] = made
+            else:
                 models[own.start : own.stop] = made
             done += len(own)
             report(done, shards.n_teachers)
-    kept = tuple(models) if store is None else None
-    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=kept, store=store, n_jobs=n_jobs)
+    where = None if store is None else tuple(kept[piece] for piece in range(len(parts)))
+    held = tuple(models) if store is None else None
+    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=held, kept=where, n_jobs=n_jobs)
 
 
 def collect_votes(teachers: Any, X: Any, *, abstentions: bool = False, progress: bool | Report | None = None) -> Any:

@@ -19,7 +19,7 @@ from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, req
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import ArrayShards, Shards
-from ostrakon.teachers.store import TeacherStore
+from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, positive, whole
 
 FloatArray = NDArray[np.float32]
@@ -108,7 +108,7 @@ class HeadEnsemble:
         parts = pieces(shards.n_teachers)
         if store is not None:
             store.open(head.specification(shards, len(parts), seed))
-        solved: list[list[Head] | None] = []
+        solved: list[list[Head] | KeptPiece] = []
         with (
             reporting(progress, label="Training teachers", total=shards.n_teachers) as report,
             _one_teacher_a_thread(n_jobs) as each,
@@ -123,7 +123,6 @@ class HeadEnsemble:
             n_teachers=shards.n_teachers,
             sizes=sizes,
             solved=tuple(solved),
-            store=store,
             n_jobs=n_jobs,
         )
 
@@ -150,22 +149,18 @@ class HeadTeachers:
     classes: NDArray[Any]
     n_teachers: int
     sizes: IntArray
-    solved: tuple[list[Head] | None, ...]
-    store: TeacherStore | None = None
+    solved: tuple[list[Head] | KeptPiece, ...]
     n_jobs: int | None = None
 
     @property
     def pieces(self) -> Iterator[list[Head]]:
         """The heads, piece by piece."""
-        for number, heads in enumerate(self.solved):
-            if heads is None:
-                assert self.store is not None
-                heads = self.store.load(number)
-            yield heads
+        for heads in self.solved:
+            yield heads.models() if isinstance(heads, KeptPiece) else heads
 
     def in_memory(self) -> Self:
         """The same heads, read into memory, and asked on one thread."""
-        return replace(self, solved=tuple(self.pieces), store=None, n_jobs=1)
+        return replace(self, solved=tuple(self.pieces), n_jobs=1)
 
     @property
     def abstaining(self) -> IntArray:
@@ -210,15 +205,14 @@ def _solve_piece(
     number: int,
     store: TeacherStore | None,
     each: Each,
-) -> list[Head] | None:
-    """The solved heads; None where the store keeps them, because some kinds keep all rows, which may not fit memory."""
+) -> list[Head] | KeptPiece:
+    """The solved heads, or where the store keeps them: some kinds keep all rows, which may not fit memory."""
     solve_one = partial(_solve_one, head, classes)
     if store is None:
         return list(each(solve_one, rows))
     fingerprint = fingerprint_of(*(part for shard in rows for part in shard))
-    if not store.has(number, fingerprint=fingerprint):
-        store.save(number, list(each(solve_one, rows)), fingerprint=fingerprint)
-    return None
+    found = store.find(number, fingerprint=fingerprint)
+    return found or store.save(number, list(each(solve_one, rows)), fingerprint=fingerprint)
 
 
 def _solve_one(head: HeadEnsemble, classes: int, rows: tuple[FloatArray, IntArray]) -> Head:

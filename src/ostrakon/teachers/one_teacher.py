@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from ostrakon.data.pixels import Pixels, blocks_of
 from ostrakon.teachers.registry import import_path
 from ostrakon.teachers.shards import Part
-from ostrakon.teachers.store import TeacherStore
+from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput
 
 ABSTAIN = -1
@@ -76,15 +76,16 @@ class Task:
     store: TeacherStore | None
 
 
-def train_task(task: Task) -> tuple[range, list[Any] | None]:
-    """Train each teacher, or find them already done; returns (who, their models, or None where a store keeps them)."""
+def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
+    """Train each teacher, or find them already done; returns (who, their models, or where a store keeps them)."""
     shards = task.part.load()
     store, mark = (
         task.store,
         "" if task.store is None else fingerprint_of(*(part for shard in shards for part in shard)),
     )
-    if store is not None and store.has(task.piece, fingerprint=mark):
-        return task.teachers, None
+    found = None if store is None else store.find(task.piece, fingerprint=mark)
+    if found is not None:
+        return task.teachers, found
     # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
     with threadpool_limits(1):
         models = [
@@ -93,39 +94,34 @@ def train_task(task: Task) -> tuple[range, list[Any] | None]:
         ]
     if store is None:
         return task.teachers, models
-    store.save(task.piece, models, fingerprint=mark)
-    return task.teachers, None
+    return task.teachers, store.save(task.piece, models, fingerprint=mark)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """All that a worker needs to ask the teachers of a piece: their models, or the store that keeps them.
+    """All that a worker needs to ask the teachers of a piece: their models, or where they are kept.
 
     queries: how many public examples `X` holds.
     """
 
-    piece: int
     teachers: range
     X: Any
     queries: int
-    models: Sequence[Any] | None
-    store: TeacherStore | None
+    models: Sequence[Any] | KeptPiece
     key: str
 
 
 def predict_task(question: Question) -> tuple[range, Any]:
     """Ask a piece's teachers about the public examples; returns (who, class indices (teachers, queries))."""
-    piece, store, models = question.piece, question.store, question.models
-    if store is not None:
-        kept = store.load_predictions(piece, question.key)
-        if kept is not None:
-            return question.teachers, kept
-        models = store.load(piece)
-    assert models is not None
+    held = question.models
+    kept = held.predictions(question.key) if isinstance(held, KeptPiece) else None
+    if kept is not None:
+        return question.teachers, kept
+    models = held.models() if isinstance(held, KeptPiece) else held
     with threadpool_limits(1):
         values = said_by(models, question.X, question.teachers, queries=question.queries)
-    if store is not None:
-        store.save_predictions(piece, question.key, values)
+    if isinstance(held, KeptPiece):
+        held.keep_predictions(question.key, values)
     return question.teachers, values
 
 

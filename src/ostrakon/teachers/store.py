@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import numpy as np
 from ostrakon.data.checksummed import (
     Checksummed,
     Damaged,
+    Unreachable,
     array_from,
-    checksum_of,
     digest_of_json,
     npy,
     read_checksummed,
@@ -76,58 +77,73 @@ class TeacherStore:
         """Where the models of a piece are or will be."""
         return self.path / f"teachers-{piece:05d}.bin"
 
-    def save(self, piece: int, models: list[Any], *, fingerprint: str) -> None:
+    def save(self, piece: int, models: list[Any], *, fingerprint: str) -> KeptPiece:
         """Write the models of a piece, all of them or nothing. Raises `CannotWrite` on a full disk."""
         buffer = io.BytesIO()
         joblib.dump(models, buffer)
-        write_checksummed(
+        checksum = write_checksummed(
             self.file(piece), buffer.getbuffer(), what=_models(piece), belongs=self._trained_on(fingerprint)
         )
+        return KeptPiece(store=self, piece=piece, checksum=checksum)
 
-    def load(self, piece: int) -> list[Any]:
-        """The models of a piece. Raises `InvalidInput` where they are missing or damaged."""
-        held = _whole(self.file(piece), _models(piece))
-        if held is None:
-            raise InvalidInput(f"{self.file(piece)} is missing or damaged; the same command trains it again.")
-        return joblib.load(io.BytesIO(held.payload))
-
-    def has(self, piece: int, *, fingerprint: str) -> bool:
-        """Whether the models of a piece are there and whole.
+    def find(self, piece: int, *, fingerprint: str) -> KeptPiece | None:
+        """The models of a piece where they are there and whole, else None.
 
         Raises `InvalidInput` where they are, but were trained on something else than what `fingerprint` describes.
         """
         held = _whole(self.file(piece), _models(piece))
-        if held is not None and held.belongs != self._trained_on(fingerprint):
+        if held is None:
+            return None
+        if held.belongs != self._trained_on(fingerprint):
             raise InvalidInput(
                 f"{self.file(piece)} was trained on other rows or with other settings than the ones given now; "
                 "choose another folder or give the data of that run."
             )
-        return held is not None
+        return KeptPiece(store=self, piece=piece, checksum=held.checksum)
 
     def predictions_file(self, piece: int, queries: str) -> Path | ObjectPath:
         """Where the predictions of a piece on the queries with fingerprint `queries` are or will be."""
         return self.path / f"predictions-{queries[:16]}" / f"teachers-{piece:05d}.bin"
 
-    def load_predictions(self, piece: int, queries: str) -> np.ndarray[Any, Any] | None:
-        """The kept predictions, (teachers of the piece, queries), or None where there are none or they are damaged."""
-        held = _whole(self.predictions_file(piece, queries), _predictions(piece))
-        if held is None or held.belongs["queries"] != queries:
-            return None
-        # Where the models themselves are gone, their predictions still are what they said.
-        if checksum_of(self.file(piece)) not in (None, held.belongs["teachers"]):
+    def _trained_on(self, fingerprint: str) -> dict[str, str]:
+        return {"rows": fingerprint, "specification": self._specification}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptPiece:
+    """The teachers of a piece as they were when they were trained or found; whatever else lies there is refused.
+
+    checksum: of their file, which is compared before anything in it is unpickled.
+    """
+
+    store: TeacherStore
+    piece: int
+    checksum: str
+
+    def models(self) -> list[Any]:
+        """The teachers. Raises `InvalidInput` where they are missing, damaged or not those."""
+        held = _whole(self.store.file(self.piece), _models(self.piece))
+        if held is None or held.checksum != self.checksum:
+            what = "is missing or damaged" if held is None else "was exchanged while the run went on"
+            raise InvalidInput(f"{self.store.file(self.piece)} {what}; the same command trains it again.")
+        return joblib.load(io.BytesIO(held.payload))
+
+    def predictions(self, queries: str) -> np.ndarray[Any, Any] | None:
+        """What they said, (teachers of the piece, queries), or None where it is not kept, or of other teachers."""
+        held = _whole(self.store.predictions_file(self.piece, queries), _predictions(self.piece))
+        if held is None or held.belongs != self._belongs(queries):
             return None
         return array_from(held.payload)
 
-    def save_predictions(self, piece: int, queries: str, values: np.ndarray[Any, Any]) -> None:
-        """Keep a piece's predictions, so that a killed collection goes on where it was."""
-        file = self.predictions_file(piece, queries)
+    def keep_predictions(self, queries: str, values: np.ndarray[Any, Any]) -> None:
+        """Keep what they said, so that a killed collection goes on where it was."""
+        file = self.store.predictions_file(self.piece, queries)
         if isinstance(file, Path):
             private_folder(file.parent)
-        belongs = {"queries": queries, "teachers": checksum_of(self.file(piece))}
-        write_checksummed(file, npy(values), what=_predictions(piece), belongs=belongs)
+        write_checksummed(file, npy(values), what=_predictions(self.piece), belongs=self._belongs(queries))
 
-    def _trained_on(self, fingerprint: str) -> dict[str, str]:
-        return {"rows": fingerprint, "specification": self._specification}
+    def _belongs(self, queries: str) -> dict[str, str]:
+        return {"queries": queries, "teachers": self.checksum}
 
 
 def _models(piece: int) -> str:
@@ -139,8 +155,13 @@ def _predictions(piece: int) -> str:
 
 
 def _whole(path: Path | ObjectPath, what: str) -> Checksummed | None:
-    """The content of a whole file; None where it is absent, damaged or another piece's: it is made again."""
+    """The content of a whole file; None where it is absent, damaged or another piece's: it is made again.
+
+    Raises `InvalidInput` where storage does not answer: whether there is a file is then unknown.
+    """
     try:
         return read_checksummed(path, what=what)
+    except Unreachable:
+        raise
     except Damaged:
         return None

@@ -21,7 +21,7 @@ from ostrakon.teachers.one_teacher import fingerprint_of, specification
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import Shards
-from ostrakon.teachers.store import TeacherStore
+from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole
 
 MODES = ("grouped", "vmap", "one-by-one")
@@ -96,22 +96,26 @@ class TorchEnsemble(TorchClassifier):
         if store is not None:
             store.open(specification(self, classes=shards.classes, n_teachers=shards.n_teachers, seed=seed))
         models: list[Any] = [None] * shards.n_teachers
+        kept: dict[int, KeptPiece] = {}
         done = 0
         with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
             tasks = (
                 joblib.delayed(_train)(plan, shards, piece, indices, store)
                 for piece, indices in enumerate(plan.chunks(shards.n_teachers))
             )
-            for trained in _in_parallel(plan, n_jobs, tasks):
-                for index, model in trained:
-                    models[index] = model
-                done += len(trained)
+            for own, trained in _in_parallel(plan, n_jobs, tasks):
+                if isinstance(trained, KeptPiece):
+                    kept[trained.piece] = trained
+                else:
+                    for index, model in zip(own, trained, strict=True):
+                        models[index] = model
+                done += len(own)
                 report(done, shards.n_teachers)
         return TorchTeachers(
             classes=shards.classes,
             n_teachers=shards.n_teachers,
             models=tuple(models) if store is None else None,
-            store=store,
+            kept=None if store is None else tuple(kept[piece] for piece in sorted(kept)),
             n_jobs=n_jobs,
             plan=plan,
         )
@@ -172,7 +176,7 @@ class TorchTeachers(Teachers):
             raise InvalidInput(
                 f"X must have rows of shape {self.plan.shape}, as the private rows, got {inputs.shape[1:]}."
             )
-        key = fingerprint_of(X) if self.store is not None else ""
+        key = fingerprint_of(X) if self.kept is not None else ""
         out = np.empty((len(inputs), self.n_teachers), np.int64)
         done = 0
         with reporting(progress, label="Asking teachers", total=self.n_teachers) as report:
@@ -188,31 +192,28 @@ class TorchTeachers(Teachers):
 
 def _train(
     plan: Chunk, shards: Shards, piece: int, indices: range, store: TeacherStore | None
-) -> list[tuple[int, Any]]:
+) -> tuple[range, list[Any] | KeptPiece]:
     rows = shards.part(indices).load()
     if store is None:
-        return list(zip(indices, train_chunk(plan, indices, rows), strict=True))
+        return indices, list(train_chunk(plan, indices, rows))
     mark = fingerprint_of(*(part for shard in rows for part in shard))
-    if not store.has(piece, fingerprint=mark):
-        store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
-    return [(index, None) for index in indices]
+    found = store.find(piece, fingerprint=mark)
+    if found is None:
+        found = store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
+    return indices, found
 
 
 def _ask(
     teachers: TorchTeachers, inputs: NDArray[np.float32], piece: int, indices: range, key: str
 ) -> tuple[list[int], IntArray]:
-    store, models = teachers.store, teachers.models
-    if store is not None:
-        kept = store.load_predictions(piece, key)
-        if kept is not None:
-            return list(indices), kept
-        models = tuple(store.load(piece))
-    else:
-        assert models is not None
-        models = models[indices.start : indices.stop]
+    held = teachers.held(piece, indices)
+    said = held.predictions(key) if isinstance(held, KeptPiece) else None
+    if said is not None:
+        return list(indices), said
+    models = held.models() if isinstance(held, KeptPiece) else held
     values = predict_chunk(teachers.plan, list(models), inputs)
-    if store is not None:
-        store.save_predictions(piece, key, values)
+    if isinstance(held, KeptPiece):
+        held.keep_predictions(key, values)
     return list(indices), values
 
 
