@@ -279,7 +279,7 @@ def figure_5(given: argparse.Namespace) -> None:
 
 
 def gate(given: argparse.Namespace) -> None:
-    """The gate for the row of Confident-GNMax, planned on half of the votes and priced for the other half's number."""
+    """The gate for the row of Confident-GNMax, planned on these votes, which are public: others are planned on some."""
     made = ensemble()
     planned = Gate.plan(made.votes, CHECK, delta=DELTA, pass_probability=0.95)
     epsilon = planned.certificate().epsilon
