@@ -239,7 +239,7 @@ def test_a_killed_run_goes_on_and_ends_the_same(digits, tmp_path, monkeypatch):
         if len(saves) == 1:
             raise KeyboardInterrupt
         saves.append(piece)
-        save(self, piece, models, fingerprint=fingerprint)
+        return save(self, piece, models, fingerprint=fingerprint)
 
     monkeypatch.setattr(TeacherStore, "save", killed)
     with pytest.raises(KeyboardInterrupt):
