@@ -433,7 +433,7 @@ def test_killed_during_the_sum_the_others_say_so_and_the_same_sum_is_opened_late
     dying = subprocess.Popen([sys.executable, "-c", DIES, *map(str, arguments)])
     done = owners.together("north", "west")
     assert dying.wait(60) == -signal.SIGKILL
-    # Who hears of it second may hear it from the one that stopped first, not have begun yet, or be within a step of MPyC.
+    # Who hears of it second may hear it from the one that stopped first, not have begun yet, or be within MPyC.
     assert any("south left during the sum: start it again" in each for each in done.values())
     told = ("left during the sum: start it again", "came and left", "did not come", "MPyC could not go on")
     assert all(any(words in each for words in told) for each in done.values()), done
