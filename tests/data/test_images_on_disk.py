@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ostrakon.data import pixels
+from ostrakon.data import images_on_disk
 from ostrakon.data.images import read_images
+from ostrakon.data.images_on_disk import Pixels
 from ostrakon.data.partition import assign_teachers, fingerprint_of_identities
-from ostrakon.data.pixels import Pixels
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.stages.features import view_of
 from ostrakon.teachers.per_record import collect_per_record
@@ -27,8 +27,8 @@ SETS = {
 
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch):
-    monkeypatch.setattr(pixels, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(pixels, "AT_ONCE", 16)
+    monkeypatch.setattr(images_on_disk, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(images_on_disk, "AT_ONCE", 16)
 
 
 def as_read(X):
@@ -110,7 +110,7 @@ def test_a_run_has_the_votes_and_the_shards_that_it_has_in_memory(tmp_path, by, 
     np.save(tmp_path / "public.npy", RNG.integers(0, 256, (60, 8, 7)).astype(np.uint8))
     found = []
     for limit in (1000, 2**30):
-        monkeypatch.setattr(pixels, "_IN_MEMORY", limit)
+        monkeypatch.setattr(images_on_disk, "_IN_MEMORY", limit)
         task = task_from_files(tmp_path / "private.npz", tmp_path / "public.npy", classes=["0", "1", "2"], by=by)
         view = view_of(task.X_public, "pca")
         where = {"seed": 0, "transform": view.transform, "folder": tmp_path}

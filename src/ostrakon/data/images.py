@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.pixels import AT_ONCE, Pixels, blocks_of, room, stored_arrays
+from ostrakon.data.images_on_disk import AT_ONCE, Pixels, blocks_of, room, stored_arrays
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))

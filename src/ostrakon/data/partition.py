@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ostrakon.data.pixels import blocks_of
+from ostrakon.data.images_on_disk import blocks_of
 from ostrakon.validation import InvalidInput, whole
 
 KEY_BYTES = 32

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ostrakon.data.pixels import Pixels, blocks_of
+from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.teachers.registry import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.store import KeptPiece, TeacherStore

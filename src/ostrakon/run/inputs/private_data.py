@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.accounting.statement import Protects, Unit
+from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import (
     adjacency,
@@ -26,7 +27,6 @@ from ostrakon.data.partition import (
     random_partition,
     require_users,
 )
-from ostrakon.data.pixels import Pixels, blocks_of
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
 from ostrakon.public.rowwise import row_count
