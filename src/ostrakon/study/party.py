@@ -368,6 +368,7 @@ def main() -> None:
     mpc, base = runtime_of(settings)
 
     trouble: list[str] = []
+    meetings: list[Meeting] = []
 
     def note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         trouble.append(repr(context.get("exception")))
@@ -386,16 +387,19 @@ def main() -> None:
             os._exit(1)
 
         threading.Thread(target=listen, daemon=True).start()
-        return await take_part(Meeting(settings, loop), mpc, base, table)
+        meetings.append(Meeting(settings, loop))
+        return await take_part(meetings[0], mpc, base, table)
 
     try:
         tell(mpc.run(run()))
     except Stopped as stopped:
         tell({"failed": str(stopped)})
     except RuntimeError as error:
-        # MPyC stops the loop where one of its steps fails.
+        # MPyC stops the loop where one of its steps fails, as it may when somebody has left.
+        left = meetings[0].failure if meetings else None
         why = trouble[-1] if trouble else repr(error)
-        tell({"failed": f"MPyC could not go on ({why}): start the sum again, all of you; your table keeps its noise."})
+        sentence = f"MPyC could not go on ({why}): start the sum again, all of you; your table keeps its noise."
+        tell({"failed": left.result() if left is not None and left.done() else sentence})
     os._exit(0)
 
 
