@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.accounting.data_independent.likely_outcome import SLACK
 from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
@@ -14,6 +14,8 @@ from ostrakon.votes import Votes
 
 TWO_CLASS_ERROR = 1e-9
 """Relative error charged to costs computed from a mechanism's own outcome law."""
+
+_STRIDE = 32
 
 
 def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -67,9 +69,26 @@ def lowest_top_count(*, teachers: int, classes: int, abstentions: bool) -> int:
 
 
 def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = False) -> FloatArray:
-    """The most one query can cost whatever the votes: an RDP curve, shape (K,), by numerical maximum over M."""
+    """The most one query can cost whatever the votes: an RDP curve, shape (K,), by numerical maximum over M.
+
+    A label's cost grows with q, hence falls with M, and J grows with it: with the cost at a lower M a bound follows at
+    every M, and what cannot reach the greatest cost that was seen is left out.
+    """
+    a = require_orders(orders)
     lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=abstentions)
-    return costs_by_top_count(law, orders)[:, lowest:].max(axis=1)
+    alpha, beta = (each[:, :, lowest:] for each in joint_step(law, a))
+    q = law.worst_q()[lowest:]
+
+    def costs(at: NDArray[np.intp]) -> FloatArray:
+        return joint_cost(alpha[:, :, at], beta[:, :, at], law.likely_outcome_rdp(q[at], a), a)
+
+    every = np.arange(len(q))
+    some = every[::_STRIDE]
+    falling = np.maximum.accumulate(q[::-1])[::-1][some]
+    bound = joint_cost(alpha, beta, law.likely_outcome_rdp(falling, a)[:, every // _STRIDE], a)
+    best = costs(some).max(axis=1)
+    left = np.flatnonzero((bound > best[:, None]).any(axis=0))
+    return best if not len(left) else np.maximum(best, costs(left).max(axis=1))
 
 
 def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -> FloatArray:
