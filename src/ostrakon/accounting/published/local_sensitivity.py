@@ -138,7 +138,7 @@ def at_distances(rows: IntArray, law: LabelSensitivity, distances: IntArray) -> 
 def _betas(log_q: FloatArray, sigma: float, order: float) -> FloatArray:
     result = np.empty(len(log_q))
     for i in range(len(log_q)):
-        result[i] = beta(log_q[i], sigma, order)
+        result[i] = beta(float(log_q[i]), sigma, order)
     return result
 
 
@@ -150,10 +150,11 @@ def _algorithm_3(log_q: FloatArray, x: FloatArray, sigma: float, order: float, q
     others = math.log(classes - 1)
     result = np.empty(len(log_q))
     for i in range(len(log_q)):
-        here = independent if log_q[i] >= q0 else beta(log_q[i], sigma, order)
-        upper = others + log_ndtr(x[i] + shift)
+        this, at = float(log_q[i]), float(x[i])
+        here = independent if this >= q0 else beta(this, sigma, order)
+        upper = others + log_ndtr(at + shift)
         above = independent if upper >= q0 else beta(upper, sigma, order)
-        lower = others + log_ndtr(x[i] - shift)
+        lower = others + log_ndtr(at - shift)
         below = independent if lower >= q0 else beta(lower, sigma, order)
         result[i] = max(above - here, here - below)
     return result
@@ -179,17 +180,19 @@ def _log_q_at_distances(
         if q1 <= start <= q0:
             continue
         others = rows[i, 1:].sum()
+        lead = rows[i, 0] - rows[i, 1]
         for k in range(len(distances)):
             d = distances[k]
-            v[:] = rows[i]
             if start < q1:
-                if v[0] - v[1] < 2 * d:
+                if lead < 2 * d:
                     continue
+                v[:] = rows[i]
                 v[0] -= d
                 v[1] += d
             else:
                 if d > others:
                     continue
+                v[:] = rows[i]
                 v[0] += d
                 _level(v, d)
             log_q = _log_q_of_sorted(v, log_tail, tail, most)
@@ -216,17 +219,18 @@ def _level(v: IntArray, d: int) -> None:
 @compiled
 def _log_q_of_sorted(v: IntArray, log_tail: FloatArray, tail: FloatArray, most: float) -> float:
     """ln q of Proposition 7 from a table; v[1] is the runner-up."""
-    classes = len(v)
-    lead = float(log_tail[v[0] - v[1]])
+    classes, top = len(v), int(v[0])
+    lead = float(log_tail[top - int(v[1])])
     total = 0.0
     if lead > -600:
         for j in range(1, classes):
-            if v[j] == 0:
-                total += (classes - j) * tail[v[0]]
+            other = int(v[j])
+            if other == 0:
+                total += (classes - j) * float(tail[top])
                 break
-            total += tail[v[0] - v[j]]
+            total += float(tail[top - other])
         return min(math.log(total), most)
     # The tails underflow: the others are summed relative to the runner-up.
     for j in range(1, classes):
-        total += math.exp(log_tail[v[0] - v[j]] - lead)
+        total += math.exp(float(log_tail[top - int(v[j])]) - lead)
     return min(lead + math.log(total), most)

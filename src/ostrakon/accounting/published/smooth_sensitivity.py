@@ -10,7 +10,6 @@ from functools import singledispatch
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.ndimage import maximum_filter1d
 
 from ostrakon.accounting.published.local_sensitivity import (
     LabelSensitivity,
@@ -98,7 +97,8 @@ class _Summed:
     def __init__(
         self, votes: Votes, law: LabelSensitivity, weights: FloatArray, of_counts: FloatArray | None = None
     ) -> None:
-        self.law, self.of_counts = law, of_counts
+        self.law = law
+        self.within = None if of_counts is None else _maxima(of_counts)
         self.rows, inverse = distinct(sorted_histograms(votes, law, True))
         self.weights = np.bincount(inverse, weights=weights, minlength=len(self.rows))
         self.tops, self.how_many = np.unique(votes.top, return_counts=True)
@@ -109,10 +109,21 @@ class _Summed:
         for start in range(0, len(self.rows), chunk):
             part = slice(start, start + chunk)
             total += self.weights[part] @ at_distances(self.rows[part], self.law, distances)
-        if self.of_counts is not None:
-            within = [maximum_filter1d(self.of_counts, 2 * int(d) + 1, mode="constant") for d in distances]
-            total += np.array(within)[:, self.tops] @ self.how_many
+        if self.within is not None:
+            low = np.maximum(self.tops - distances[:, None], 0)
+            high = np.minimum(self.tops + distances[:, None], len(self.within[0]) - 1)
+            size = np.log2(high - low + 1).astype(np.int64)
+            total += np.maximum(self.within[size, low], self.within[size, high + 1 - (1 << size)]) @ self.how_many
         return total
+
+
+def _maxima(values: FloatArray) -> FloatArray:
+    """[k, i]: the largest of the 2^k values from i on; any interval is the union of two such."""
+    rows = [values]
+    while (half := 1 << (len(rows) - 1)) < len(values):
+        later = np.append(rows[-1][half:], np.full(min(half, len(values)), -np.inf))
+        rows.append(np.maximum(rows[-1], later))
+    return np.array(rows)
 
 
 @singledispatch
