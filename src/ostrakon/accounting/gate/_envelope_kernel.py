@@ -92,15 +92,17 @@ def _place(losing: float, last: int) -> int:
 
 
 @compiled
-def _raise_to(best: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
-    """Raise `best` (orders,) to e^{(a-1) J} of one top count."""
+def _raise_to(best: Any, found: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
+    """Raise `best` (orders,) to e^{(a-1) J} of one top count, noted in `found` (orders,) where it does."""
     for k in range(len(best)):
         cost = min(grown[place, k], cap[top, k])
         most = best[k]
         for variant in range(alpha.shape[1]):
             value = alpha[top, variant, k] + beta[top, variant, k] * cost
             most = value if value > most else most
-        best[k] = most
+        if most > best[k]:
+            best[k] = most
+            found[k] = top
 
 
 @compiled
@@ -171,6 +173,7 @@ def query_envelopes_of(
     counts = np.empty(classes, np.int64)
     repeats = np.empty(classes, np.float64)
     best, power = np.empty(orders), np.empty(nodes)
+    found, hints = np.zeros(orders, np.int64), np.empty(orders + 3, np.int64)
     stack = np.empty((256, 3), np.int64)
     stride, top_level = sizes[0], len(sizes) - 1
     for query in range(queries):
@@ -204,15 +207,21 @@ def query_envelopes_of(
                     result[query, column, k] = math.log(best[k])
                 continue
             low = n[0] - d
-            # The two ends and where nobody moved, then cell after cell: the maximum is nearly always at an end.
+            # The two ends, where nobody moved, and where the last maxima were; then cell after cell.
+            hints[0], hints[1], hints[2] = low, n[0], high
+            first_cells = 3
+            for k in range(orders):
+                hint = min(max(found[k], low), high)
+                if hint != hints[first_cells - 1]:
+                    hints[first_cells] = hint
+                    first_cells += 1
             start = low - low % sizes[top_level]
-            cell = start - 3 * sizes[top_level]
-            while cell <= high:
-                if cell < start:
-                    part = (start - cell) // sizes[top_level]
-                    hint = low if part == 3 else n[0] if part == 2 else high
-                    stack[0, 0], stack[0, 1], stack[0, 2] = hint, hint, 0
+            cells = (high - start) // sizes[top_level] + 1
+            for part in range(first_cells + cells):
+                if part < first_cells:
+                    stack[0, 0], stack[0, 1], stack[0, 2] = hints[part], hints[part], 0
                 else:
+                    cell = start + (part - first_cells) * sizes[top_level]
                     stack[0, 0], stack[0, 1] = max(cell, low), min(cell + sizes[top_level] - 1, high)
                     stack[0, 2] = top_level
                 waiting = 1
@@ -229,7 +238,7 @@ def query_envelopes_of(
                         seen[first] = 2
                     losing = _losing(share, weights, product, first, above, gap, error, odds)
                     place = _place(losing, last_place)
-                    _raise_to(best, grown, place, cap, alpha, beta, first)
+                    _raise_to(best, found, grown, place, cap, alpha, beta, first)
                     if first == last:
                         continue
                     at = offsets[level] + first // sizes[level]
@@ -253,7 +262,6 @@ def query_envelopes_of(
                             stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = top, middle, 0
                             waiting += 1
                             break
-                cell += sizes[top_level]
             for k in range(orders):
                 result[query, column, k] = math.log(best[k])
     return result
