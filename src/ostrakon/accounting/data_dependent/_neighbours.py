@@ -6,8 +6,8 @@ and a class i that is neither, up_a >= 0 and down_b <= 0 at every node, so
     1 + mean(down_b)  <=  P'_i / P_i = mean((1 + up_a)(1 + down_b))  <=  1 + mean(up_a),
 
 the means under g_i. The ratios of a and b themselves are computed for every move. From these bounds on all |ln P'/P|
-follows a bound on the move's cost (`label_bound`), and with the check's own cost, which is exact, a bound on the
-joint cost. A move is skipped only where that bound is at most (1 + 1e-12) times the largest cost already computed;
+follows a bound on the move's cost (`label_bound`; closer, with what a and b add by themselves, `own_terms`), and with
+the check's own cost, which is exact, a bound on the joint cost. A move is skipped only where that bound is at most (1 + 1e-12) times the largest cost already computed;
 that factor is charged at the end. All others are computed outcome by outcome.
 """
 
@@ -17,10 +17,10 @@ import math
 
 import numpy as np
 
-from ostrakon.accounting.data_dependent._pruning import RELATIVE, move_bounds, one_sided_changes
+from ostrakon.accounting.data_dependent._pruning import RELATIVE, ROOM, TINY, move_bounds, one_sided_changes
 from ostrakon.accounting.data_dependent._quadrature import outcome_weights
 from ostrakon.accounting.data_dependent._threshold_test import GUMBEL, NO_CHECK, check_cost, check_logs, check_range
-from ostrakon.accounting.data_dependent.renyi_divergence import label_bound, raise_to_move
+from ostrakon.accounting.data_dependent.renyi_divergence import label_bound, own_terms, raise_to_move
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
@@ -154,7 +154,7 @@ def _one_query(
 
     chance[0], chance[1] = log_p1, log_p[0]
     most = 2 * (d + 1) * (d + 1)
-    move, bound, at_u = np.empty((most, 2), np.int64), np.empty((most, 2)), np.empty(most)
+    move, bound, at_u = np.empty((most, 2), np.int64), np.empty((most, 4)), np.empty(most)
     own = np.empty((most, 2, 3))
     n = 0
     for a in range(d + 1):
@@ -163,10 +163,10 @@ def _one_query(
         for b in range(d + 1):
             if (b == d and (not abstentions or a == d)) or (a == b and (a == d or counts[a] < 2)):
                 continue
-            second, largest = move_bounds(noise, scale, counts, p, change, moving, flow, a, b, own[n])
+            bounds = move_bounds(noise, scale, counts, p, change, moving, flow, a, b, own[n])
             for side in range(2 if check != NO_CHECK and low[a, b] != high[a, b] else 1):
                 move[n, 0], move[n, 1] = a, b
-                bound[n, 0], bound[n, 1] = second, largest
+                bound[n, 0], bound[n, 1], bound[n, 2], bound[n, 3] = bounds
                 at_u[n] = low[a, b] if side == 0 else high[a, b]
                 if side == 1:
                     for j in range(3):
@@ -208,16 +208,31 @@ def _one_query(
         # A move skipped before had the larger sum of squares; with the larger ratio too, its bound was the larger one.
         if bound[index, 1] <= skipped[v]:
             continue
-        needed = False
+        pa, xa = (max(p[a], TINY), _outward(own[index, 0, 1], own[index, 1, 1])) if a < d else (0.0, 0.0)
+        pb, xb = (max(p[b], TINY), _outward(own[index, 0, 2], own[index, 1, 2])) if b < d else (0.0, 0.0)
+        needed, closer = False, False
         for k in range(len(orders) - 1, -1, -1):
-            label = label_bound(bound[index, 0], bound[index, 1], orders[k] - 1)
-            forward = variant_cost[v, 0, k] + (variant_cost[v, 1, k] * label if label > 0 else 0.0)
-            reverse = variant_cost[v, 2, k] + (variant_cost[v, 3, k] * label if label > 0 else 0.0)
-            if not max(forward, reverse) <= best[0, k] * (1 + _SKIP) or best[0, k] == math.inf:
-                needed = True
+            s, enough = orders[k] - 1, best[0, k] * (1 + _SKIP)
+            forward_label = label_bound(bound[index, 0], bound[index, 1], s)
+            reverse_label = forward_label
+            for attempt in range(2):
+                forward = variant_cost[v, 0, k] + (variant_cost[v, 1, k] * forward_label if forward_label > 0 else 0.0)
+                reverse = variant_cost[v, 2, k] + (variant_cost[v, 3, k] * reverse_label if reverse_label > 0 else 0.0)
+                needed = not max(forward, reverse) <= enough or enough == math.inf
+                if not needed or attempt == 1:
+                    break
+                # Once more, with what the two moved classes add rather than a bound on it.
+                closer = True
+                rest = label_bound(bound[index, 2], bound[index, 3], s)
+                forward_a, reverse_a = own_terms(pa, xa, s)
+                forward_b, reverse_b = own_terms(pb, xb, s)
+                forward_label = (forward_a + forward_b + rest) * ROOM
+                reverse_label = (reverse_a + reverse_b + rest) * ROOM
+            if needed:
                 break
         if not needed:
-            skipped[v] = bound[index, 1]
+            if not closer:
+                skipped[v] = bound[index, 1]
             continue
         size = 0
         for i in range(d):

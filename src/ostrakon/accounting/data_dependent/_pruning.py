@@ -14,8 +14,9 @@ from ostrakon.numerics.compiled import compiled
 # Bounds on quadrature and rounding errors in every log ratio: relative, and absolute where it is a plain logarithm.
 RELATIVE = 1e-12
 _ABSOLUTE = 2e-15
+ROOM = 1 + 1e-8
 # Stands in for smaller probabilities in bounds, where they would underflow.
-_TINY = 1e-300
+TINY = 1e-300
 
 
 @compiled
@@ -125,10 +126,11 @@ def move_bounds(
     a: int,
     b: int,
     own: FloatArray,
-) -> tuple[float, float]:
-    """Bounds on (sum of P_i x_i^2, largest |x_i|) of the label's move a -> b; index d means "abstain".
+) -> tuple[float, float, float, float]:
+    """Bounds on (sum of P_i x_i^2, largest |x_i|) of the label's move a -> b, and on both of all classes but a and b.
 
-    Fills own (2, 3): the log ratios of all others (Gumbel noise only), of a and of b, and their errors.
+    Index d means "abstain". Fills own (2, 3): the log ratios of all others (Gumbel noise only), of a and of b, and
+    their errors.
     """
     d = len(counts)
     for j in range(3):
@@ -151,13 +153,7 @@ def move_bounds(
         if b < d:
             more = moving[1, b, a] if a < d else 0.0
             own[0, 2], own[1, 2] = _moving_ratio(moving[1, b, d] + more, p[b], more + flow[1, b])
-    second, largest = 0.0, 0.0
-    if a < d:
-        second += max(p[a], _TINY) * own[0, 1] ** 2
-        largest = abs(own[0, 1])
-    if b < d:
-        second += max(p[b], _TINY) * own[0, 2] ** 2
-        largest = max(largest, abs(own[0, 2]))
+    rest, rest_largest = 0.0, 0.0
     for i in range(d):
         c = counts[i] - (1.0 if i == a else 0.0) - (1.0 if i == b else 0.0)
         if c > 0:
@@ -165,7 +161,14 @@ def move_bounds(
                 y = abs(own[0, 0])
             else:
                 y = max(change[2, a, i] if a < d else 0.0, change[3, b, i] if b < d else 0.0)
-            second += c * max(p[i], _TINY) * y * y
-            largest = max(largest, y)
+            rest += c * max(p[i], TINY) * y * y
+            rest_largest = max(rest_largest, y)
+    second, largest = rest, rest_largest
+    if a < d:
+        second += max(p[a], TINY) * own[0, 1] ** 2
+        largest = max(largest, abs(own[0, 1]))
+    if b < d:
+        second += max(p[b], TINY) * own[0, 2] ** 2
+        largest = max(largest, abs(own[0, 2]))
     # Room for the errors of the ratios themselves.
-    return second * (1 + 1e-8), largest * (1 + 1e-8)
+    return second * ROOM, largest * ROOM, rest * ROOM, rest_largest * ROOM

@@ -172,5 +172,15 @@ def label_bound(second: float, largest: float, s: float) -> float:
 
 
 @compiled
+def own_terms(p: float, x: float, s: float) -> tuple[float, float]:
+    """What one outcome adds to `e^{s D} - 1`, forward and reverse; inf where it would overflow."""
+    if max(s, 1.0) * abs(x) > _LARGE:
+        return math.inf, math.inf
+    up, down = both_excesses(s * x)
+    one_up, one_down = both_excesses(x)
+    return p * (down + s * one_up), p * math.exp(x) * (up + s * one_down)
+
+
+@compiled
 def _curvature(y: float) -> float:
     return 0.5 if y == 0 else excess(y) / (y * y)
