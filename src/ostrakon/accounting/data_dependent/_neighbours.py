@@ -7,8 +7,9 @@ and a class i that is neither, up_a >= 0 and down_b <= 0 at every node, so
 
 the means under g_i. The ratios of a and b themselves are computed for every move. From these bounds on all |ln P'/P|
 follows a bound on the move's cost (`label_bound`; closer, with what a and b add by themselves, `own_terms`), and with
-the check's own cost, which is exact, a bound on the joint cost. A move is skipped only where that bound is at most (1 + 1e-12) times the largest cost already computed;
-that factor is charged at the end. All others are computed outcome by outcome.
+the check's own cost, which is exact, a bound on the joint cost. A move is skipped only where that bound is at most
+(1 + 1e-12) times the largest cost already computed; that factor is charged at the end. All others are computed outcome
+by outcome.
 """
 
 from __future__ import annotations
