@@ -1,7 +1,8 @@
-"""Shards and teachers in a bucket: the same votes, one run folder to a store, nothing public, no credentials."""
+"""A run's store in a bucket: the same votes, one run to a store, one draw, nothing public, no credentials."""
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,13 @@ from commands import ostrakon
 from ostrakon.data.checksummed import Damaged, array_from, read_checksummed, write_checksummed
 from ostrakon.data.object_store import ObjectPath, object_path
 from ostrakon.data.sharding import ShardFile, ShardFolder
+from ostrakon.mechanisms import GNMax
 from ostrakon.run.folder import RunFolder
-from ostrakon.run.storing import claim, require_apart
+from ostrakon.run.noise_log import NoiseLog
+from ostrakon.run.storing import adopt, claim, require_apart
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import Votes
 from s3_server import SECRET, keys
 
 pytest.importorskip("s3fs")
@@ -123,15 +127,15 @@ def test_storage_that_does_not_answer_is_no_absent_and_no_damaged_file(bucket, m
             ask()
 
 
-def test_a_store_is_one_run_folders_own(bucket, tmp_path):
+def test_a_store_is_one_runs_own(bucket, tmp_path):
     mine, other = run_folder(tmp_path / "mine"), run_folder(tmp_path / "other")
     claim(object_path("s3://hospital/run"), mine)
     claim(object_path("s3://hospital/run"), mine)
-    with pytest.raises(InvalidInput, match="belongs to another run folder"):
+    with pytest.raises(InvalidInput, match="belongs to another run"):
         claim(object_path("s3://hospital/run"), other)
-    with pytest.raises(InvalidInput, match="keeps its teachers at s3://hospital/run"):
+    with pytest.raises(InvalidInput, match="keeps its votes at s3://hospital/run"):
         claim(object_path("s3://hospital/elsewhere"), mine)
-    assert keys(bucket) == ["run/claim.txt"]
+    assert keys(bucket) == ["run/claim.txt", "run/run.toml"]
     # The one that was refused may have another.
     claim(object_path("s3://hospital/mine"), other)
 
@@ -142,11 +146,11 @@ def test_a_store_that_lost_its_claim_or_holds_anything_else_is_refused(bucket, t
     claim(place, mine)
     (place / "teachers" / "teachers-00000.bin").put(b"teachers")
     bucket.delete_object(Bucket="hospital", Key="run/claim.txt")
-    with pytest.raises(InvalidInput, match="must be empty at first, and holds 1 objects"):
+    with pytest.raises(InvalidInput, match="must be empty at first, and holds 2 objects"):
         claim(place, other)
     with pytest.raises(InvalidInput, match=r"claim.txt is gone"):
         claim(place, mine)
-    assert keys(bucket) == ["run/teachers/teachers-00000.bin"]
+    assert keys(bucket) == ["run/run.toml", "run/teachers/teachers-00000.bin"]
 
 
 def test_another_endpoint_is_another_store(bucket, tmp_path, monkeypatch):
@@ -201,6 +205,80 @@ def test_a_service_refuses_a_run_whose_teachers_are_elsewhere(bucket, tmp_path):
         pass
 
 
+def noise_log(home, place):
+    return NoiseLog(place / "noise", marks=home.marks)
+
+
+def test_noise_is_drawn_once_whoever_goes_on(bucket, tmp_path, monkeypatch):
+    place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
+    mine, other, third = (run_folder(tmp_path / name) for name in ("mine", "other", "third"))
+    first, secure = noise_log(mine, place).draw("answers", votes_, law, np.random.default_rng(0))
+    again, _ = noise_log(other, place).draw("answers", votes_, law, np.random.default_rng(1))
+    assert not np.array_equal(first, law.sample(votes_, np.random.default_rng(1)))
+    np.testing.assert_array_equal(again, first)
+    assert not secure
+
+    # Who looked before the other had drawn, and draws after, takes what is there.
+    unseen, real = [True], NoiseLog._read
+    monkeypatch.setattr(NoiseLog, "_read", lambda self, *what: None if unseen and unseen.pop() else real(self, *what))
+    late, _ = noise_log(third, place).draw("answers", votes_, law, np.random.default_rng(2))
+    np.testing.assert_array_equal(late, first)
+    assert mine.marks.get("answers") == third.marks.get("answers") is not None
+
+    # Other votes, a draw that is gone, another draw, storage that does not answer: refused, and nothing drawn.
+    def refused(home, match):
+        with pytest.raises(InvalidInput, match=match):
+            noise_log(home, place).draw("answers", votes_, law, np.random.default_rng(3))
+
+    with pytest.raises(InvalidInput, match="drawn for another set of votes"):
+        noise_log(mine, place).draw("answers", Votes(np.tile([31, 19], (50, 1))), law, np.random.default_rng(3))
+    flip(bucket, "run/noise/answers.npy")
+    refused(mine, "drawing again would cost privacy twice")
+    bucket.delete_object(Bucket="hospital", Key="run/noise/answers.npy")
+    refused(mine, "is gone from the noise log")
+    noise_log(run_folder(tmp_path / "new"), place).draw("answers", votes_, law, np.random.default_rng(4))
+    refused(mine, "is not what was drawn first")
+
+    def throttled(self):
+        raise OSError("storage answered SlowDown")
+
+    monkeypatch.setattr(ObjectPath, "read_bytes", throttled)
+    refused(mine, "once storage answers")
+
+
+def test_a_folder_that_knows_less_learns_from_the_store_and_keeps_what_it_knows(bucket, tmp_path):
+    place, asked = object_path("s3://hospital/run"), {"seed": 1}
+    mine, copy, other = (RunFolder(tmp_path / name) for name in ("mine", "copy", "other"))
+    for home in (mine, copy, other):
+        home.path.mkdir()
+    mine.write({"asked": asked, "fingerprints": {"private": "a"}})
+    claim(place, mine)
+    mine.marks["answers"] = "first"
+    adopt(place, copy, asked, {"private": "a"})
+    claim(place, copy)
+    assert copy.read() == mine.read()
+    # Both go on, each on its own.
+    mine.add("ledger", {"run": "r"})
+    mine.add("engines", {"saw_private_rows": ["Ray"]})
+    copy.marks["gate"] = "second"
+    copy.add("engines", {"saw_private_rows": ["Dask"]})
+    adopt(place, mine, asked, {"private": "a"})
+    assert mine.read()["drawn"] == {"answers": "first", "gate": "second"}
+    assert mine.read()["engines"] == {"saw_private_rows": ["Dask", "Ray"]}
+    assert mine.read()["ledger"] == {"run": "r"}
+    # A mark that differs stays as it was here: what is in the store is then refused.
+    copy.add("drawn", {"answers": "another"})
+    adopt(place, mine, asked, {"private": "a"})
+    assert mine.read()["drawn"]["answers"] == "first"
+    for wrong, data, match in (({"seed": 2}, "a", "seed was 1, now 2"), (asked, "b", "the private data changed")):
+        with pytest.raises(InvalidInput, match=match):
+            adopt(place, other, wrong, {"private": data})
+    assert not other.description.exists()
+    bucket.put_object(Bucket="hospital", Key="run/run.toml", Body=b"seed = 1")
+    with pytest.raises(InvalidInput, match="must be written by this version of ostrakon"):
+        adopt(place, other, asked, {"private": "a"})
+
+
 @pytest.fixture
 def files(tmp_path):
     rng = np.random.default_rng(0)
@@ -246,6 +324,7 @@ def test_votes_are_the_same_and_a_moved_run_folder_goes_on(files, bucket):
     before = votes(files, "there")
     (files / "there").rename(files / "moved")
     (files / "moved" / "private" / "votes.npy").unlink()
+    bucket.delete_object(Bucket="hospital", Key="run/votes.npy")
     damaged = next(key for key in stamps if "/teachers/teachers-" in key)
     held = bucket.get_object(Bucket="hospital", Key=damaged)["Body"].read()
     flip(bucket, damaged)
@@ -256,14 +335,29 @@ def test_votes_are_the_same_and_a_moved_run_folder_goes_on(files, bucket):
     np.testing.assert_array_equal(votes(files, "moved"), before)
     assert bucket.get_object(Bucket="hospital", Key=damaged)["Body"].read() == held
     again = {entry["Key"]: entry["LastModified"] for entry in bucket.list_objects_v2(Bucket="hospital")["Contents"]}
-    kept = [key for key in stamps if "/predictions-" not in key and key != damaged]
+    made = {damaged, "run/votes.npy", "run/run.toml"}
+    kept = [key for key in stamps if "/predictions-" not in key and key not in made]
     assert [key for key in kept if again[key] != stamps[key]] == []
 
-    # A second run folder would draw noise of its own.
-    refused = train(files, "second", *there)
+    # The machine is lost with its folder: the same command goes on from the store alone, with the same answers.
+    labels = (files / "moved" / "release" / "labels.csv").read_bytes()
+    shutil.rmtree(files / "moved")
+    elsewhere = train(files, "elsewhere", *there)
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert (files / "elsewhere" / "release" / "labels.csv").read_bytes() == labels
+    np.testing.assert_array_equal(votes(files, "elsewhere"), before)
+    last = {entry["Key"]: entry["LastModified"] for entry in bucket.list_objects_v2(Bucket="hospital")["Contents"]}
+    assert [key for key in again if last[key] != again[key]] == ["run/run.toml"]
+    # Asked for something else, it is another run; and the noise is there, not here.
+    refused = train(files, "other", *there, "--seed", "1")
     assert refused.returncode == 2
-    assert "belongs to another run folder" in " ".join(refused.stderr.split())
-    assert not (files / "second" / "release").exists()
+    assert "s3://hospital/run holds another run (seed was not given, now 1)" in " ".join(refused.stderr.split())
+    assert not (files / "other" / "run.toml").exists()
+    refused = train(files, "elsewhere")
+    assert "keeps its votes in a store: give the same --store again" in " ".join(refused.stderr.split())
+    refused = train(files, "here", "--store", "s3://hospital/here")
+    assert "give --store at the first call, or never" in " ".join(refused.stderr.split())
+    assert [key for key in keys(bucket) if not key.startswith("run/")] == []
 
 
 @pytest.mark.slow
@@ -271,6 +365,7 @@ def test_damaged_shards_are_refused(files, bucket):
     there = ["--store", "s3://hospital/run"]
     assert train(files, "run", *there).returncode == 0
     (files / "run" / "private" / "votes.npy").unlink()
+    bucket.delete_object(Bucket="hospital", Key="run/votes.npy")
     flip(bucket, next(key for key in keys(bucket) if key.endswith(".parquet")))
     refused = train(files, "run", *there)
     assert refused.returncode == 2
@@ -278,18 +373,18 @@ def test_damaged_shards_are_refused(files, bucket):
 
 
 @pytest.mark.slow
-def test_a_run_without_trained_teachers_has_nothing_to_store(files, bucket):
+def test_noisy_counts_of_everyone_are_drawn_once_for_all_machines(files, bucket):
     given = ["--private", files / "private.csv", "--public", files / "public.csv", "--target", "ill"]
-    done = ostrakon(
-        "train",
-        *map(
-            str, [*given, "--epsilon", "1", "--classes", "no,yes", "--out", files / "run", "--store", "s3://hospital/r"]
-        ),
-        folder=files,
-    )
-    assert done.returncode == 2
-    assert "store keeps shards and trained teachers" in " ".join(done.stderr.split())
-    assert keys(bucket) == []
+    given += ["--epsilon", "1", "--classes", "no,yes", "--store", "s3://hospital/r"]
+    for out in ("one", "two"):
+        done = ostrakon("train", *map(str, [*given, "--out", files / out]), folder=files)
+        assert done.returncode == 0, done.stderr
+        assert not list((files / out / "private").glob("noise/*"))
+    one, two = ((files / out / "release" / "labels.csv").read_bytes() for out in ("one", "two"))
+    assert one == two
+    assert any(key.startswith("r/noise/") for key in keys(bucket))
+    told = json.loads((files / "two" / "release" / "statement.json").read_text())["trust_model"]
+    assert "votes, noise, and where the run makes them shards" in told
 
 
 @pytest.mark.slow

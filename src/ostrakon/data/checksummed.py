@@ -46,12 +46,19 @@ class Checksummed:
 
 
 def write_checksummed(
-    path: AnyPath, payload: bytes | memoryview, *, what: str, belongs: Any = None, mode: int = 0o600
+    path: AnyPath,
+    payload: bytes | memoryview,
+    *,
+    what: str,
+    belongs: Any = None,
+    mode: int = 0o600,
+    create: bool = False,
 ) -> str:
     """Write `payload`, whole or not at all; returns the checksum.
 
     what: what the file is, such as "teacher 17"; a reader who expects something else refuses it. belongs: a JSON value
-    that says what it was made from. In object storage, `mode` is the store's own affair. Raises `CannotWrite` on a
+    that says what it was made from. In object storage, `mode` is the store's own affair; create: only where there is
+    nothing yet (raises `FileExistsError`), which matters there alone, where others may write. Raises `CannotWrite` on a
     full disk.
     """
     header = json.dumps({"what": what, "belongs": belongs}).encode()
@@ -59,7 +66,7 @@ def write_checksummed(
     footer = b"\nostrakon sha256 %s %010d\n" % (checksum.encode(), len(header))
 
     if isinstance(path, ObjectPath):
-        path.put(b"".join((payload, header, footer)))
+        path.put(b"".join((payload, header, footer)), create=create)
         return checksum
 
     def write(file: Any) -> None:

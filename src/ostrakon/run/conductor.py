@@ -136,8 +136,7 @@ def conduct(
                     place.keep_engine(workers)
                 return collect(plan, task.private, view, queries, options, progress=progress, engine=engine, **kept)
 
-        spread = engine != LOCAL or sees_rows(plan, task.private) is not None
-        votes = place.votes(plan, view, queries, cast, spread=spread)
+        votes = place.votes(plan, view, queries, cast)
         say(f"Asking {plan.queries} queries")
         trusted = with_store(with_engines(task.trust_model, place.engines()), place.stored())
         if isinstance(task.private, PrivateTable):

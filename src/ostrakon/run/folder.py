@@ -15,10 +15,13 @@ from filelock import FileLock, Timeout
 
 from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.files import cannot_write, private_folder, sweep, write_atomically
+from ostrakon.data.object_store import ObjectPath
 from ostrakon.run.noise_log import Marks
 from ostrakon.validation import InvalidInput
 
 FORMAT = 2
+
+DESCRIPTION = "run.toml"
 
 _HEADER = """\
 # A run of ostrakon. The same command goes on from wherever it was stopped.
@@ -44,7 +47,8 @@ class RunFolder:
         self.path = Path(path)
         self.private = self.path / "private"
         self.release = self.path / "release"
-        self.description = self.path / "run.toml"
+        self.description = self.path / DESCRIPTION
+        self._copy: ObjectPath | None = None
 
     @contextlib.contextmanager
     def opened(self) -> Generator[RunFolder]:
@@ -74,23 +78,22 @@ class RunFolder:
         if not self.description.exists():
             return None
         try:
-            content = tomllib.loads(self.description.read_text())
-        except (OSError, ValueError) as error:
+            return read_description(self.description.read_bytes(), self.description)
+        except OSError as error:
             raise InvalidInput(f"{self.description} must be a TOML file written by ostrakon ({error}).") from None
-        own = content.pop("ostrakon", None)
-        if not isinstance(own, dict) or own.get("format") != FORMAT:
-            raise InvalidInput(f"{self.description} must be written by this version of ostrakon, format {FORMAT}.")
-        if own.get("checksum") != digest_of_json(content):
-            raise InvalidInput(
-                f"{self.description} was changed after it was written: what it says of the run can no longer be "
-                "relied on; restore it or start a new run in a new folder."
-            )
-        return content
 
     def write(self, content: dict[str, Any]) -> None:
-        """Write run.toml, whole or not at all, with a checksum of what it says."""
+        """Write run.toml, whole or not at all, with a checksum of what it says; and its copy, where there is one."""
         own = {"format": FORMAT, "checksum": digest_of_json(content)}
-        write_atomically(self.description, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o600)
+        text = _HEADER + tomli_w.dumps({"ostrakon": own, **content})
+        write_atomically(self.description, text, mode=0o600)
+        if self._copy is not None:
+            self._copy.put(text.encode())
+
+    def copy_to(self, place: ObjectPath) -> None:
+        """From now on, have a copy of run.toml at `place` whenever it is written."""
+        self._copy = place
+        self.write(self.read() or {})
 
     def add(self, name: str, table: dict[str, Any]) -> None:
         """Put a table into run.toml, in place of the one of that name."""
@@ -117,22 +120,9 @@ class RunFolder:
         begun: refuse it only where that run has begun (see `take_over`).
         """
         held = self.read()
-        if held is None or (begun and not self._has_begun(held)):
+        if held is None or (begun and not self.has_begun(held)):
             return
-        before = held.get("asked", {})
-        different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
-        if different:
-            told = ", ".join(
-                f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}"
-                for key in different
-            )
-            raise InvalidInput(f"{self.path} holds another run ({told}); repeat its settings or choose another folder.")
-        changed = sorted(key for key, value in fingerprints.items() if held.get("fingerprints", {}).get(key) != value)
-        if changed:
-            raise InvalidInput(
-                f"{self.path} holds a run on other data (the {' and the '.join(changed)} data changed); "
-                "give the same files or choose another folder."
-            )
+        require_same_run(held, asked, fingerprints, where=self.path)
 
     def take_over(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
         """As `refuse_other_run`, within `opened`: but another run that stopped before it began is forgotten.
@@ -144,7 +134,7 @@ class RunFolder:
         if held is None:
             return
         same = held.get("asked") == asked and fingerprints.items() <= held.get("fingerprints", {}).items()
-        if not same and not self._has_begun(held):
+        if not same and not self.has_begun(held):
             try:
                 empty = [entry for entry in self.private.iterdir() if _is_empty(entry)]
                 for made in (*(self.private / name for name in _MADE_AGAIN), *empty):
@@ -155,7 +145,8 @@ class RunFolder:
                 raise cannot_write(self.path, error) from error
         self.refuse_other_run(asked, fingerprints)
 
-    def _has_begun(self, held: dict[str, Any]) -> bool:
+    def has_begun(self, held: dict[str, Any]) -> bool:
+        """Whether the run that `held`, the content of run.toml, tells of has left more than can be made again."""
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
         return bool(set(held) - _OF_A_PLAN or kept - _MADE_AGAIN or self.release.exists())
@@ -175,6 +166,40 @@ class RunFolder:
         private = self.path / "private"
         if "run.toml" not in held and private.is_dir() and any(private.iterdir()):
             raise InvalidInput(f"{self.path} holds private/ but no run.toml: restore it or choose a new folder.")
+
+
+def read_description(content: bytes, where: Any) -> dict[str, Any]:
+    """What a run.toml says. Errors: `InvalidInput` where it is not one of ostrakon, or was changed."""
+    try:
+        held = tomllib.loads(content.decode())
+    except ValueError as error:
+        raise InvalidInput(f"{where} must be a TOML file written by ostrakon ({error}).") from None
+    own = held.pop("ostrakon", None)
+    if not isinstance(own, dict) or own.get("format") != FORMAT:
+        raise InvalidInput(f"{where} must be written by this version of ostrakon, format {FORMAT}.")
+    if own.get("checksum") != digest_of_json(held):
+        raise InvalidInput(
+            f"{where} was changed after it was written: what it says of the run can no longer be relied on; restore it "
+            "or start a new run in a new folder."
+        )
+    return held
+
+
+def require_same_run(held: dict[str, Any], asked: dict[str, Any], fingerprints: dict[str, str], *, where: Any) -> None:
+    """Refuse a run, held at `where`, that was asked for something else or had other data. Errors: `InvalidInput`."""
+    before = held.get("asked", {})
+    different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
+    if different:
+        told = ", ".join(
+            f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different
+        )
+        raise InvalidInput(f"{where} holds another run ({told}); repeat its settings or choose another folder.")
+    changed = sorted(key for key, value in fingerprints.items() if held.get("fingerprints", {}).get(key) != value)
+    if changed:
+        raise InvalidInput(
+            f"{where} holds a run on other data (the {' and the '.join(changed)} data changed); "
+            "give the same files or choose another folder."
+        )
 
 
 class _Drawn:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import joblib
 
-from ostrakon.data.checksummed import Damaged, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.checksummed import Damaged, Unreachable, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.data.object_store import ObjectPath, StoredFolder
 from ostrakon.run.day import today
@@ -23,8 +23,8 @@ from ostrakon.run.settings.options import Options
 from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
-from ostrakon.run.stages.votes import NOTHING_TO_STORE, table_of, votes_from
-from ostrakon.run.storing import claim, require_apart, require_same, stored_at
+from ostrakon.run.stages.votes import table_of, votes_from
+from ostrakon.run.storing import adopt, claim, require_apart, require_same, stored_at
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -51,8 +51,8 @@ class Place(Protocol):
         """What the learners see."""
         ...
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
-        """The teachers' votes on `queries` seen through `view`; spread: an engine's workers collect them. Private."""
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """The teachers' votes on `queries` seen through `view`. Private."""
         ...
 
     def keep_engine(self, name: str) -> None:
@@ -109,7 +109,7 @@ class InMemory:
         """See `Place`."""
         return make()
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
         """See `Place`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
@@ -149,8 +149,9 @@ class InMemory:
 class InFolder:
     """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
 
-    asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards and trained
-    teachers are kept instead (see `ostrakon.run.storing`).
+    asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards, trained
+    teachers and noise are kept instead, and votes, the representation and run.toml as well, so that another folder goes
+    on with the run (see `ostrakon.run.storing`).
     """
 
     def __init__(
@@ -166,7 +167,11 @@ class InFolder:
     def opened(self) -> Generator[object]:
         """The folder, locked; refused where it is another run's that has begun."""
         with self._home.opened():
+            if self._store is not None:
+                adopt(self._store, self._home, self._asked, self._task.fingerprints)
             self._home.take_over(self._asked, self._task.fingerprints)
+            if self._store is None and self.stored():
+                raise InvalidInput(f"{self._home.path} keeps its votes in a store: give the same --store again.")
             if self._store is not None:
                 require_same(self._store, self._home)
                 if isinstance(self._task.private, PrivateTable):
@@ -175,6 +180,13 @@ class InFolder:
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
         """See `Place`; refused where run.toml settles what costs more than was asked for."""
+        plan = self._settled(make)
+        if self._store is not None:
+            # Before anything private goes there.
+            claim(self._store, self._home)
+        return plan
+
+    def _settled(self, make: Callable[[], Plan]) -> Plan:
         held = self._home.read()
         if held is None:
             plan = make()
@@ -197,40 +209,34 @@ class InFolder:
 
     def view(self, make: Callable[[], View]) -> View:
         """See `Place`. Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold."""
-        path, belongs = self._home.private / "representation.joblib", self._home.identity
-        held = _whole(path, what="representation", belongs=belongs)
+        name, belongs = "representation.joblib", self._home.identity
+        held = self._find(name, what="representation", belongs=belongs)
         if held is not None:
             return joblib.load(io.BytesIO(held))
         view = make()
         if view.fitted is not None:
             buffer = io.BytesIO()
             joblib.dump(view, buffer)
-            write_checksummed(path, buffer.getbuffer(), what="representation", belongs=belongs)
+            self._keep(name, buffer.getvalue(), what="representation", belongs=belongs)
         return view
 
-    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
         """See `Place`."""
         private = self._home.private
         # Of these queries, seen this way: a row of other votes would be another question's answer.
         asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
         belongs = {"run": self._home.identity, **asked}
-        held = _whole(private / VOTES, what="votes", belongs=belongs)
+        held = self._find(VOTES, what="votes", belongs=belongs)
         if held is None:
             # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
             store, shards = None, private / "shards"
             if self._store is not None:
-                if plan.per_record and not spread:
-                    raise InvalidInput(NOTHING_TO_STORE)
-                # Before anything private goes there.
-                claim(self._store, self._home)
                 store, shards = TeacherStore(self._store / "teachers"), StoredFolder(self._store / "shards", shards)
-            elif self.stored():
-                raise InvalidInput(f"{self._home.path} keeps its teachers in a store: give the same --store again.")
             elif not plan.per_record:
                 store = TeacherStore(private_folder(private / "teachers"))
             votes, _ = collect(store, shards)
             held = bytes(npy(table_of(votes)))
-            write_checksummed(private / VOTES, held, what="votes", belongs=belongs)
+            self._keep(VOTES, held, what="votes", belongs=belongs)
         return votes_from(plan, array_from(held))
 
     def keep_engine(self, name: str) -> None:
@@ -252,7 +258,8 @@ class InFolder:
 
     def log(self) -> Log:
         """See `Place`."""
-        return NoiseLog(self._home.private / "noise", marks=self._home.marks)
+        folder = self._home.private if self._store is None else self._store
+        return NoiseLog(folder / "noise", marks=self._home.marks)
 
     def receipt(self) -> dict[str, Any] | None:
         """See `Place`; in run.toml, which a copy without private/ still has."""
@@ -268,11 +275,30 @@ class InFolder:
         if not path.is_file() or path.read_bytes() != text:
             write_atomically(path, text)
 
+    def _find(self, name: str, *, what: str, belongs: Any) -> bytes | None:
+        """What was kept under that name, here or else in the store, from where it is brought here."""
+        held = _whole(self._home.private / name, what=what, belongs=belongs)
+        if held is None and self._store is not None:
+            held = _whole(self._store / name, what=what, belongs=belongs)
+            if held is not None:
+                write_checksummed(self._home.private / name, held, what=what, belongs=belongs)
+        return held
 
-def _whole(path: Path, *, what: str, belongs: Any) -> bytes | None:
-    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again."""
+    def _keep(self, name: str, content: bytes, *, what: str, belongs: Any) -> None:
+        if self._store is not None:
+            write_checksummed(self._store / name, content, what=what, belongs=belongs)
+        write_checksummed(self._home.private / name, content, what=what, belongs=belongs)
+
+
+def _whole(path: Path | ObjectPath, *, what: str, belongs: Any) -> bytes | None:
+    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again.
+
+    Errors: `InvalidInput` where storage does not answer.
+    """
     try:
         held = read_checksummed(path, what=what)
+    except Unreachable:
+        raise
     except Damaged:
         return None
     return held.payload if held is not None and held.belongs == belongs else None

@@ -10,10 +10,13 @@ a log that is on the disk is ever read by the student, the labels or the stateme
 A log that is damaged, or belongs to other votes, another mechanism or other parameters is refused, never replaced.
 And before an answer that is on the disk is looked at, a mark of it is written outside `private/` (into run.toml): a
 copy of the run whose log is gone, or is another one, is refused instead of drawing a second time.
+A log in object storage is one for all machines that go on with a run: a draw is put only where there is none, and who
+comes second takes what is there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +25,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.checksummed import Checksummed, Damaged, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.checksummed import (
+    Checksummed,
+    Damaged,
+    Unreachable,
+    array_from,
+    npy,
+    read_checksummed,
+    write_checksummed,
+)
 from ostrakon.data.files import private_folder, sweep
+from ostrakon.data.object_store import ObjectPath
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray
 from ostrakon.noise import is_private, require_rng
 from ostrakon.validation import InvalidInput
@@ -102,15 +114,16 @@ class Marks(Protocol):
 
 
 class NoiseLog:
-    """Draws once per name and remembers on the disk, in `folder` (inside `private/`).
+    """Draws once per name and remembers on the disk, in `folder` (inside `private/`), or in object storage.
 
     marks: where it is noted that something was drawn (see `ostrakon.run.folder.RunFolder.marks`).
     """
 
-    def __init__(self, folder: Path, *, marks: Marks | None = None) -> None:
-        self.folder = private_folder(folder)
+    def __init__(self, folder: Path | ObjectPath, *, marks: Marks | None = None) -> None:
+        self.folder = folder
         self._marks: Marks = {} if marks is None else marks
-        sweep(folder)
+        if isinstance(folder, Path):
+            sweep(private_folder(folder))
 
     def draw(
         self,
@@ -161,7 +174,8 @@ class NoiseLog:
                     "would cost privacy twice; restore the log, or start a new run in a new folder."
                 )
             array, belongs = make()
-            write_checksummed(path, npy(array), what=name, belongs=belongs, mode=0o400)
+            with contextlib.suppress(FileExistsError):
+                write_checksummed(path, npy(array), what=name, belongs=belongs, mode=0o400, create=True)
             held = self._read(path, name)
             assert held is not None
         if mark is None:
@@ -173,16 +187,18 @@ class NoiseLog:
             )
         return held
 
-    def _read(self, path: Path, what: str) -> Checksummed | None:
+    def _read(self, path: Path | ObjectPath, what: str) -> Checksummed | None:
         try:
             return read_checksummed(path, what=what)
+        except Unreachable:
+            raise
         except Damaged as error:
             raise InvalidInput(
                 f"{str(error).removesuffix('.')}; drawing again would cost privacy twice, so restore it or start a new "
                 "run in a new folder."
             ) from None
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> Path | ObjectPath:
         return self.folder / f"{name}.npy"
 
 

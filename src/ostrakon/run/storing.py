@@ -1,4 +1,4 @@
-"""A store in object storage belongs to one run folder: claimed before anything private goes there."""
+"""A store in object storage belongs to one run: claimed before anything private goes there, and found again from it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,53 @@ import secrets
 from typing import Any
 
 from ostrakon.data.object_store import ObjectPath, endpoint
-from ostrakon.run.folder import RunFolder
+from ostrakon.run.folder import DESCRIPTION, RunFolder, read_description, require_same_run
 from ostrakon.validation import InvalidInput
 
 CLAIM = "claim.txt"
 
 
-def claim(store: ObjectPath, home: RunFolder) -> None:
-    """Make `store` this run folder's own, or find that it is.
+def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
+    """Bring here what `store` knows of its run, so that a new folder, on any machine, goes on with it.
 
-    Another run folder would draw noise of its own on the same teachers' votes. The claim is a random name in run.toml,
-    created in the store only where there is none (If-None-Match: *) and the store is empty, and read before and after:
-    storage that does not know that condition is safe, too, unless two start in the same instant.
-    Errors: `InvalidInput` where the store is another run folder's, holds anything without a claim, has lost the claim
-    that it had, or does not answer, or this folder has another store or other options.
+    The noise log is in the store, where a draw is put only once: all folders of the run give the same answers. What
+    both know, this folder keeps as it knows it.
+    Errors: `InvalidInput` where the store's run was asked for something else or had other data, where this folder has
+    begun without a store, or with another run's.
+    """
+    place, held = store / DESCRIPTION, home.read()
+    content = _read(place)
+    begun = held is not None and home.has_begun(held)
+    if held is not None and begun and "store" not in held:
+        raise InvalidInput(f"{home.path} keeps its votes and noise itself: give --store at the first call, or never.")
+    if content is None:
+        return
+    there = read_description(content, place)
+    if held is not None and "store" in held and held["store"]["claim"] != there.get("store", {}).get("claim"):
+        raise InvalidInput(_OTHERS.format(store=store))
+    require_same_run(there, asked, fingerprints, where=store)
+    here = (held or {}) if begun else {}
+    merged = {**there, **here}
+    merged["store"] = {**there["store"], **here.get("store", {}), "claimed": True}
+    if drawn := {**there.get("drawn", {}), **here.get("drawn", {})}:
+        merged["drawn"] = drawn
+    if saw := {name for each in (there, here) for name in each.get("engines", {}).get("saw_private_rows", ())}:
+        merged["engines"] = {"saw_private_rows": sorted(saw)}
+    if merged != held:
+        home.write(merged)
+
+
+_OTHERS = "{store} belongs to another run: give that run's settings and data to go on with it, or choose another store."
+
+
+def claim(store: ObjectPath, home: RunFolder) -> None:
+    """Make `store` this run's own, or find that it is; from then on run.toml has its copy there.
+
+    The claim is a random name in run.toml, created in the store only where there is none (If-None-Match: *) and the
+    store is empty, and read before and after: storage that does not know that condition is safe, too, unless two start
+    in the same instant.
+    Errors: `InvalidInput` where the store is another run's, holds anything without a claim, has lost the claim that it
+    had, or does not answer, or this folder has another store or other options.
     """
     held = require_same(store, home)
     first = held is None
@@ -38,6 +71,7 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
         raise
     if not held.get("claimed"):
         home.add("store", {**held, "claimed": True})
+    home.copy_to(store / DESCRIPTION)
 
 
 def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
@@ -47,10 +81,10 @@ def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
         return None
     if (held["uri"], held["options"]) != (store.uri, dict(store.options)):
         raise InvalidInput(
-            f"{home.path} keeps its teachers at {held['uri']} with the options {held['options']}: give the same ones."
+            f"{home.path} keeps its votes at {held['uri']} with the options {held['options']}: give the same ones."
         )
     if held["endpoint"] != (now := _endpoint(store)):
-        raise InvalidInput(f"{home.path} keeps its teachers at the endpoint {held['endpoint']}, got {now}.")
+        raise InvalidInput(f"{home.path} keeps its votes at the endpoint {held['endpoint']}, got {now}.")
     return held
 
 
@@ -74,10 +108,7 @@ def _put_or_find(store: ObjectPath, held: dict[str, Any]) -> None:
         with contextlib.suppress(FileExistsError):
             place.put(mine, create=True)
     if _read(place) != mine:
-        raise InvalidInput(
-            f"{store} belongs to another run folder, which alone may draw noise on its teachers' votes: bring that "
-            "folder here and give it as --out, or choose another store."
-        )
+        raise InvalidInput(_OTHERS.format(store=store))
 
 
 def require_apart(store: ObjectPath, private: Any) -> None:
@@ -109,7 +140,7 @@ def _read(place: ObjectPath) -> bytes | None:
 
 
 def stored_at(home: RunFolder) -> str:
-    """Where the run of this folder keeps private rows in object storage, and how; empty where nowhere."""
+    """Where the run of this folder keeps what is private in object storage, and how; empty where nowhere."""
     held = (home.read() or {}).get("store")
     if not held:
         return ""
@@ -135,7 +166,7 @@ def with_private_table(trust_model: str, private: Any) -> str:
 
 
 def with_store(trust_model: str, stored: str) -> str:
-    """`trust_model`, and whom an operator trusts besides whose run keeps shards and teachers at `stored`.
+    """`trust_model`, and whom an operator trusts besides whose run keeps what is private at `stored`.
 
     >>> with_store("the operator", "")
     'the operator'
@@ -143,7 +174,7 @@ def with_store(trust_model: str, stored: str) -> str:
     if not stored:
         return trust_model
     return (
-        f"{trust_model}; private rows, teachers and their predictions were kept in object storage at {stored}: whoever "
-        "runs it or can read that bucket saw them, whoever can write there could change them, and both are trusted as "
-        "the operator is"
+        f"{trust_model}; votes, noise, and where the run makes them shards of private rows, teachers and their "
+        f"predictions, were kept in object storage at {stored}: whoever runs it or can read that bucket saw them, "
+        "whoever can write there could change them, and both are trusted as the operator is"
     )

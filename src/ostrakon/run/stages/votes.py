@@ -32,12 +32,6 @@ def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArra
     ).astype(np.int64)
 
 
-NOTHING_TO_STORE = (
-    "store keeps shards and trained teachers, and here every record is a teacher, counted where it stands: give an "
-    "engine, whose workers are sent shards, or a number of teachers, or leave the store out."
-)
-
-
 def collect(
     plan: Plan,
     private: PrivateData,
@@ -59,6 +53,9 @@ def collect(
     """
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
+        if isinstance(folder, StoredFolder) and engine_in_use() is None:
+            # Shards of users, and features, are read here alone.
+            folder = folder.scratch
         transform = transform_of(view, folder.with_name("features") if isinstance(folder, Path) else None)
         asked = view.public[queries]
         told: Any = {
@@ -71,8 +68,6 @@ def collect(
         if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
             parts = private.parts_by_unit(seed=options.seed, folder=folder)
             return collect_from_parts(parts, transform, asked, **told), None
-        if isinstance(folder, StoredFolder):
-            raise InvalidInput(NOTHING_TO_STORE)
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
         return collect_per_record(private.by_unit(**where), asked, **told), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
