@@ -90,6 +90,22 @@ class KilledOnce(ClassifierMixin, BaseEstimator):
         return self.model_.predict(X)
 
 
+class Elsewhere(LogisticRegression):
+    """Refuses to be trained, or asked, in the process `here`."""
+
+    def __init__(self, here: int = 0):
+        super().__init__()
+        self.here = here
+
+    def fit(self, X, y):
+        assert os.getpid() != self.here
+        return super().fit(X, y)
+
+    def predict(self, X):
+        assert os.getpid() != self.here
+        return super().predict(X)
+
+
 ENGINES = pytest.mark.parametrize("engine", [dask, ray])
 
 
@@ -143,7 +159,7 @@ def test_per_record_votes_are_counted_once_where_a_worker_is_killed(tmp_path, en
     with engine() as address, on_engine(address):
         parts = private.parts_by_unit(seed=0, folder=tmp_path / "shards")
         assert len(parts) == 7
-        there = collect_from_parts(parts, transform, queries, **told)
+        there = collect_from_parts(parts, transform, queries, folder=tmp_path / "told", **told)
     assert (tmp_path / "killed").exists()
     assert there == here
 
@@ -170,13 +186,20 @@ def test_dask_with_one_worker_gives_the_same_and_several_threads_are_refused(tmp
 
     here = cast(LogisticRegression(), tmp_path / "here", n_jobs=1)
     with dask(workers=1) as address, on_engine(address):
-        np.testing.assert_array_equal(cast(LogisticRegression(), tmp_path / "there"), here)
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster,
-        pytest.raises(InvalidInput, match="must have one thread each"),
-        on_engine(f"dask:{cluster.scheduler_address}"),
-    ):
-        pass
+        np.testing.assert_array_equal(cast(Elsewhere(os.getpid()), tmp_path / "there"), here)
+    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None) as cluster:
+        with (
+            pytest.raises(InvalidInput, match="must have one thread each"),
+            on_engine(f"dask:{cluster.scheduler_address}"),
+        ):
+            pass
+        # Nor where the caller has set it.
+        with (
+            cluster.get_client() as client,
+            joblib.parallel_config("dask", client=client),
+            pytest.raises(InvalidInput, match="must have one thread each"),
+        ):
+            cast(LogisticRegression(), tmp_path / "threads")
 
 
 @pytest.mark.parametrize(

@@ -85,15 +85,20 @@ def _dask(address: str) -> Generator[None]:
     except (OSError, ValueError) as error:
         raise InvalidInput(f"engine must be the address of a Dask scheduler, nobody answers at {address}.") from error
     with client:
-        threads = client.nthreads()
-        if not threads:
-            raise InvalidInput(f"The Dask scheduler at {address} has no workers; start some first.")
-        if max(threads.values()) > 1:
-            raise InvalidInput(
-                f"Dask's workers must have one thread each (--nthreads 1), got one of {max(threads.values())}."
-            )
+        require_one_thread(client)
         with joblib.parallel_config("dask", client=client):
             yield
+
+
+def require_one_thread(client: Any) -> None:
+    """Refuse workers of Dask that would round otherwise than here. Errors: `InvalidInput`; also where there is none."""
+    threads = client.nthreads()
+    if not threads:
+        raise InvalidInput(f"The Dask scheduler at {client.scheduler.address} has no workers; start some first.")
+    if max(threads.values()) > 1:
+        raise InvalidInput(
+            f"Dask's workers must have one thread each (--nthreads 1), got one of {max(threads.values())}."
+        )
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.sharding import pieces
+from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.one_teacher import (
     Abstainer,
     Question,
@@ -22,6 +23,7 @@ from ostrakon.teachers.one_teacher import (
     train_task,
 )
 from ostrakon.teachers.parallel import spread
+from ostrakon.teachers.placed import place
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.registry import check_estimator_like
 from ostrakon.teachers.shards import ArrayShards, Shards
@@ -100,8 +102,9 @@ class Teachers:
     def _asked(self, X: Any) -> Iterator[tuple[range, Any]]:
         key = fingerprint_of(X) if self.kept is not None else ""
         parts = self.pieces
+        told = X if self.kept is None or engine_in_use() is None else place(X, self.kept[0].store.path)
         questions = (
-            Question(teachers=own, X=X, queries=_length(X), models=self.held(piece, own), key=key)
+            Question(teachers=own, X=told, queries=_length(X), models=self.held(piece, own), key=key)
             for piece, own in enumerate(parts)
         )
         return spread(predict_task, questions, total=len(parts), n_jobs=self.n_jobs)

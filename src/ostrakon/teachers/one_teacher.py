@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
+from ostrakon.teachers.placed import Placed
 from ostrakon.teachers.registry import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.store import KeptPiece, TeacherStore
@@ -101,7 +102,7 @@ def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
 class Question:
     """All that a worker needs to ask the teachers of a piece: their models, or where they are kept.
 
-    queries: how many public examples `X` holds.
+    X: the public examples, or where they lie. queries: how many they are.
     """
 
     teachers: range
@@ -118,8 +119,9 @@ def predict_task(question: Question) -> tuple[range, Any]:
     if kept is not None:
         return question.teachers, kept
     models = held.models() if isinstance(held, KeptPiece) else held
+    X = question.X.get() if isinstance(question.X, Placed) else question.X
     with threadpool_limits(1):
-        values = said_by(models, question.X, question.teachers, queries=question.queries)
+        values = said_by(models, X, question.teachers, queries=question.queries)
     if isinstance(held, KeptPiece):
         held.keep_predictions(question.key, values)
     return question.teachers, values

@@ -11,8 +11,9 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import joblib
+from joblib.parallel import get_active_backend
 
-from ostrakon.teachers.engines import engine_in_use
+from ostrakon.teachers.engines import engine_in_use, require_one_thread
 from ostrakon.validation import InvalidInput
 
 # Starting worker processes and their imports takes about this long.
@@ -80,8 +81,11 @@ def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iter
     how: as of `joblib.Parallel`. Raises `WorkerKilled`.
     """
     with workers():
-        if engine_in_use() == "Ray":
+        engine = engine_in_use()
+        if engine == "Ray":
             yield from _by_ray(tasks)
+        elif engine == "Dask":
+            yield from _by_dask(tasks)
         else:
             yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(tasks)
 
@@ -94,6 +98,21 @@ def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
     while waiting:
         done, waiting = ray.wait(waiting)
         yield ray.get(done[0])
+
+
+def _by_dask(tasks: Iterable[Any]) -> Iterator[Any]:
+    """As tasks of Dask, which it retries: where there is one worker, joblib would not ask it."""
+    distributed: Any = importlib.import_module("distributed")
+    backend: Any = get_active_backend()[0]
+    client = backend.client
+    require_one_thread(client)
+    waiting = [client.submit(_called, *task, pure=False) for task in tasks]
+    try:
+        for done in distributed.as_completed(waiting, loop=client.loop):
+            yield done.result()
+            done.release()
+    finally:
+        client.cancel(waiting)
 
 
 def _called(work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:

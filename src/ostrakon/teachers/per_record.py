@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ostrakon.data.object_store import AnyPath
 from ostrakon.public.moments import MomentMap
 from ostrakon.public.nearest import nearest
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
+from ostrakon.teachers.placed import Placed, place
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Moments
@@ -62,19 +64,21 @@ def collect_from_parts(
     classes: int,
     units: int,
     max_contributions: int = 1,
+    folder: AnyPath,
     moments: MomentMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """`collect_per_record` where an engine's workers read the rows (`ostrakon.teachers.engines`): the same votes.
 
-    parts: nobody has rows in two of them. transform: from typed rows to features, each row on its own. Workers are sent
-    where a part lies, and what is public, and give back what its units say. A part counts once, however often the
-    engine had to do its work.
+    parts: nobody has rows in two of them. transform: from typed rows to features, each row on its own. folder: which
+    workers read; what is public is put there once. They are sent where that and a part lie, and give back what its
+    units say. A part counts once, however often the engine had to do its work.
     Errors: as of `collect_per_record`; `WorkerKilled` where the engine gives up.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
     said, heard = asked.nothing(), set[int]()
-    tasks = (joblib.delayed(_heard_from)(number, part, transform, asked) for number, part in enumerate(parts))
+    told = place((transform, asked), folder)
+    tasks = (joblib.delayed(_heard_from)(number, part, told) for number, part in enumerate(parts))
     with reporting(progress, label="Collecting votes", total=units) as report:
         for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
             if number not in heard:
@@ -146,7 +150,8 @@ class _Said:
         return _Said(self.counts + other.counts, sums, self.units + other.units)
 
 
-def _heard_from(number: int, part: UnitPart, transform: Transform, asked: _Asked) -> tuple[int, _Said]:
+def _heard_from(number: int, part: UnitPart, told: Placed) -> tuple[int, _Said]:
+    transform, asked = told.get()
     said = asked.nothing()
     for block in part.blocks(transform):
         said += asked.heard(block)
