@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.data.object_store import object_path
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.estimator import PATEClassifier
 from ostrakon.ledger.chain import Tampered
@@ -103,6 +104,25 @@ def test_killed_around_the_draw_nothing_is_drawn_unpaid_or_paid_twice(task, tmp_
     assert drawn == (moment == "settle")
     assert len(only(url).spends) == (moment != "reserve")
     run(tmp_path / "run", task, asked(url))
+    assert [each.settled for each in only(url).spends] == [True]
+
+
+def test_another_machine_goes_on_from_the_store_and_pays_nothing_again(task, tmp_path, url, monkeypatch, bucket):
+    pytest.importorskip("s3fs")
+    store = object_path("s3://hospital/run")
+    for moment in ("reserve", "settle"):
+        with monkeypatch.context() as patched:
+            stopped = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # noqa: E731
+            patched.setattr(f"ostrakon.run.budget.Budget.{moment}", stopped)
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path / moment, task, asked(url), store=store)
+        assert len(only(url).spends) == (moment == "settle")
+    drawn = bucket.get_object(Bucket="hospital", Key="run/noise/round-1.npy")["Body"].read()
+    monkeypatch.setattr("ostrakon.run.stages.votes.trained", lambda *_, **__: pytest.fail("trained again"))
+    first = run(tmp_path / "elsewhere", task, asked(url), store=store)
+    again = run(tmp_path / "settle", task, asked(url), store=store)
+    np.testing.assert_array_equal(first.answers.labels, again.answers.labels)
+    assert bucket.get_object(Bucket="hospital", Key="run/noise/round-1.npy")["Body"].read() == drawn
     assert [each.settled for each in only(url).spends] == [True]
 
 

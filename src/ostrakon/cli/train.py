@@ -45,7 +45,9 @@ def train(
     ] = "local",
     store: Annotated[
         str | None,
-        typer.Option(help="s3://BUCKET/FOLDER for the shards and trained teachers; one of its own for every run."),
+        typer.Option(
+            help="s3://BUCKET/FOLDER that holds the run, so that any machine goes on with it; one for every run."
+        ),
     ] = None,
     store_options: Annotated[
         Path | None, typer.Option(help="TOML file of ACL, ServerSideEncryption, SSEKMSKeyId, BucketKeyEnabled.")

@@ -45,8 +45,9 @@ def run(
     asked: what the user typed, as run.toml keeps it and a resumed run compares it. rng: None for the cryptographic
     noise source; an ordinary generator is for tests and marks the statement "not private". say: told each stage.
     engine: where teachers are trained and asked, no part of what was asked (see `ostrakon.teachers.engines`); its
-    workers read and write `folder` under the same path, as the same user. store: where shards and trained teachers are
-    kept instead, one store to a run (`ostrakon.data.object_store.object_path`); workers then read and write that.
+    workers read and write `folder` under the same path, as the same user. store: where the run is kept instead, one
+    store to a run (`ostrakon.data.object_store.object_path`); workers then read and write that, and from it another
+    folder, on another machine, goes on.
 
     Guarantee: killed at any moment and called again with the same arguments, it goes on from what is on the disk;
     no teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
