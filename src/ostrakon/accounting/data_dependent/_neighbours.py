@@ -209,8 +209,11 @@ def _one_query(
         # A move skipped before had the larger sum of squares; with the larger ratio too, its bound was the larger one.
         if bound[index, 1] <= skipped[v]:
             continue
-        pa, xa = (max(p[a], TINY), _outward(own[index, 0, 1], own[index, 1, 1])) if a < d else (0.0, 0.0)
-        pb, xb = (max(p[b], TINY), _outward(own[index, 0, 2], own[index, 1, 2])) if b < d else (0.0, 0.0)
+        pa, xa, pb, xb = 0.0, 0.0, 0.0, 0.0
+        if a < d:
+            pa, xa = max(float(p[a]), TINY), _outward(own[index, 0, 1], own[index, 1, 1])
+        if b < d:
+            pb, xb = max(float(p[b]), TINY), _outward(own[index, 0, 2], own[index, 1, 2])
         needed, closer = False, False
         for k in range(len(orders) - 1, -1, -1):
             s, enough = orders[k] - 1, best[0, k] * (1 + _SKIP)
