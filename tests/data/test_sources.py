@@ -298,3 +298,9 @@ def test_what_cannot_be_converted_is_not_quoted(tmp_path) -> None:
     with pytest.raises(InvalidInput, match="a cell is not of the type") as refused:
         table.fetch(f"SELECT a::INTEGER FROM {table.relation}")
     assert "Mary" not in str(refused.value)
+
+
+def test_a_file_that_is_called_parquet_and_is_none_is_said_to_be_none(tmp_path):
+    (tmp_path / "patients.parquet").write_bytes(b"<html>not found</html>")
+    with pytest.raises(InvalidInput, match=r"patients\.parquet must be a Parquet file, as its name says"):
+        open_table(tmp_path / "patients.parquet")

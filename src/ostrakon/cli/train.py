@@ -125,9 +125,11 @@ def train_from(
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
+    from ostrakon.run.settings.learners import require_choices
     from ostrakon.teachers.engines import check_engine
 
     check_engine("engine", engine)
+    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if store is None and store_options is not None:
         raise InvalidInput("store-options are for a store: give --store, too.")
     kept_at = None if store is None else object_path(store, store_options)

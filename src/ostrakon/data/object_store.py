@@ -129,8 +129,9 @@ def stored_path(name: str, uri: str) -> ObjectPath:
     if _URI.fullmatch(uri) is None or ".." in uri:
         # Not repeated in the message: it may hold a password.
         raise InvalidInput(
-            f"{name} must be s3://BUCKET/FOLDER of letters, digits, dots, dashes and underscores, without credentials "
-            "(those come from the environment)."
+            f"{name} must be s3://BUCKET/FOLDER: a bucket's name has 3 to 63 small letters, digits, dots and dashes, a "
+            "folder's letters, digits, dots, dashes, underscores and equals signs; without credentials (those come "
+            "from the environment)."
         )
     client()
     return ObjectPath(uri.rstrip("/"))

@@ -257,6 +257,8 @@ def open_table(
         raise InvalidInput(f"{place} is empty.")
     if start == _PARQUET:
         return _open_parquet(place, [place.as_posix()])
+    if place.suffix == ".parquet":
+        raise InvalidInput(f"{place} must be a Parquet file, as its name says; it does not begin as one.")
     if place.suffix in FORMATS:
         return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](_file(place.as_posix())))
     if start[:2] in _UTF_16 or [byte == 0 for byte in start] in ([True, False] * 2, [False, True] * 2):

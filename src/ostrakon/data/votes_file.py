@@ -137,7 +137,7 @@ def _tell(
         what = "can be both counts and predictions" if counts else neither
         raise InvalidInput(
             f"The numbers of {file} {what}; their kind must be given: counts (a column per class) "
-            "or predictions (a column per teacher)."
+            "or predictions (a column per teacher), by --kind or the argument `kind`."
         )
     return "counts" if counts else "predictions"
 

@@ -97,6 +97,9 @@ def conduct(
         def settled() -> Plan:
             nonlocal budget
             made = plan_of(task, options)
+            refuse_unspread(engine, task.private)
+            with on_engine(engine):
+                pass  # Nobody may be there: said before features are learned.
             # Before the plan is kept: a run that does not fit may ask for less in the same folder.
             budget = budget_of(made, task, options, place)
             return made

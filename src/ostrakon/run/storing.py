@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 from typing import Any
 
@@ -39,6 +40,8 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
         merged["drawn"] = drawn
     if saw := {name for each in (there, here) for name in each.get("engines", {}).get("saw_private_rows", ())}:
         merged["engines"] = {"saw_private_rows": sorted(saw)}
+    if held is None or "store" not in held:
+        logging.getLogger("ostrakon").warning("Going on with the run that %s holds.", store)
     if merged != held:
         home.write(merged)
 

@@ -19,7 +19,8 @@ from ostrakon.students.agreement_estimate import (
 from ostrakon.students.selection import Selection
 
 FEWEST_QUERIES = 50
-"""Cells below which nothing is said: students taught without a fifth of so few are poorer than the one that is kept."""
+"""Cells below which nothing is said: students taught without a fifth of so few are poorer than the one that is kept,
+and of fewer, where not all are held out, one class may have much more or less than its share."""
 
 
 def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
@@ -28,7 +29,7 @@ def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection)
     # What trained teachers say of one row is no private label, nor is it said of the row's cell.
     if held is None or plan.trained:
         return ()
-    if answers.counts is not None and len(held.counts) < FEWEST_QUERIES and held.complete:
+    if answers.counts is not None and len(held.counts) < FEWEST_QUERIES:
         return ()
     if answers.counts is None:
         return with_released_answers(held, of="student"), with_released_answers(held, of="majority")

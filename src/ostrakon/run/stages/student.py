@@ -92,18 +92,19 @@ def fit_student(
             raise InvalidInput(GATE_REFUSED if answers.passed is False else NOTHING_ANSWERED)
         one_vote = np.eye(plan.classes)[answers.taught[answered]]
         released = Released(queries=queries[answered], counts=one_vote)
+    candidates = learning.candidates(
+        counts=answers.counts is not None,
+        moments=answers.moments is not None,
+        classes=plan.classes,
+        queries=len(released.queries),
+    )
     return select(
-        learning.candidates(
-            counts=answers.counts is not None,
-            moments=answers.moments is not None,
-            classes=plan.classes,
-            queries=len(released.queries),
-        ),
+        candidates,
         learning.X_public,
         learning.view.public,
         released,
-        # A network is a minute's work: of images one part in five is held out, and once.
-        tried=1 if learning.sees_images else None,
+        # A network is a minute's work: of images one part in five is held out then, and once.
+        tried=1 if learning.sees_images and any(each.takes_rows for each in candidates) else None,
         seed=learning.seed,
     )
 
