@@ -28,7 +28,7 @@ SETS = {
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch):
     monkeypatch.setattr(images_on_disk, "_IN_MEMORY", 1000)
-    monkeypatch.setattr(images_on_disk, "AT_ONCE", 16)
+    monkeypatch.setattr(images_on_disk, "_AT_ONCE", 16)
 
 
 def as_read(X):
@@ -125,3 +125,39 @@ def test_a_run_has_the_votes_and_the_shards_that_it_has_in_memory(tmp_path, by, 
     assert found[0][0] == found[1][0]
     for one, other in zip(found[0][1:], found[1][1:], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_mapped_file_that_changes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(images_on_disk, "_IN_MEMORY", 1000)
+    np.save(tmp_path / "a.npy", SETS["bytes"])
+    held = read_images(tmp_path / "a.npy", in_memory=False).X
+    held.require_unchanged()
+    np.save(tmp_path / "b.npy", SETS["bytes"][::-1])
+    (tmp_path / "b.npy").replace(tmp_path / "a.npy")
+    with pytest.raises(InvalidInput, match="changed while it was read"):
+        held.require_unchanged()
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(InvalidInput, match="changed while it was read"):
+        held.require_unchanged()
+
+
+def test_large_images_are_looked_at_few_at_a_time(monkeypatch):
+    monkeypatch.undo()
+    assert [len(some) for some in images_on_disk.blocks_of(np.empty((9000, 28, 28), np.uint8))] == [4096, 4096, 808]
+    large = np.empty((50, 1024, 1024, 3), np.uint8)
+    assert max(4 * some.size for some in images_on_disk.blocks_of(large)) <= 2**26
+    assert images_on_disk.at_once(np.empty((2, 10_000, 10_000), np.uint8)) == 1
+
+
+def test_an_array_of_an_npz_by_another_name_or_twice(tmp_path):
+    np.save(tmp_path / "X.npy", SETS["bytes"])
+    content = (tmp_path / "X.npy").read_bytes()
+    with zipfile.ZipFile(tmp_path / "plain.npz", "w") as packed:
+        packed.writestr("X", content)
+    np.testing.assert_array_equal(read_images(tmp_path / "plain.npz", in_memory=False).X, as_read(SETS["bytes"]))
+    with zipfile.ZipFile(tmp_path / "twice.npz", "w") as packed:
+        packed.writestr("X.npy", content)
+        with pytest.warns(UserWarning, match="Duplicate"):
+            packed.writestr("X.npy", content)
+    with pytest.raises(InvalidInput, match="cannot be read as a NumPy file"):
+        read_images(tmp_path / "twice.npz", in_memory=False)

@@ -15,6 +15,7 @@ import pytest
 from ostrakon.data.partition import assign_teachers
 from ostrakon.data.sharding import partition_table
 from ostrakon.data.sources import asking, digest_of_file, open_table, same_content
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
 ADULT_ROWS = """39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, 2174, 0, 40, United-States, <=50K
@@ -149,7 +150,7 @@ def test_unreadable_files_are_refused_in_one_sentence(tmp_path, name: str, conte
 def test_absent_files_wrong_columns_and_wrong_names(tmp_path) -> None:
     with pytest.raises(InvalidInput, match="There is no file"):
         open_table(tmp_path / "nowhere.csv")
-    with pytest.raises(InvalidInput, match="without Parquet files"):
+    with pytest.raises(InvalidInput, match="or a folder of them; there is none"):
         open_table(tmp_path)
     file = write(tmp_path / "t.csv", "a,b\n1,2\n")
     with pytest.raises(InvalidInput, match="3 names were given"):
@@ -304,3 +305,53 @@ def test_a_file_that_is_called_parquet_and_is_none_is_said_to_be_none(tmp_path):
     (tmp_path / "patients.parquet").write_bytes(b"<html>not found</html>")
     with pytest.raises(InvalidInput, match=r"patients\.parquet must be a Parquet file, as its name says"):
         open_table(tmp_path / "patients.parquet")
+
+
+def parquet(path, values):
+    pd.DataFrame({"a": values}).to_parquet(path)
+
+
+def test_hidden_parts_are_left_and_a_part_by_two_names_is_refused(tmp_path):
+    folder = tmp_path / "table"
+    (folder / ".temporary").mkdir(parents=True)
+    parquet(folder / "a.parquet", [1.0, 2.0])
+    parquet(folder / ".b.parquet", [3.0])
+    parquet(folder / ".temporary" / "c.parquet", [4.0])
+    assert open_table(folder).rows() == 2
+    (folder / "b.parquet").symlink_to(folder / "a.parquet")
+    with pytest.raises(InvalidInput, match=r"every file once, and .*b\.parquet is .*a\.parquet by another name"):
+        open_table(folder)
+
+
+@pytest.mark.parametrize("change", ["written", "added", "removed"])
+@pytest.mark.parametrize("way", ["records", "users", "shards"])
+def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path, change, way):
+    """Between its checksum and its rows, and while it is split: else one would be of another table than the other."""
+    folder = tmp_path / "private"
+    folder.mkdir()
+    for name in "ab":
+        frame = pd.DataFrame({"a": np.arange(50.0), "who": np.arange(50) // 2, "ill": ["yes", "no"] * 25})
+        frame.to_parquet(folder / f"{name}.parquet")
+    frame.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
+    by = "who" if way == "users" else None
+    task = task_from_files(folder, tmp_path / "public.parquet", target="ill", by=by)
+
+    def changed():
+        if change == "removed":
+            (folder / "b.parquet").unlink()
+        else:
+            frame[:30].to_parquet(folder / ("a.parquet" if change == "written" else "c.parquet"))
+
+    where = {"seed": 0, "transform": lambda rows: rows[["a"]].to_numpy(), "folder": tmp_path / "shards"}
+
+    def read():
+        if way == "shards":
+            task.private.shards(5, classes=2, **where)
+        else:
+            list(task.private.by_unit(**where))
+
+    assert task.private.units == (25 if way == "users" else 100)
+    changed()
+    with pytest.raises(InvalidInput, match=r"changed while it was read|No files found|cannot be read"):
+        read()
+    assert not (tmp_path / "shards").exists()

@@ -152,3 +152,33 @@ def test_a_place_in_a_bucket_stays_as_it_is_and_a_ledger_beside_it_must_be_named
         Files(private="gs://hospital/patients", public="public.parquet", target="ill")
     with pytest.raises(InvalidInput, match="ledger must be named"):
         beside("s3://hospital/patients")
+
+
+def test_a_name_that_the_client_reads_as_another_object_is_refused(bucket, tmp_path):
+    pd.DataFrame({"a": [1.0, 2.0]}).to_parquet(tmp_path / "p.parquet")
+    content = (tmp_path / "p.parquet").read_bytes()
+    bucket.put_object(Bucket="hospital", Key="data/p.parquet", Body=content)
+    assert open_table("s3://hospital/data").rows() == 2
+    bucket.put_object(Bucket="hospital", Key="data/p.parquet?versionId=1.parquet", Body=content)
+    with pytest.raises(InvalidInput, match="must have another name: the client of S3 reads another object"):
+        open_table("s3://hospital/data")
+
+
+@pytest.mark.parametrize("change", ["written", "added", "removed"])
+def test_a_stored_table_that_changes_while_it_is_read_is_refused(bucket, tmp_path, change):
+    frame = pd.DataFrame({"a": np.arange(50.0), "ill": ["yes", "no"] * 25})
+    frame.to_parquet(tmp_path / "p.parquet")
+    frame[:30].to_parquet(tmp_path / "q.parquet")
+    frame.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
+    for name in "ab":
+        bucket.put_object(Bucket="hospital", Key=f"data/{name}.parquet", Body=(tmp_path / "p.parquet").read_bytes())
+    private = task_from_files("s3://hospital/data", tmp_path / "public.parquet", target="ill").private
+    where = {"seed": 0, "transform": lambda rows: rows[["a"]].to_numpy(), "folder": tmp_path / "shards"}
+    assert sum(len(features) for _, features, _ in private.by_unit(**where)) == private.units == 100
+    if change == "removed":
+        bucket.delete_object(Bucket="hospital", Key="data/b.parquet")
+    else:
+        key = "data/a.parquet" if change == "written" else "data/c.parquet"
+        bucket.put_object(Bucket="hospital", Key=key, Body=(tmp_path / "q.parquet").read_bytes())
+    with pytest.raises(InvalidInput, match=r"changed while it was read|cannot be read"):
+        list(private.by_unit(**where))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.images_on_disk import AT_ONCE, Pixels, blocks_of, room, stored_arrays
+from ostrakon.data.images_on_disk import Pixels, at_once, blocks_of, room, stored_arrays
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))
@@ -150,8 +150,9 @@ class _Gathered:
         before = self.held
         shape = before.shape if ndim == before.ndim else (*before.shape, 3)
         self.held = room(shape, dtype)
-        for at in range(0, done, AT_ONCE):
-            some = before[at : min(at + AT_ONCE, done)]
+        several = at_once(before)
+        for at in range(0, done, several):
+            some = before[at : min(at + several, done)]
             some = some if ndim == before.ndim else some[..., None]
             self.held[at : at + len(some)] = some if before.dtype == dtype else some / np.float32(255)
 

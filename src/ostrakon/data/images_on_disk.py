@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -11,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-AT_ONCE = 4096
-"""Images that are looked at together."""
+from ostrakon.validation import InvalidInput
+
+_AT_ONCE, _BYTES = 4096, 2**26
+"""Images that are looked at together, at most, and their size as numbers."""
 _IN_MEMORY = 2**30
 """Bytes up to which images are kept in memory; beyond, in a file without a name (in TMPDIR), gone with the process."""
 
@@ -25,7 +28,7 @@ class Pixels:
     """
 
     def __init__(self, held: NDArray[Any], *, divisor: int) -> None:
-        self.held, self.divisor = held, divisor
+        self.held, self.divisor, self._stamp = held, divisor, _stamp(held)
         self.shape, self.ndim, self.dtype = held.shape, held.ndim, np.dtype(np.float32)
 
     def __len__(self) -> int:
@@ -35,14 +38,36 @@ class Pixels:
         made = self.held[rows].astype(np.float32)
         return made if self.divisor == 1 else made / np.float32(self.divisor)
 
+    def require_unchanged(self) -> None:
+        """Refuse images that are read from a file which was written again since. Errors: `InvalidInput`."""
+        if _stamp(self.held) != self._stamp:
+            raise InvalidInput("The file of the images changed while it was read; nothing was made of it.")
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return self[:].astype(np.float32 if dtype is None else dtype, copy=False)
 
 
+def _stamp(held: NDArray[Any]) -> tuple[int, ...]:
+    name = held.filename if isinstance(held, np.memmap) else None
+    if name is None:
+        return ()
+    try:
+        found = os.stat(name)
+    except FileNotFoundError:
+        return (0,)
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
 def blocks_of(X: Any) -> Iterator[NDArray[Any]]:
     """The rows of an array, or of `Pixels`, some at a time."""
-    for at in range(0, len(X), AT_ONCE):
-        yield X[at : at + AT_ONCE]
+    several = at_once(X)
+    for at in range(0, len(X), several):
+        yield X[at : at + several]
+
+
+def at_once(X: Any) -> int:
+    """How many rows of an array of images, or of `Pixels`, are looked at together."""
+    return max(1, min(_AT_ONCE, _BYTES // (4 * max(1, int(np.prod(X.shape[1:]))))))
 
 
 def room(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
@@ -58,11 +83,16 @@ def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
 
     large: names of arrays that may be larger than memory. Raises what NumPy and the layers below it raise.
     """
-    loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    small = path.stat().st_size <= _IN_MEMORY
+    loaded = np.load(path, mmap_mode=None if small else "r", allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return {"X": loaded}
     with loaded:
-        return {name: _unpacked(path, name) if name in large else loaded[name] for name in loaded.files}
+        names = loaded.zip.namelist() if loaded.zip is not None else []
+        if len(set(names)) < len(names):
+            raise ValueError("an array is there twice")
+        packed = {name for name in large if f"{name}.npy" in names}
+        return {name: _unpacked(path, name) if name in packed else loaded[name] for name in loaded.files}
 
 
 def _unpacked(path: Path, name: str) -> NDArray[Any]:
@@ -77,11 +107,12 @@ def _unpacked(path: Path, name: str) -> NDArray[Any]:
             return np.load(path, allow_pickle=False)[name]
         made = room(shape, dtype)
         rows = made.reshape(len(made), -1) if made.size else made
-        for at in range(0, len(rows) if made.size else 0, AT_ONCE):
-            some = rows[at : at + AT_ONCE]
+        several = at_once(rows) if made.size else 1
+        for at in range(0, len(rows) if made.size else 0, several):
+            some = rows[at : at + several]
             content = file.read(some.nbytes)
             if len(content) != some.nbytes:
                 raise ValueError("the file ends too early")
-            rows[at : at + AT_ONCE] = np.frombuffer(content, dtype).reshape(some.shape)
+            rows[at : at + several] = np.frombuffer(content, dtype).reshape(some.shape)
         file.read(1)  # at its end, zipfile compares the checksum
         return made

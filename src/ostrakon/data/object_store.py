@@ -56,10 +56,26 @@ class ObjectPath:
     def below(self, suffix: str) -> list[str]:
         """URIs of the objects in this folder whose names end so, in order; of this object itself where it is one.
 
+        Raises `OSError`; `InvalidInput` for a name that the client would read as another object's.
+        """
+        found = [name for name in self._listed() if name.endswith(suffix)]
+        for name in found:
+            # "?versionId=" in a name asks for a version of what stands before it.
+            if "/".join(client().split_path(name)[:2]) != name:
+                raise InvalidInput(f"s3://{name} must have another name: the client of S3 reads another object by it.")
+        return [f"s3://{name}" for name in found]
+
+    def stamps(self) -> tuple[tuple[str, ...], ...]:
+        """What tells that an object of this folder (or it itself) was written again: name, ETag, size and time.
+
         Raises `OSError`.
         """
-        found = talk(self.uri, lambda: client().find(self.uri))
-        return [f"s3://{name}" for name in sorted(found) if name.endswith(suffix)]
+        found = self._listed()
+        return tuple((name, *(str(found[name].get(key)) for key in ("ETag", "size", "LastModified"))) for name in found)
+
+    def _listed(self) -> dict[str, Any]:
+        found = talk(self.uri, lambda: client().find(self.uri, detail=True))
+        return {name: found[name] for name in sorted(found)}
 
     def put(self, content: bytes, *, create: bool = False) -> None:
         """Write the content in one step that readers see as a whole.

@@ -276,6 +276,8 @@ def partition_table(
                 raise
         for held in list(aside.iterdir()):
             _join(held, aside / _file_name(int(held.name.rpartition("=")[2])))
+        # Else shards of another table would pass for this one's.
+        table.require_unchanged()
         _list_shards(aside, n_teachers, number, belongs)
         sync_folder(aside)
         os.replace(aside, target)

@@ -63,7 +63,8 @@ class Table:
     """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
 
     columns: names in order. types: DuckDB's types (all VARCHAR for CSV). header: whether the file itself names its
-    columns. named: False where nobody does (they are then column0, column1, ...). dialect: of a CSV, else None.
+    columns. named: False where nobody does (they are then column0, column1, ...). dialect: of a CSV, else None. stamps:
+    of its files, from before anything of them was read.
     """
 
     path: Path | ObjectPath
@@ -74,6 +75,18 @@ class Table:
     named: bool
     relation: str
     dialect: Dialect | None = None
+    stamps: tuple[tuple[str, ...], ...] = ()
+
+    def require_unchanged(self) -> None:
+        """Refuse a table whose files were written again, added to or removed since it was opened.
+
+        What was counted, what its checksum is of and what was read would be different tables. Errors: `InvalidInput`.
+        """
+        if _stamps(self.path) != self.stamps:
+            raise InvalidInput(
+                f"{self.path} changed while it was read; nothing was made of it: the same command reads it again, or "
+                "says that it is another one."
+            )
 
     def __repr__(self) -> str:
         return f"Table({str(self.path)!r}, {self.kind}, {len(self.columns)} columns)"
@@ -239,15 +252,59 @@ def open_table(
     or do not fit.
     """
     place = _place(path)
-    if isinstance(place, ObjectPath):
-        return _open_stored(place)
-    if not place.exists():
+    if isinstance(place, Path) and not place.exists():
         raise InvalidInput(f"There is no file {place}.")
-    if place.is_dir():
-        parts = sorted(place.rglob("*.parquet"))
-        if not parts:
-            raise InvalidInput(f"{place} is a folder without Parquet files.")
-        return _open_parquet(place, [part.as_posix() for part in parts])
+    before = _stamps(place)
+    return replace(_open(place, names, header, like), stamps=before)
+
+
+def parts_of(place: Path | ObjectPath) -> list[str]:
+    """The files of a table: itself, or all Parquet files of a folder, in order; hidden ones are not its.
+
+    Errors: `InvalidInput` for a folder without any, and for two names of one file, whose rows would be there twice.
+    """
+    if isinstance(place, Path) and not place.is_dir():
+        return [place.as_posix()]
+    if isinstance(place, ObjectPath):
+        try:
+            named = {part: part.removeprefix(place.uri) for part in place.below(".parquet")}
+        except OSError as error:
+            raise InvalidInput(f"{place} cannot be read ({error}).") from None
+    else:
+        named = {part.as_posix(): part.relative_to(place).as_posix() for part in sorted(place.rglob("*.parquet"))}
+    # What somebody is still writing often has such a name.
+    parts = [part for part, name in named.items() if not any(each.startswith(".") for each in name.split("/"))]
+    if not parts:
+        raise InvalidInput(f"{place} must be a Parquet file, or a folder of them; there is none.")
+    if isinstance(place, Path):
+        same: dict[str, str] = {}
+        for part in parts:
+            other = same.setdefault(os.path.realpath(part), part)
+            if other != part:
+                raise InvalidInput(f"{place} must have every file once, and {part} is {other} by another name.")
+    return parts
+
+
+def _stamps(place: Path | ObjectPath) -> tuple[tuple[str, ...], ...]:
+    """What tells that a table was written again: of every file name, size, time and place on the disk (or ETag)."""
+    if isinstance(place, ObjectPath):
+        try:
+            return place.stamps()
+        except OSError as error:
+            raise InvalidInput(f"{place} cannot be read ({error}).") from None
+    found = list[tuple[str, ...]]()
+    for part in sorted(place.rglob("*.parquet")) if place.is_dir() else [place]:
+        with contextlib.suppress(FileNotFoundError):
+            held = part.stat()
+            found.append((part.as_posix(), str(held.st_size), str(held.st_mtime_ns), str(held.st_ino)))
+    return tuple(found)
+
+
+def _open(
+    place: Path | ObjectPath, names: Sequence[str] | str | None, header: bool | None, like: Table | None
+) -> Table:
+    if isinstance(place, ObjectPath) or place.is_dir():
+        return _open_parquet(place, parts_of(place))
     try:
         with open(place, "rb") as file:
             start = file.read(4)
@@ -305,16 +362,6 @@ def _place(path: AnyPath) -> Path | ObjectPath:
     if isinstance(path, ObjectPath):
         return path
     return stored_path("A table's place", str(path)) if is_uri(path) else Path(path)
-
-
-def _open_stored(place: ObjectPath) -> Table:
-    try:
-        parts = place.below(".parquet")
-    except OSError as error:
-        raise InvalidInput(f"{place} cannot be read ({error}).") from None
-    if not parts:
-        raise InvalidInput(f"{place} must be a Parquet file, or a folder of them; there is none.")
-    return _open_parquet(place, parts)
 
 
 def _open_parquet(place: Path | ObjectPath, parts: list[str]) -> Table:

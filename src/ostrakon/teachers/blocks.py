@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
 from ostrakon.data.columns import Columns
+from ostrakon.data.images_on_disk import Pixels
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.streaming import stream
 from ostrakon.data.task import TableTask
@@ -39,6 +40,7 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
     grown = _Grown(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
         yield from grown.blocks(typed_cells(rows, task.columns), label_numbers(rows.column(task.target), task.classes))
+    task.private.require_unchanged()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,8 @@ def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
 def blocks_of_array(X: Any, y: IntArray, transform: Transform) -> Iterator[Block]:
     """Every row in memory, whose own it is."""
     yield from _Grown(transform).blocks(X, y)
+    if isinstance(X, Pixels):
+        X.require_unchanged()
 
 
 class _Grown:

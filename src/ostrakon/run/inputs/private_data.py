@@ -261,7 +261,11 @@ def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tu
 
 def _features(transform: Transform, X: Any) -> Any:
     """`transform` of all rows, without all images as numbers at once."""
-    return np.concatenate([transform(some) for some in blocks_of(X)]) if isinstance(X, Pixels) else transform(X)
+    if not isinstance(X, Pixels):
+        return transform(X)
+    made = np.concatenate([transform(some) for some in blocks_of(X)])
+    X.require_unchanged()
+    return made
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

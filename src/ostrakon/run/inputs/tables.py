@@ -11,7 +11,7 @@ from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
-from ostrakon.data.sources import digest_of_file
+from ostrakon.data.sources import digest_of_file, parts_of
 from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
@@ -71,10 +71,6 @@ def task_without_public(
 
 def _digest(path: Path | ObjectPath) -> str:
     try:
-        if isinstance(path, ObjectPath):
-            return ",".join(map(digest_of_file, path.below(".parquet")))
-        if path.is_dir():
-            return ",".join(digest_of_file(part) for part in sorted(path.rglob("*.parquet")))
-        return digest_of_file(path)
+        return ",".join(map(digest_of_file, parts_of(path)))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read ({error}).") from None
