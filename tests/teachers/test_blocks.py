@@ -55,6 +55,7 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     monkeypatch.setattr(private_data, "_ROWS_AT_A_TIME", 700)
     parts = task.private.parts_by_unit(seed=0, folder=tmp_path / "parts")
     assert len(parts) == 6
+    told["folder"] = tmp_path / "told"
     for backend in ("sequential", "loky"):
         with joblib.parallel_config(backend, n_jobs=2):
             assert collect_from_parts(parts, view.transform, queries, moments=moments, **told) == votes
