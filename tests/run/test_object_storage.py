@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from commands import ostrakon
+from ostrakon.data import object_store
 from ostrakon.data.checksummed import Damaged, array_from, read_checksummed, write_checksummed
+from ostrakon.data.files import CannotWrite
 from ostrakon.data.object_store import ObjectPath, object_path
 from ostrakon.data.sharding import ShardFile, ShardFolder
 from ostrakon.mechanisms import GNMax
@@ -138,6 +140,49 @@ def test_a_store_is_one_runs_own(bucket, tmp_path):
     assert keys(bucket) == ["run/claim.txt", "run/run.toml"]
     # The one that was refused may have another.
     claim(object_path("s3://hospital/mine"), other)
+
+
+def test_a_claim_whose_answer_was_lost_is_found_again(bucket, tmp_path, monkeypatch):
+    home, place, put = run_folder(tmp_path / "mine"), object_path("s3://hospital/run"), ObjectPath.put
+
+    def lost(self, content, *, create=False):
+        put(self, content, create=create)
+        raise CannotWrite(f"{self} could not be written: storage answered ConnectTimeoutError.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "put", lost)
+        with pytest.raises(CannotWrite):
+            claim(place, home)
+    assert keys(bucket) == ["run/claim.txt"]
+    claim(place, home)
+    assert keys(bucket) == ["run/claim.txt", "run/run.toml"]
+
+
+def test_a_client_that_leaves_out_conditions_draws_nothing(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(object_store, "_knows_conditions", lambda: False)
+    with pytest.raises(InvalidInput, match="needs a client that knows If-None-Match"):
+        claim(object_path("s3://hospital/run"), run_folder(tmp_path / "mine"))
+    assert keys(bucket) == []
+
+
+def test_storage_that_refuses_a_draw_for_now_draws_nothing(bucket, tmp_path, monkeypatch):
+    """409, ConditionalRequestConflict: two at once, and none is there yet."""
+    place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
+    home, put = run_folder(tmp_path / "mine"), ObjectPath.put
+
+    def conflict(self, content, *, create=False):
+        error = OSError("storage answered ConditionalRequestConflict")
+        raise CannotWrite(str(error)) from error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "put", conflict)
+        with pytest.raises(CannotWrite, match="ConditionalRequestConflict"):
+            noise_log(home, place).draw("answers", votes_, law, np.random.default_rng(0))
+        patched.setattr(ObjectPath, "put", lambda *_, **__: (_ for _ in ()).throw(FileExistsError()))
+        with pytest.raises(InvalidInput, match="could not be kept, so nothing of it is used"):
+            noise_log(home, place).draw("answers", votes_, law, np.random.default_rng(0))
+    assert home.marks.get("answers") is None
+    assert ObjectPath.put is put
 
 
 def test_a_store_that_lost_its_claim_or_holds_anything_else_is_refused(bucket, tmp_path):
@@ -274,6 +319,13 @@ def test_a_folder_that_knows_less_learns_from_the_store_and_keeps_what_it_knows(
         with pytest.raises(InvalidInput, match=match):
             adopt(place, other, wrong, {"private": data})
     assert not other.description.exists()
+    other.path.joinpath("run.toml").unlink(missing_ok=True)
+    odd = RunFolder(tmp_path / "odd")
+    odd.path.mkdir()
+    odd.write({"asked": asked, "fingerprints": {"private": "a"}})
+    bucket.put_object(Bucket="hospital", Key="run/run.toml", Body=odd.description.read_bytes())
+    with pytest.raises(InvalidInput, match="belongs to another run"):
+        adopt(place, other, asked, {"private": "a"})
     bucket.put_object(Bucket="hospital", Key="run/run.toml", Body=b"seed = 1")
     with pytest.raises(InvalidInput, match="must be written by this version of ostrakon"):
         adopt(place, other, asked, {"private": "a"})

@@ -84,6 +84,8 @@ class ObjectPath:
         Raises `CannotWrite` where storage refuses it or is not reached.
         """
         options: dict[str, Any] = dict(self.options)
+        if create and not talk(self.uri, _knows_conditions):
+            raise InvalidInput("s3:// needs a client that knows If-None-Match: pip install -U botocore s3fs.")
         try:
             mode = "create" if create else "overwrite"
             talk(self.uri, lambda: client().pipe_file(self.uri, content, mode=mode, **options))
@@ -178,6 +180,11 @@ def client() -> Any:
     return made
 
 
+def _knows_conditions() -> bool:
+    # An older client leaves out what it does not know, without a word.
+    return "IfNoneMatch" in client().s3.meta.service_model.operation_model("PutObject").input_shape.members
+
+
 def endpoint() -> str:
     """Where the client finds S3, without any credentials: https://HOST[:PORT]. Raises `OSError`."""
     found = urlsplit(str(talk("s3://", lambda: client().s3.meta.endpoint_url)))
@@ -193,6 +200,6 @@ def talk(uri: str, ask: Any) -> Any:
     except Exception as error:
         code = getattr(error, "response", None) or getattr(error.__cause__, "response", None) or {}
         name = str(code.get("Error", {}).get("Code", "")) or type(error).__name__
-        if isinstance(error, FileExistsError) or name in ("PreconditionFailed", "ConditionalRequestConflict"):
+        if isinstance(error, FileExistsError) or name == "PreconditionFailed":
             raise FileExistsError(uri) from None
         raise OSError(f"storage answered {name}") from None

@@ -177,7 +177,8 @@ class NoiseLog:
             with contextlib.suppress(FileExistsError):
                 write_checksummed(path, npy(array), what=name, belongs=belongs, mode=0o400, create=True)
             held = self._read(path, name)
-            assert held is not None
+            if held is None:
+                raise InvalidInput(f"{path} could not be kept, so nothing of it is used; the same command goes on.")
         if mark is None:
             self._marks[name] = held.checksum
         elif mark != held.checksum:

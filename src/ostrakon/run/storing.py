@@ -7,6 +7,7 @@ import logging
 import secrets
 from typing import Any
 
+from ostrakon.data.files import CannotWrite
 from ostrakon.data.object_store import ObjectPath, endpoint
 from ostrakon.run.folder import DESCRIPTION, RunFolder, read_description, require_same_run
 from ostrakon.validation import InvalidInput
@@ -30,7 +31,8 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
     if content is None:
         return
     there = read_description(content, place)
-    if held is not None and "store" in held and held["store"]["claim"] != there.get("store", {}).get("claim"):
+    known = held["store"]["claim"] if held is not None and "store" in held else there.get("store", {}).get("claim")
+    if known is None or known != there.get("store", {}).get("claim"):
         raise InvalidInput(_OTHERS.format(store=store))
     require_same_run(there, asked, fingerprints, where=store)
     here = (held or {}) if begun else {}
@@ -67,6 +69,9 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
         home.add("store", held)
     try:
         _put_or_find(store, held)
+    except CannotWrite:
+        # The claim may be there all the same, its answer lost: this folder remembers it.
+        raise
     except (InvalidInput, OSError):
         if first:
             # Nothing went there: another store may be given.
