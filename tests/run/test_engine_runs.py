@@ -102,5 +102,5 @@ def test_per_record_votes_are_counted_by_workers(files, store, request):
     if bucket is not None:
         names = keys(bucket)
         assert "run/shards/shards.json" in names
-        assert "run/shards/piece-00.parquet" in names
+        assert any(name.startswith("run/shards/") and name.endswith("-piece-00.parquet") for name in names)
         assert not (files / "there" / "private" / "shards").exists()

@@ -9,15 +9,16 @@ import pandas as pd
 import pytest
 
 from commands import ostrakon
-from ostrakon.data import object_store
+from ostrakon.data import object_store, sharding
 from ostrakon.data.checksummed import Damaged, array_from, read_checksummed, write_checksummed
 from ostrakon.data.files import CannotWrite
-from ostrakon.data.object_store import ObjectPath, object_path
-from ostrakon.data.sharding import ShardFile, ShardFolder
+from ostrakon.data.object_store import ObjectPath, StoredFolder, object_path
+from ostrakon.data.sharding import ShardFile, ShardFolder, partition_table
+from ostrakon.data.sources import open_table
 from ostrakon.mechanisms import GNMax
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog
-from ostrakon.run.storing import adopt, claim, require_apart
+from ostrakon.run.storing import StoredMarks, adopt, claim, require_apart
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
@@ -289,6 +290,66 @@ def test_noise_is_drawn_once_whoever_goes_on(bucket, tmp_path, monkeypatch):
 
     monkeypatch.setattr(ObjectPath, "read_bytes", throttled)
     refused(mine, "once storage answers")
+
+
+def test_marks_of_one_folder_are_not_forgotten_by_another(bucket, tmp_path):
+    """Both write their own run.toml to the store; a draw that is lost there is then missed by every folder."""
+    place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
+    mine, copy = run_folder(tmp_path / "mine"), RunFolder(tmp_path / "copy")
+    claim(place, mine)
+    copy.path.mkdir()
+    adopt(place, copy, {}, {})
+    claim(place, copy)
+
+    def draw(home):
+        log = NoiseLog(place / "noise", marks=StoredMarks(home.marks, place))
+        return log.draw("answers", votes_, law, np.random.default_rng(0))[0]
+
+    draw(mine)
+    copy.add("engines", {"saw_private_rows": ["Dask"]})
+    assert "drawn" not in copy.read()
+    bucket.delete_object(Bucket="hospital", Key="run/noise/answers.npy")
+    new = RunFolder(tmp_path / "new")
+    new.path.mkdir()
+    adopt(place, new, {}, {})
+    for home in (mine, copy, new):
+        with pytest.raises(InvalidInput, match="is gone from the noise log"):
+            draw(home)
+
+
+def test_a_folder_that_was_killed_before_its_claim_goes_on_with_another_s(bucket, tmp_path):
+    place, first, second = (
+        object_path("s3://hospital/run"),
+        RunFolder(tmp_path / "first"),
+        RunFolder(tmp_path / "second"),
+    )
+    for home in (first, second):
+        home.path.mkdir()
+        home.write({"asked": {}, "fingerprints": {}})
+    first.add("store", {"uri": place.uri, "options": {}, "endpoint": os.environ["AWS_ENDPOINT_URL"], "claim": "0" * 32})
+    claim(place, second)
+    adopt(place, first, {}, {})
+    claim(place, first)
+    assert first.read() == second.read()
+
+
+def test_two_splits_at_once_are_each_whole_and_one_counts(bucket, tmp_path, monkeypatch):
+    frame = pd.DataFrame({"a": np.arange(600.0), "b": np.arange(600) % 7})
+    for name, order in {"one": 1, "two": -1}.items():
+        frame[::order].to_parquet(tmp_path / f"{name}.parquet")
+    place = object_path("s3://hospital/shards")
+    how = {"key": b"k" * 16, "digest": "same"}
+    split = [
+        partition_table(open_table(tmp_path / f"{name}.parquet"), StoredFolder(place, tmp_path / name), 9, **how)
+        for name in ("one",)
+    ]
+    # The second one began before the first list was there.
+    monkeypatch.setattr(sharding, "_is_listed", lambda place: False)
+    split.append(partition_table(open_table(tmp_path / "two.parquet"), StoredFolder(place, tmp_path / "two"), 9, **how))
+    assert split[1].listed == split[0].listed
+    assert sum(len(split[0].read(teacher)) for teacher in range(9)) == 600
+    for teacher in range(9):
+        pd.testing.assert_frame_equal(split[0].read(teacher), split[1].read(teacher))
 
 
 def test_a_folder_that_knows_less_learns_from_the_store_and_keeps_what_it_knows(bucket, tmp_path):

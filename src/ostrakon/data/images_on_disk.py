@@ -114,5 +114,7 @@ def _unpacked(path: Path, name: str) -> NDArray[Any]:
             if len(content) != some.nbytes:
                 raise ValueError("the file ends too early")
             rows[at : at + several] = np.frombuffer(content, dtype).reshape(some.shape)
-        file.read(1)  # at its end, zipfile compares the checksum
+        # At its end, zipfile compares the checksum.
+        if file.read(1):
+            raise ValueError("the file goes on after the array")
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -160,9 +161,11 @@ class ShardFolder:
         whole("index", teachers.start, at_most=self.n_teachers - 1)
         whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
         asked = (number for number, own in enumerate(pieces(self.n_teachers)) if _overlap(own, teachers))
-        files = tuple(
-            ShardFile(self.folder / name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed
-        )
+        listed = [(name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed]
+        if isinstance(self.folder, ObjectPath):
+            files = tuple(ShardFile(self.folder / _stored_name(*each), each[1]) for each in listed)
+        else:
+            files = tuple(ShardFile(self.folder / name, checksum) for name, checksum in listed)
         return ShardPart(files=files, number=self.number, teachers=teachers)
 
     def read(self, index: int) -> pd.DataFrame:
@@ -176,6 +179,11 @@ def _overlap(one: range, other: range) -> bool:
 
 def _file_name(piece: int) -> str:
     return f"{PIECE}-{piece:02d}.parquet"
+
+
+def _stored_name(name: str, checksum: str) -> str:
+    """A name by content: rows lie in another order each time a table is split, and so do the bytes of a file."""
+    return f"{checksum[:16]}-{name}"
 
 
 def _frame(rows: pa.Table) -> pd.DataFrame:
@@ -233,8 +241,11 @@ def partition_table(
             memory_limit=memory_limit,
             threads=threads,
         )
-        for name in (*made.listed, _LIST):
-            (folder.place / name).put((folder.scratch / name).read_bytes())
+        for name, checksum in made.listed.items():
+            (folder.place / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
+        # Of two machines that split it at once, the first list counts; it names its own files.
+        with contextlib.suppress(FileExistsError):
+            (folder.place / _LIST).put((folder.scratch / _LIST).read_bytes(), create=True)
         _remove(folder.scratch)
         return ShardFolder.open(folder.place, n_teachers, belongs=belongs)
     target = Path(folder)

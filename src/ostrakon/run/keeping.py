@@ -24,7 +24,7 @@ from ostrakon.run.settings.plan import Plan, plan_from
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import table_of, votes_from
-from ostrakon.run.storing import adopt, claim, require_apart, require_same, stored_at
+from ostrakon.run.storing import StoredMarks, adopt, claim, require_apart, require_same, stored_at
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -258,8 +258,9 @@ class InFolder:
 
     def log(self) -> Log:
         """See `Place`."""
-        folder = self._home.private if self._store is None else self._store
-        return NoiseLog(folder / "noise", marks=self._home.marks)
+        if self._store is None:
+            return NoiseLog(self._home.private / "noise", marks=self._home.marks)
+        return NoiseLog(self._store / "noise", marks=StoredMarks(self._home.marks, self._store))
 
     def receipt(self) -> dict[str, Any] | None:
         """See `Place`; in run.toml, which a copy without private/ still has."""

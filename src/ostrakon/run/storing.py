@@ -10,6 +10,7 @@ from typing import Any
 from ostrakon.data.files import CannotWrite
 from ostrakon.data.object_store import ObjectPath, endpoint
 from ostrakon.run.folder import DESCRIPTION, RunFolder, read_description, require_same_run
+from ostrakon.run.noise_log import Marks
 from ostrakon.validation import InvalidInput
 
 CLAIM = "claim.txt"
@@ -31,11 +32,13 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
     if content is None:
         return
     there = read_description(content, place)
-    known = held["store"]["claim"] if held is not None and "store" in held else there.get("store", {}).get("claim")
+    own = (held or {}).get("store", {})
+    # Nothing of a run went anywhere before it had its claim.
+    known = own["claim"] if own.get("claimed") else there.get("store", {}).get("claim")
     if known is None or known != there.get("store", {}).get("claim"):
         raise InvalidInput(_OTHERS.format(store=store))
     require_same_run(there, asked, fingerprints, where=store)
-    here = (held or {}) if begun else {}
+    here = (held or {}) if own.get("claimed") else {}
     merged = {**there, **here}
     merged["store"] = {**there["store"], **here.get("store", {}), "claimed": True}
     if drawn := {**there.get("drawn", {}), **here.get("drawn", {})}:
@@ -80,6 +83,30 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
     if not held.get("claimed"):
         home.add("store", {**held, "claimed": True})
     home.copy_to(store / DESCRIPTION)
+
+
+class StoredMarks:
+    """Marks of what was drawn (`ostrakon.run.noise_log.Marks`): those of a folder, and an object each in its store.
+
+    Several folders go on with one run, and each writes its own copy of run.toml there: none forgets another's marks.
+    """
+
+    def __init__(self, marks: Marks, store: ObjectPath) -> None:
+        self._marks, self._place = marks, store / "marks"
+
+    def get(self, name: str) -> str | None:
+        """The checksum of what was drawn, as this folder knows it, else as the store does."""
+        held = self._marks.get(name)
+        if held is not None:
+            return held
+        stored = _read(self._place / name)
+        return None if stored is None else stored.decode(errors="replace")
+
+    def __setitem__(self, name: str, checksum: str) -> None:
+        """Note it in the store, where it stays, and here."""
+        with contextlib.suppress(FileExistsError):
+            (self._place / name).put(checksum.encode(), create=True)
+        self._marks[name] = checksum
 
 
 def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:

@@ -38,15 +38,15 @@ def workers() -> Generator[None]:
         if not isinstance(error, _given_up()):
             raise
         raise WorkerKilled(
-            "The engine gave up on work whose workers were killed again and again, most often because memory ran out; "
-            "what was finished is kept, and the same command goes on from there."
+            "The engine gave up on work whose workers were killed again and again, most often because memory ran out, "
+            "or its scheduler is gone; what was finished is kept, and the same command goes on from there."
         ) from error
 
 
 def _given_up() -> tuple[type[BaseException], ...]:
     """What Dask and Ray raise when they have retried enough; only where they are loaded."""
     dask, ray = sys.modules.get("distributed"), sys.modules.get("ray.exceptions")
-    of_dask = [] if dask is None else [dask.KilledWorker]
+    of_dask = [] if dask is None else [dask.KilledWorker, dask.client.FutureCancelledError, dask.comm.CommClosedError]
     return (*of_dask, *([] if ray is None else [ray.WorkerCrashedError, ray.OutOfMemoryError, ray.NodeDiedError]))
 
 
