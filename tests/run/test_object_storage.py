@@ -158,6 +158,21 @@ def test_a_claim_whose_answer_was_lost_is_found_again(bucket, tmp_path, monkeypa
     claim(place, home)
     assert keys(bucket) == ["run/claim.txt", "run/run.toml"]
 
+    # The put was answered, what was put could not be read back.
+    home, place, read = run_folder(tmp_path / "other"), object_path("s3://hospital/other"), ObjectPath.read_bytes
+
+    def throttled(self):
+        if any(key.startswith("other/") for key in keys(bucket)):
+            raise OSError("storage answered SlowDown")
+        return read(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectPath, "read_bytes", throttled)
+        with pytest.raises(InvalidInput, match="SlowDown"):
+            claim(place, home)
+    claim(place, home)
+    assert home.read()["store"]["claimed"]
+
 
 def test_a_client_that_leaves_out_conditions_draws_nothing(bucket, tmp_path, monkeypatch):
     monkeypatch.setattr(object_store, "_knows_conditions", lambda: False)

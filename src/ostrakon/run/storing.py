@@ -70,8 +70,11 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
         held = {"uri": store.uri, "options": dict(store.options), "endpoint": _endpoint(store)}
         held["claim"] = secrets.token_hex(16)
         home.add("store", held)
+    mine, place = str(held["claim"]).encode(), store / CLAIM
     try:
-        _put_or_find(store, held)
+        if not _is_claimed(store, held):
+            with contextlib.suppress(FileExistsError):
+                place.put(mine, create=True)
     except CannotWrite:
         # The claim may be there all the same, its answer lost: this folder remembers it.
         raise
@@ -80,6 +83,10 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
             # Nothing went there: another store may be given.
             home.remove("store")
         raise
+    if _read(place) != mine:
+        if first:
+            home.remove("store")
+        raise InvalidInput(_OTHERS.format(store=store))
     if not held.get("claimed"):
         home.add("store", {**held, "claimed": True})
     home.copy_to(store / DESCRIPTION)
@@ -123,27 +130,22 @@ def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
     return held
 
 
-def _put_or_find(store: ObjectPath, held: dict[str, Any]) -> None:
-    mine, place = str(held["claim"]).encode(), store / CLAIM
-    found = _read(place)
-    if found is None and held.get("claimed"):
+def _is_claimed(store: ObjectPath, held: dict[str, Any]) -> bool:
+    """Whether there is a claim. Errors: `InvalidInput` where there is none, and one cannot be put."""
+    if _read(store / CLAIM) is not None:
+        return True
+    if held.get("claimed"):
         raise InvalidInput(
-            f"{place} is gone: {store} was emptied, or is not the storage that this run began with; restore it, or "
-            "start a new run in a new folder."
+            f"{store / CLAIM} is gone: {store} was emptied, or is not the storage that this run began with; restore "
+            "it, or start a new run in a new folder."
         )
-    if found is None:
-        try:
-            others = store.below("")
-        except OSError as error:
-            raise InvalidInput(f"{store} could not be listed ({error}); no row was sent there.") from None
-        if others:
-            raise InvalidInput(
-                f"{store} must be empty at first, and holds {len(others)} objects: choose another folder."
-            )
-        with contextlib.suppress(FileExistsError):
-            place.put(mine, create=True)
-    if _read(place) != mine:
-        raise InvalidInput(_OTHERS.format(store=store))
+    try:
+        others = store.below("")
+    except OSError as error:
+        raise InvalidInput(f"{store} could not be listed ({error}); no row was sent there.") from None
+    if others:
+        raise InvalidInput(f"{store} must be empty at first, and holds {len(others)} objects: choose another folder.")
+    return False
 
 
 def require_apart(store: ObjectPath, private: Any) -> None:
