@@ -316,8 +316,9 @@ def test_hidden_parts_are_left_and_a_part_by_two_names_is_refused(tmp_path):
     (folder / ".temporary").mkdir(parents=True)
     parquet(folder / "a.parquet", [1.0, 2.0])
     parquet(folder / ".b.parquet", [3.0])
+    parquet(folder / "D.PARQUET", [5.0])
     parquet(folder / ".temporary" / "c.parquet", [4.0])
-    assert open_table(folder).rows() == 2
+    assert open_table(folder).rows() == 3
     (folder / "b.parquet").symlink_to(folder / "a.parquet")
     with pytest.raises(InvalidInput, match=r"every file once, and .*b\.parquet is .*a\.parquet by another name"):
         open_table(folder)

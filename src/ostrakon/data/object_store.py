@@ -54,11 +54,11 @@ class ObjectPath:
         return talk(self.uri, lambda: client().cat_file(self.uri))
 
     def below(self, suffix: str) -> list[str]:
-        """URIs of the objects in this folder whose names end so, in order; of this object itself where it is one.
+        """URIs of the objects in this folder whose names end so (or in capitals), in order; its own where it is one.
 
         Raises `OSError`; `InvalidInput` for a name that the client would read as another object's.
         """
-        found = [name for name in self._listed() if name.endswith(suffix)]
+        found = [name for name in self._listed() if name.lower().endswith(suffix)]
         for name in found:
             # "?versionId=" in a name asks for a version of what stands before it.
             if "/".join(client().split_path(name)[:2]) != name:

@@ -28,6 +28,8 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
 # A nameless index, which pandas writes as a column: numbers of rows, and no feature of them.
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# What somebody is still writing often has such a name.
+_HIDDEN = re.compile(r"\.[^.]")
 _DELIMITERS = (",", ";", "\t", "|")
 _IN_QUOTES = "^(?:'([^']+)'|\"([^\"]+)\")$"
 _COUNTED_AT_ONCE = 2**24
@@ -271,9 +273,8 @@ def parts_of(place: Path | ObjectPath) -> list[str]:
         except OSError as error:
             raise InvalidInput(f"{place} cannot be read ({error}).") from None
     else:
-        named = {part.as_posix(): part.relative_to(place).as_posix() for part in sorted(place.rglob("*.parquet"))}
-    # What somebody is still writing often has such a name.
-    parts = [part for part, name in named.items() if not any(each.startswith(".") for each in name.split("/"))]
+        named = {part.as_posix(): part.relative_to(place).as_posix() for part in _parquet_files(place)}
+    parts = [part for part, name in named.items() if not any(map(_HIDDEN.match, name.split("/")))]
     if not parts:
         raise InvalidInput(f"{place} must be a Parquet file, or a folder of them; there is none.")
     if isinstance(place, Path):
@@ -285,6 +286,10 @@ def parts_of(place: Path | ObjectPath) -> list[str]:
     return parts
 
 
+def _parquet_files(place: Path) -> list[Path]:
+    return sorted(part for part in place.rglob("*") if part.suffix.lower() == ".parquet" and part.is_file())
+
+
 def _stamps(place: Path | ObjectPath) -> tuple[tuple[str, ...], ...]:
     """What tells that a table was written again: of every file name, size, time and place on the disk (or ETag)."""
     if isinstance(place, ObjectPath):
@@ -293,7 +298,7 @@ def _stamps(place: Path | ObjectPath) -> tuple[tuple[str, ...], ...]:
         except OSError as error:
             raise InvalidInput(f"{place} cannot be read ({error}).") from None
     found = list[tuple[str, ...]]()
-    for part in sorted(place.rglob("*.parquet")) if place.is_dir() else [place]:
+    for part in _parquet_files(place) if place.is_dir() else [place]:
         with contextlib.suppress(FileNotFoundError):
             held = part.stat()
             found.append((part.as_posix(), str(held.st_size), str(held.st_mtime_ns), str(held.st_ino)))
