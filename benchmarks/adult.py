@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 
 import ostrakon
 from ostrakon.data.datasets import adult
-from ostrakon.public.tables import TableFeatures
+from ostrakon.features.tables import TableFeatures
 
 DELTA = 1e-5
 TEACHERS = 250

@@ -33,8 +33,8 @@ from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.datasets import adult
 from ostrakon.mechanisms import BoundedGNMax, GNMax
-from ostrakon.public import learn_representation, representatives
-from ostrakon.run.settings.defaults import default_per_record_queries
+from ostrakon.features import learn_representation, representatives
+from ostrakon.planning.defaults import default_per_record_queries
 from ostrakon.students.candidates import table_candidates
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Released, select

@@ -32,13 +32,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ostrakon.data.datasets import cifar10
-from ostrakon.public import Representation
-from ostrakon.public.frozen import FrozenEncoder
+from ostrakon.features import Representation
+from ostrakon.features.frozen import FrozenEncoder
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import InMemory
-from ostrakon.run.settings.options import Options
+from ostrakon.run.storage import InMemory
+from ostrakon.options.options import Options
 from ostrakon.run.stages.encoding import Kept
 from ostrakon.teachers.one_teacher import fingerprint_of
 

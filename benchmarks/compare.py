@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from ostrakon.accounting.account import account
-from ostrakon.report.compare import AT, Row, compare
-from ostrakon.report.reproduce import published_votes
+from ostrakon.accounting.comparison import AT, Row, compare
+from ostrakon.papers import published_votes
 from ostrakon.votes import PublicVotes
 
 DELTA = 1e-5

@@ -49,13 +49,13 @@ from ostrakon.data.datasets import glyphs
 from ostrakon.mechanisms import NO_ANSWER, ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
-from ostrakon.public.representation import learn_representation
-from ostrakon.report.reproduce.side_by_side import HALF_ORDERS, priced
-from ostrakon.report.reproduce.teacher_votes import TeacherVotes, file_of, keep, read
+from ostrakon.features.representation import learn_representation
+from ostrakon.papers.side_by_side import HALF_ORDERS, priced
+from ostrakon.papers.teacher_votes import TeacherVotes, file_of, keep, read
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.students.supervised import SupervisedNetwork
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.votes import PublicVotes

@@ -20,7 +20,7 @@ from skimage.transform import resize
 from sklearn.datasets import load_digits
 
 from ostrakon.networks.classifier import TorchClassifier
-from ostrakon.public import build_graph, learn_representation, representatives
+from ostrakon.features import build_graph, learn_representation, representatives
 from ostrakon.students.graph_model import GraphStudent, lead
 from ostrakon.teachers.per_record import collect_per_record
 

@@ -32,8 +32,8 @@ from ostrakon.data.embeddings import as_columns
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
-from ostrakon.run.keeping import InMemory
-from ostrakon.run.settings.options import Options
+from ostrakon.run.storage import InMemory
+from ostrakon.options.options import Options
 
 RESULTS = Path(__file__).parent / "results" / "label_privacy.csv"
 COLUMNS = [

@@ -30,7 +30,7 @@ import pandas as pd
 from ostrakon.data.datasets import adult
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.study import (
     EXCHANGES,
     Owner,

@@ -19,7 +19,7 @@ import pandas as pd
 from sklearn.decomposition import PCA
 
 from ostrakon.data.datasets import mnist
-from ostrakon.public import learn_representation
+from ostrakon.features import learn_representation
 from owners import HEAD, by_owners, one_run, write_tables
 
 

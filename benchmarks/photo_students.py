@@ -40,8 +40,8 @@ from ostrakon.data.datasets import cifar10
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.noise import secure_rng
-from ostrakon.public import choose_queries
-from ostrakon.public.moments import MomentMap, worth_their_noise
+from ostrakon.features import choose_queries
+from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.run.stages.encoding import Kept
 from ostrakon.students.candidates import MOST_BINS, ROUNDS, trees
 from ostrakon.students.fixmatch import FixMatch

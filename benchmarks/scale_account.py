@@ -35,7 +35,7 @@ PAPER = {
 ANALYSIS = """
 import numpy as np, sys
 from ostrakon.accounting.published.bounds import published_curve
-from ostrakon.accounting.published.smooth_sensitivity import smooth_sensitivity
+from ostrakon.papers.smooth_sensitivity import smooth_sensitivity
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.votes import Votes
 {settings}

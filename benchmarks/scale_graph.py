@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
 from ostrakon.data.datasets import glyphs
-from ostrakon.public.graph import approximate_neighbours, build_graph
-from ostrakon.public.representation import learn_representation
+from ostrakon.features.graph import approximate_neighbours, build_graph
+from ostrakon.features.representation import learn_representation
 
 SAMPLE = 1_000
 

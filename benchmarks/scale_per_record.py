@@ -61,7 +61,7 @@ def run(way: str, private: str, public: str, by: str) -> dict:
     """Processor seconds by stage, the peak of memory, and a digest of votes and moments."""
     import numpy as np
 
-    from ostrakon.public.moments import MomentMap, worth_their_noise
+    from ostrakon.features.moments import MomentMap, worth_their_noise
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.stages.features import view_of
     from ostrakon.run.stages.votes import queries_of

@@ -37,7 +37,7 @@ def run(way: str, rows: int, features: int, budget: int, seed: int) -> dict:
         sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "oracles"))
         from plain_representatives import representatives
     else:
-        from ostrakon.public.queries import representatives
+        from ostrakon.features.queries import representatives
     chosen = representatives(points, budget, random_state=seed)
     seconds = time.process_time() - started
     peak, total, nearest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0.0, points[chosen].astype(np.float64)

@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ostrakon
 from ostrakon.data.datasets import adult
-from ostrakon.public.synthetic import tables_of
+from ostrakon.features.synthetic import tables_of
 from ostrakon.run import conductor
 from ostrakon.run.stages import pool
 
@@ -102,7 +102,7 @@ def clusters(seed: int) -> Made:
 
 
 def singles(sizes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Every column by itself, in the place of `ostrakon.public.synthetic.tables_of`."""
+    """Every column by itself, in the place of `ostrakon.features.synthetic.tables_of`."""
     return tuple((column,) for column in range(len(sizes)))
 
 

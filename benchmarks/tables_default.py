@@ -20,8 +20,8 @@ import numpy as np
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import InMemory
-from ostrakon.run.settings.options import Options
+from ostrakon.run.storage import InMemory
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 from tables import OWN, read
 

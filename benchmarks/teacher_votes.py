@@ -15,9 +15,9 @@ import argparse
 import time
 from pathlib import Path
 
-from ostrakon.report.reproduce import exponential_2024_own, near_zero_cost_own
-from ostrakon.report.reproduce.image_task import ImageTask
-from ostrakon.report.reproduce.teacher_votes import ensembles
+from ostrakon.papers import exponential_2024_own, near_zero_cost_own
+from ostrakon.papers.image_task import ImageTask
+from ostrakon.papers.teacher_votes import ensembles
 
 SIZES = {
     "mnist": sorted({*exponential_2024_own.SIZES, *near_zero_cost_own.SIZES}),

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
-from ostrakon.public import EmbeddedFeatures, SentenceEncoder
+from ostrakon.features import EmbeddedFeatures, SentenceEncoder
 
 RESULTS = Path(__file__).parent / "results" / "text.csv"
 EPSILONS = {"sst2": 1.0, "banking77": 4.0}

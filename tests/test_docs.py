@@ -12,7 +12,7 @@ import pytest
 import ostrakon
 from ostrakon import accounting, mechanisms
 from ostrakon.mechanisms import MECHANISMS, Mechanism
-from ostrakon.report.reproduce import PAPERS
+from ostrakon.papers import PAPERS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -11,7 +11,7 @@ import ostrakon
 from ostrakon.mechanisms import GNMax
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)

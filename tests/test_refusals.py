@@ -34,7 +34,7 @@ from ostrakon.accounting.gate import sanitizer as sanitized
 from ostrakon.accounting.gate import simulated_votes as simulate
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.published import bounds as published
-from ostrakon.accounting.published import gnss
+from ostrakon.papers import gnss
 from ostrakon.accounting.published import local_sensitivity as label_sensitivity
 from ostrakon.accounting.published import smooth_sensitivity as smooth
 from ostrakon.mechanisms import (

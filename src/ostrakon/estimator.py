@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ostrakon.accounting.statement import PROTECTS
+from ostrakon.statements.statement import PROTECTS
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
@@ -22,8 +22,8 @@ from ostrakon.mechanisms.registry import find
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
-from ostrakon.run.keeping import InMemory
-from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
+from ostrakon.run.storage import InMemory
+from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
@@ -33,7 +33,7 @@ from ostrakon.validation import InvalidInput
 class PATEClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
 
-    teacher, student: scikit-learn classifiers, names (`ostrakon.run.settings.learners`), or "auto".
+    teacher, student: scikit-learn classifiers, names (`ostrakon.estimators.choices`), or "auto".
     n_teachers: None: every record (or user) is one, or about a hundred records each where teachers are trained.
     mechanism: a name, a `Mechanism` with its parameters, or "auto":
     `moment-gnmax` (per-record teachers; of images, or for students that were named, `bounded-gnmax`), where nothing is

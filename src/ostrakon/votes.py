@@ -215,7 +215,7 @@ class Moments:
     """Sums by class of what teachers say of their features, in whole steps of 1/1024 vote. Private.
 
     counts: whole numbers of either sign, (directions, classes); the first direction is the constant one (see
-    `ostrakon.public.moments`). teachers: how many may have spoken. That each of them has at most the length of a vote,
+    `ostrakon.features.moments`). teachers: how many may have spoken. That each of them has at most the length of a vote,
     in one class, is the word of who summed them.
     """
 

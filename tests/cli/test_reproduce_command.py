@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ostrakon.cli import main
-from ostrakon.report.reproduce import reproduce
-from ostrakon.report.reproduce.table import Table
+from ostrakon.papers import reproduce
+from ostrakon.papers.table import Table
 from ostrakon.validation import InvalidInput
 
 

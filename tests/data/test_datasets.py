@@ -13,7 +13,7 @@ from ostrakon.data import datasets
 from ostrakon.data.datasets.glyph_shapes import CHARACTERS, _Font, font_files, glyph_shapes, legible, split_shapes
 from ostrakon.data.datasets.glyphs import mislabel
 from ostrakon.data.datasets.real import read_idx
-from ostrakon.public.representation import learn_representation
+from ostrakon.features.representation import learn_representation
 from ostrakon.validation import InvalidInput
 
 

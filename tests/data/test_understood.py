@@ -11,7 +11,7 @@ import pytest
 from ostrakon.data.columns import CONSTANT, EITHER, EMPTY, FREE_TEXT, Columns
 from ostrakon.data.task import TableTask, open_task
 from ostrakon.data.understood import SHOWN
-from ostrakon.students.loader import read_comma_number, read_number, read_word
+from ostrakon.export.loader import read_comma_number, read_number, read_word
 from ostrakon.validation import InvalidInput
 
 N = 400

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers
-from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.planning import make_plan
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
 from ostrakon.validation import InvalidInput
 
 SIZES = {"records": 3000, "pool": 400, "classes": 3}

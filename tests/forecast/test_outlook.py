@@ -9,7 +9,7 @@ import pytest
 import ostrakon
 from ostrakon.forecast.outlook import Outlook, outlook
 from ostrakon.forecast.public_rows import PublicRows
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.columns import days, word
 from ostrakon.data.partition import key_from_seed, number_of_each
-from ostrakon.public.rowwise import in_blocks, own_rows
+from ostrakon.features.rowwise import in_blocks, own_rows
 from ostrakon.votes import STEPS
 
 AT_ONCE, SHARD = 1536, 50_000

@@ -18,7 +18,7 @@ from ostrakon.report.release import publish
 from ostrakon.run import noise_log
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 
 
 def forced(votes, mechanism, rng, *, max_answers=None):

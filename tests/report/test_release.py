@@ -16,14 +16,14 @@ from sklearn.datasets import make_blobs
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.report.plots import budget_shares, picture, released_picture
 from ostrakon.report.release import publish
-from ostrakon.report.statement import read_statement, write_statement
+from ostrakon.statements.sentences import read_statement, write_statement
 from ostrakon.report.table import run_table
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.particulars import Particulars
+from ostrakon.options.options import Options
+from ostrakon.options.report_details import Particulars
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of

@@ -19,7 +19,7 @@ from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.run import conductor
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(

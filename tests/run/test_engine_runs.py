@@ -11,7 +11,7 @@ from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 from s3_server import keys
 

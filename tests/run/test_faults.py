@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 FLIPS = 16

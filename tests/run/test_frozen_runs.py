@@ -8,7 +8,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from ostrakon.cli import app
-from ostrakon.students.export import load_student
+from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 from tiny_onnx import IMAGE_TOML, pictures, written
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from ostrakon.cli import app
 from ostrakon.data.datasets import glyphs
 from ostrakon.run.inputs.files import task_from_files
-from ostrakon.students.export import load_student
+from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 
 

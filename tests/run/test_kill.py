@@ -14,7 +14,7 @@ import pytest
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 
 RECIPE = Options(
     teachers=30,

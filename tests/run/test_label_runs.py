@@ -17,7 +17,7 @@ from ostrakon import PATEClassifier
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.statement import Statement, weak_remark
+from ostrakon.statements.statement import Statement, weak_remark
 from ostrakon.data.sources import open_labels_only
 from ostrakon.data.task import open_task
 from ostrakon.ledger.ledger import Ledger, Refused
@@ -28,13 +28,13 @@ from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.one_draw import draw_once
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.files import Files
-from ostrakon.run.settings.options import Options
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import known_totals, queries_of, trained
 from ostrakon.schemas import schema
 from ostrakon.service.labeller import opened
-from ostrakon.students.export import load_student
+from ostrakon.export.student_files import load_student
 from ostrakon.teachers.per_record import contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

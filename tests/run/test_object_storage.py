@@ -18,7 +18,7 @@ from ostrakon.data.sources import open_table
 from ostrakon.mechanisms import GNMax
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog
-from ostrakon.run.storing import StoredMarks, adopt, claim, require_apart
+from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.report.release import publish
 from ostrakon.report.table import run_table
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(teachers=30, epsilon=3.0, student="logistic", jobs=1)
@@ -235,7 +235,7 @@ def test_a_task_that_does_not_fit_is_refused(task, changes, sentence):
 
 def test_one_record_more_changes_one_column_of_votes_only(task, tmp_path):
     """The adjacency the statement speaks of, on the real pipeline: all teachers but one vote as before."""
-    from ostrakon.run.settings.learners import make_teacher
+    from ostrakon.estimators.choices import make_teacher
     from ostrakon.teachers import train_on_shards
 
     more = Rows(X=np.vstack([task.private.X, [[30.0, 30.0]]]), y=np.append(task.private.y, 0))

@@ -17,7 +17,7 @@ from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings.options import Options
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(teachers=12, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=80, teacher="naive-bayes")

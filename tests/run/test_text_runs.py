@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from ostrakon.cli import app
 from ostrakon.forecast.public_rows import read_public
-from ostrakon.public import default_representation, text
-from ostrakon.public.sentences import require_encoder
+from ostrakon.features import default_representation, text
+from ostrakon.features.sentences import require_encoder
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.stages.features import view_of
-from ostrakon.students.export import load_student
+from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 from tiny_bert import WORDS, tiny_bert
 

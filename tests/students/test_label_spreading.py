@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_moons
 from sklearn.neighbors import KNeighborsClassifier
 
-from ostrakon.public import learn_representation, representatives
+from ostrakon.features import learn_representation, representatives
 from ostrakon.students.graph_model import GraphStudent, KernelOnFeatures, lead
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.validation import InvalidInput
@@ -220,9 +220,9 @@ def test_rounds_end_where_a_model_agrees_less_with_what_was_released():
 
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):
-    from ostrakon.students.export import export_student, load_student
-    from ostrakon.students.released import ReleasedStudent
-    from ostrakon.students.row_form import RowForm
+    from ostrakon.export.student_files import export_student, load_student
+    from ostrakon.export.released import ReleasedStudent
+    from ostrakon.export.row_form import RowForm
 
     X, labels, _, X_new, _ = moons()
     for student in students(X):
@@ -236,7 +236,7 @@ def test_a_graph_student_is_exported_and_read_back(tmp_path):
 def test_its_network_is_exported_as_a_network(tmp_path):
     pytest.importorskip("torch")
     from ostrakon.networks.classifier import TorchClassifier
-    from ostrakon.students.export import export_student, load_student
+    from ostrakon.export.student_files import export_student, load_student
 
     X, labels, _, X_new, _ = moons()
     X, X_new = X.astype(np.float32), X_new.astype(np.float32)

@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
-from ostrakon.run.settings.learners import make_student
-from ostrakon.students.export import export_student, load_student, require_exportable
+from ostrakon.estimators.choices import make_student
+from ostrakon.export.student_files import export_student, load_student, require_exportable
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import soft_vote, takes_weights, trees

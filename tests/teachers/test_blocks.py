@@ -6,7 +6,7 @@ import pandas as pd
 import plain_votes
 import pytest
 
-from ostrakon.public.moments import MomentMap
+from ostrakon.features.moments import MomentMap
 from ostrakon.run.inputs import private_data
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.stages.features import view_of

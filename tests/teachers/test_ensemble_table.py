@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.partition import assign_teachers
 from ostrakon.data.task import open_task
-from ostrakon.public.tables import TableFeatures
+from ostrakon.features.tables import TableFeatures
 from ostrakon.teachers import TableShards, TeacherStore, train_on_shards, train_teachers
 
 KEY = bytes(32)

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from ostrakon.mechanisms import BoundedGNMax
-from ostrakon.public import rowwise
-from ostrakon.public.moments import MomentMap
+from ostrakon.features import rowwise
+from ostrakon.features.moments import MomentMap
 from ostrakon.teachers.per_record import collect_per_record, contributions, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes

@@ -16,7 +16,7 @@ from ostrakon.accounting.account import Account
 from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.cli.app import app, console
 from ostrakon.cli.bar import bar
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options

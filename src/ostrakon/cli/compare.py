@@ -48,8 +48,8 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
-    from ostrakon.report.compare import ADJACENCY, AT, NOTICE, Comparison
-    from ostrakon.report.compare import compare as run
+    from ostrakon.accounting.comparison import ADJACENCY, AT, NOTICE, Comparison
+    from ostrakon.accounting.comparison import compare as run
 
     if at not in AT:
         raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
@@ -114,7 +114,7 @@ def _numbered(words: list[str], path: Path, names: Sequence[str]) -> NDArray[np.
 
 
 def _table(found: object) -> Table:
-    from ostrakon.report.compare import Comparison
+    from ostrakon.accounting.comparison import Comparison
 
     comparison = cast(Comparison, found)
     right = "right" if comparison.labelled else "the plurality"

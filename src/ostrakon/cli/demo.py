@@ -31,8 +31,8 @@ def demo(
     from ostrakon.report.table import tables_side_by_side
     from ostrakon.run.inputs.task import task_from_dataset
     from ostrakon.run.pipeline import run
-    from ostrakon.run.settings.options import AUTO, Options
-    from ostrakon.run.settings.particulars import Particulars
+    from ostrakon.options.options import AUTO, Options
+    from ostrakon.options.report_details import Particulars
 
     scale = 10 if small else 1
     # A tenth of the teachers would need more noise than there are votes.

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ostrakon.mechanisms.registry import MECHANISMS, declared_parameters
-from ostrakon.run.settings.option import Settings, plain_types
+from ostrakon.options.option import Settings, plain_types
 
 _PANEL = "Mechanism parameters"
 

@@ -11,8 +11,8 @@ import typer
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
-from ostrakon.run.settings.files import labels_in
-from ostrakon.run.settings.options import Options
+from ostrakon.options.files import labels_in
+from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 _ASKED = (
@@ -58,7 +58,7 @@ def plan(
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
     from ostrakon.forecast.outlook import EPSILONS, Outlook, outlook
     from ostrakon.forecast.public_rows import read_public
-    from ostrakon.public.text import reads_text
+    from ostrakon.features.text import reads_text
     from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table, outlook_sentences, outlook_table
 
     if more and not epsilons:

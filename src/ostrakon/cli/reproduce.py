@@ -10,8 +10,8 @@ import typer
 from rich.table import Table as RichTable
 
 from ostrakon.cli.app import app, console, errors
-from ostrakon.report.reproduce.table import Table
-from ostrakon.report.reproduce.written import text
+from ostrakon.papers.table import Table
+from ostrakon.papers.written import text
 
 
 @app.command()
@@ -34,7 +34,7 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Recompute a paper's tables and figures: as printed, published bound, exact, worst-case."""
-    from ostrakon.report.reproduce import reproduce as recompute
+    from ostrakon.papers import reproduce as recompute
 
     def say(told: str) -> None:
         errors.print(told, style="dim", highlight=False, markup=False)

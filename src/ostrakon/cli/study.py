@@ -9,7 +9,7 @@ import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.ledger.place import beside
-from ostrakon.run.settings.files import labels_in
+from ostrakon.options.files import labels_in
 
 if TYPE_CHECKING:
     from ostrakon.study.study import Study

@@ -12,9 +12,9 @@ import typer
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, options_of, with_options
 from ostrakon.ledger.place import beside
-from ostrakon.run.settings.files import Files
-from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.particulars import Particulars
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
+from ostrakon.options.report_details import Particulars
 from ostrakon.validation import InvalidInput
 
 _KINDS = (Files, Options, Particulars)
@@ -119,13 +119,13 @@ def train_from(
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
     from ostrakon.data.object_store import object_path
-    from ostrakon.public.text import reads_text
+    from ostrakon.features.text import reads_text
     from ostrakon.report.release import publish, refuse_other_report
     from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
-    from ostrakon.run.settings.learners import require_choices
+    from ostrakon.estimators.choices import require_choices
     from ostrakon.teachers.engines import check_engine
 
     check_engine("engine", engine)
@@ -151,12 +151,12 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     """
     files, options = Files.of(given), Options.of(given)
     from ostrakon.forecast.offers import Offer
-    from ostrakon.public.text import reads_text
+    from ostrakon.features.text import reads_text
     from ostrakon.report.forecast_table import offer_table
     from ostrakon.report.table import understood_table
     from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.run.settings.learners import require_choices
+    from ostrakon.estimators.choices import require_choices
     from ostrakon.run.stages.votes import refuse_unspread
     from ostrakon.teachers.engines import check_engine
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.accounting.statement import UNITS, Unit
+from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
-from ostrakon.run.settings.learners import require_choices, sees_images
-from ostrakon.run.settings.options import AUTO, WORST_CASE, Options
+from ostrakon.estimators.choices import require_choices, sees_images
+from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
@@ -134,7 +134,7 @@ def plan(
     is.
 
     Guarantee: no private row is read, so it costs no privacy. What is offered is what `ostrakon train` would settle
-    (`ostrakon.run.settings.planning.make_plan`); a forecast is a statement about rows like the public ones.
+    (`ostrakon.planning.make_plan.make_plan`); a forecast is a statement about rows like the public ones.
     Errors: `InvalidInput` for values that cannot be; a mechanism that is refused at an epsilon is part of the answer.
     """
     shown = PublicRows.of(X_public, y_public, classes=classes)

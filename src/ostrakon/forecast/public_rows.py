@@ -15,7 +15,7 @@ from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.sources import Table, open_table
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
 from ostrakon.run.inputs.images import rows_of
 from ostrakon.run.inputs.texts import open_texts, public_frame_of

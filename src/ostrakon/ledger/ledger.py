@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import UNITS, Unit, round_up
+from ostrakon.statements.statement import UNITS, Unit, round_up
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Unit
+from ostrakon.statements.statement import Unit
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter

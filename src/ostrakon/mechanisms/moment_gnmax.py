@@ -26,7 +26,7 @@ class MomentGNMax(BoundedGNMax):
     Guarantee: counts and sums of all queries together are mu Gaussian-DP, mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2,
     when one teacher's data change arbitrarily.
     Proof: the counts as of `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, in one
-    class (`ostrakon.public.moments`). In another one's place, w comes in another class: at most sqrt(2) in L2; or in
+    class (`ostrakon.features.moments`). In another one's place, w comes in another class: at most sqrt(2) in L2; or in
     the same: their product is not below 0, since both have the same constant direction and all others together are not
     longer than that, so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables stacked, noise scaled to 1, move
     by at most mu (Dong, Roth and Su 2022, Theorem 1).

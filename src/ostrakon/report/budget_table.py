@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.ledger.state import Account
 
 

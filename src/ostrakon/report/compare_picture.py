@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from ostrakon.report.compare import Comparison
+from ostrakon.accounting.comparison import Comparison
 from ostrakon.validation import InvalidInput
 
 

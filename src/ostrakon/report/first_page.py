@@ -7,8 +7,8 @@ from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.report.markdown import escaped
-from ostrakon.report.statement import of_records
-from ostrakon.run.settings.particulars import Particulars
+from ostrakon.statements.sentences import of_records
+from ostrakon.options.report_details import Particulars
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"

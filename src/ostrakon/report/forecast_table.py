@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.forecast.interval import CONFIDENCE
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.public.images import as_grey_images
+from ostrakon.features.images import as_grey_images
 from ostrakon.report.page import Picture
 from ostrakon.run.pipeline import Outcome
 

@@ -10,7 +10,7 @@ from ostrakon.report.first_page import WARNING
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.markdown import escaped
 from ostrakon.report.registry import REGISTRY
-from ostrakon.report.statement import claim, questions
+from ostrakon.statements.sentences import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"

@@ -19,11 +19,11 @@ from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS,
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.registry import registry_entry, write_registry
-from ostrakon.report.statement import write_statement
+from ostrakon.statements.sentences import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
-from ostrakon.run.settings.particulars import Particulars
-from ostrakon.students.export import export_student
+from ostrakon.options.report_details import Particulars
+from ostrakon.export.student_files import export_student
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
@@ -159,7 +159,7 @@ def moments_csv(outcome: Outcome) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of
-    `ostrakon.public.moments.MomentMap`, a function of the public rows. Numbers are exact: steps of 1/1024 vote.
+    `ostrakon.features.moments.MomentMap`, a function of the public rows. Numbers are exact: steps of 1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

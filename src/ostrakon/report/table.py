@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.plan import Plan, shape
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray

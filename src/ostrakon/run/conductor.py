@@ -11,28 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.accounting.statement import Statement
+from ostrakon.statements.statement import Statement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
-from ostrakon.public.synthetic import require_mbi, tables_of
+from ostrakon.features.synthetic import require_mbi, tables_of
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import Place
-from ostrakon.run.settings.learners import is_images, require_choices, sees_images
-from ostrakon.run.settings.options import Options
-from ostrakon.run.settings.plan import Plan
-from ostrakon.run.settings.planning import make_plan
+from ostrakon.run.storage import Place
+from ostrakon.estimators.choices import is_images, require_choices, sees_images
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan
+from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
-from ostrakon.run.storing import with_private_table, with_store
-from ostrakon.students.released import ReleasedStudent
-from ostrakon.students.row_form import RowForm
+from ostrakon.run.remote import with_private_table, with_store
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine, with_engines
 from ostrakon.votes import Votes
@@ -187,7 +187,7 @@ def conduct(
 
 
 def plan_of(task: Task, options: Options) -> Plan:
-    """The plan of a run on `task` (see `ostrakon.run.settings.planning.make_plan`)."""
+    """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
     data = task.private
     return make_plan(
         options,

@@ -21,7 +21,7 @@ from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog, fingerprint_of
-from ostrakon.run.settings.option import plain
+from ostrakon.options.option import plain
 from ostrakon.validation import InvalidInput, fraction, line
 from ostrakon.votes import IntArray, Votes
 

@@ -14,10 +14,10 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.run.conductor import Finished, Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import InFolder
-from ostrakon.run.settings.learners import make_student
-from ostrakon.run.settings.options import Options, is_auto
-from ostrakon.students.export import require_exportable
+from ostrakon.run.storage import InFolder
+from ostrakon.estimators.choices import make_student
+from ostrakon.options.options import Options, is_auto
+from ostrakon.export.student_files import require_exportable
 from ostrakon.teachers.engines import LOCAL, check_engine
 
 

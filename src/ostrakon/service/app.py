@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ostrakon.accounting.statement import NOT_COVERED, round_up
+from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_log import AuditLog
 from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit

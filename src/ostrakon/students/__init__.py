@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ostrakon.students.export import export_student, load_student
+    from ostrakon.export.student_files import export_student, load_student
     from ostrakon.students.fixmatch import FixMatch
     from ostrakon.students.graph_model import GraphStudent
     from ostrakon.students.label_spreading import LabelSpreadingStudent

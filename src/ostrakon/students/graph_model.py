@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from ostrakon.public.representation import default_representation, learn_representation
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.representation import default_representation, learn_representation
+from ostrakon.features.rowwise import row_count
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.validation import InvalidInput, whole

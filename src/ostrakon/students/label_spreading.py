@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.public.graph import build_graph
-from ostrakon.public.representation import learn_representation
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.graph import build_graph
+from ostrakon.features.representation import learn_representation
+from ostrakon.features.rowwise import row_count
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
@@ -22,7 +22,7 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
     """Few labels spread over the graph of nearest public neighbours; new rows listen to their neighbours.
 
     representation: how rows become features: a name ("auto", "hog", "table", "pca", "raw"), a transformer, a frozen
-        network or function (see `ostrakon.public.learn_representation`), learned from the public rows of fit.
+        network or function (see `ostrakon.features.learn_representation`), learned from the public rows of fit.
     neighbours: of the graph. strength: share of its neighbours' belief that a row takes over, in (0, 1).
 
     fit(X, y): X all public rows, y integers of shape (rows,), -1 for unlabelled. A labelled row may change its

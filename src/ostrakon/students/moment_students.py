@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.public.moments import MomentMap
+from ostrakon.features.moments import MomentMap
 from ostrakon.validation import InvalidInput, positive
 
 FloatArray = NDArray[np.float64]

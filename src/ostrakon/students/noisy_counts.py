@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.public.representation import learn_representation
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.representation import learn_representation
+from ostrakon.features.rowwise import row_count
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.labelled import ALL_NOISE, UNLABELLED, require_counts, require_labels, seeded
 from ostrakon.students.soft_vote import takes_weights
@@ -32,7 +32,7 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
     """A classifier of public cells, each weighed by the noisy votes that its representative got.
 
     estimator: takes sample_weight (cloned); None: logistic regression with a penalty of C=0.3.
-    representation: as in `ostrakon.public.learn_representation`, learned from the public rows of fit.
+    representation: as in `ostrakon.features.learn_representation`, learned from the public rows of fit.
     examples: "rows": every public row is an example of each class, as heavy as its share of the class's count in its
         cell; "means": the mean of every cell is. Cells are fewer than rows, so this is the quicker way.
     rounds: how often the estimator is then fitted again, the count of a cell shared out among its rows by what the fit

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
-from ostrakon.public.rowwise import row_count, take_rows
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
 from ostrakon.students.labelled import UNLABELLED

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
-from ostrakon.public.rowwise import row_count, take_rows
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.students.labelled import UNLABELLED, require_labels, seeded
 
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from ostrakon.data.classes import agree_on_classes
 from ostrakon.data.files import sync_folder, writing
-from ostrakon.public.representation import require_shared
-from ostrakon.public.text import reads_text
+from ostrakon.features.representation import require_shared
+from ostrakon.features.text import reads_text
 from ostrakon.run.inputs.files import refuse_private_folder
-from ostrakon.run.settings.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
-from ostrakon.run.settings.learners import make_student, require_choices
-from ostrakon.run.settings.options import AUTO, is_auto
-from ostrakon.run.settings.settled import BY_THE_OPERATOR
+from ostrakon.planning.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
+from ostrakon.estimators.choices import make_student, require_choices
+from ostrakon.options.options import AUTO, is_auto
+from ostrakon.planning.settled import BY_THE_OPERATOR
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import queries_of
-from ostrakon.students.export import require_exportable
+from ostrakon.export.student_files import require_exportable
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.exchange import default_colluders, find_exchange
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
@@ -64,7 +64,7 @@ def create_study(
     train on their people's rows, a name; None: everybody votes for themselves. people_per_teacher: how many announced
     people make a teacher, 100 by default. colluders, dropouts: of `secure-sum`: so many owners may join all they know
     (None: a minority, but at least one), and so many may be missing from the sum (None: none): the noise of all others
-    suffices. representation, student: names (see `ostrakon.run.settings.learners`).
+    suffices. representation, student: names (see `ostrakon.estimators.choices`).
 
     Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes,
     an owner that announces too few people for one teacher.

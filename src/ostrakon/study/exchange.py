@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.accounting.statement import NOT_COVERED
+from ostrakon.statements.statement import NOT_COVERED
 from ostrakon.mechanisms.summed_gnmax import EACH, SUM, SharedGNMax, SummedGNMax
 from ostrakon.validation import InvalidInput, shown
 

@@ -14,7 +14,7 @@ import numpy as np
 from filelock import FileLock
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Protects, Unit
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
@@ -23,10 +23,10 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.conductor import Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import Collect
+from ostrakon.run.storage import Collect
 from ostrakon.run.noise_log import Drawable, Drawn, Log
 from ostrakon.run.pipeline import Outcome
-from ostrakon.run.settings.plan import Plan
+from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View
 from ostrakon.study.exchange import STUDY_NOT_COVERED
 from ostrakon.study.opened import read_sum

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.sources import open_table
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax

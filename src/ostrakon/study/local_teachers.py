@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.public.rowwise import row_count, take_rows
-from ostrakon.run.settings.learners import make_teacher, parse_call
+from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.estimators.choices import make_teacher, parse_call
 from ostrakon.study.owners import Owner
 from ostrakon.teachers import train_teachers
 from ostrakon.validation import InvalidInput, settle, shown, whole
@@ -35,7 +35,7 @@ def _people(name: str, value: Any) -> int:
 class LocalTeachers:
     """What every owner trains: so many teachers that each has about `people_per_teacher` of its people.
 
-    teacher: a short name (see `ostrakon.run.settings.learners.make_teacher`). How many an owner has follows from the
+    teacher: a short name (see `ostrakon.estimators.choices.make_teacher`). How many an owner has follows from the
     number of people that it announced, and from nothing that is private.
 
     Errors: `InvalidInput` for a teacher that is no short name or cannot be made, a number that is not whole.

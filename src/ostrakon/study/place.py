@@ -7,8 +7,8 @@ from typing import Any
 
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.keeping import InFolder
-from ostrakon.run.settings.plan import Plan
+from ostrakon.run.storage import InFolder
+from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View
 from ostrakon.study.study import Study
 

@@ -8,9 +8,9 @@ from typing import Any
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.mechanisms.base import DEFAULT_NOISE
 from ostrakon.mechanisms.summed_gnmax import SummedGNMax
-from ostrakon.run.settings.defaults import default_per_record_queries, default_size
-from ostrakon.run.settings.per_record_plan import require_votes_above_noise
-from ostrakon.run.settings.settled import BY_THE_OPERATOR
+from ostrakon.planning.defaults import default_per_record_queries, default_size
+from ostrakon.planning.per_record_plan import require_votes_above_noise
+from ostrakon.planning.settled import BY_THE_OPERATOR
 
 QUERIES = "number of queries"
 """How `tuned` calls it."""

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.accounting.statement import round_up
+from ostrakon.statements.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
-from ostrakon.public.representation import require_shared
-from ostrakon.public.text import reads_text
-from ostrakon.run.settings.defaults import require_delta
-from ostrakon.run.settings.options import AUTO, Options
-from ostrakon.run.settings.plan import Plan
+from ostrakon.features.representation import require_shared
+from ostrakon.features.text import reads_text
+from ostrakon.planning.defaults import require_delta
+from ostrakon.options.options import AUTO, Options
+from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange, trust_model_of
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name

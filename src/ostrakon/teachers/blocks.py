@@ -17,7 +17,7 @@ from ostrakon.data.images_on_disk import Pixels
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.streaming import stream
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import row_count, take_rows
+from ostrakon.features.rowwise import row_count, take_rows
 
 IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]

@@ -25,7 +25,7 @@ from ostrakon.teachers.one_teacher import (
 from ostrakon.teachers.parallel import spread
 from ostrakon.teachers.placed import place
 from ostrakon.teachers.progress import Report, reporting
-from ostrakon.teachers.registry import check_estimator_like
+from ostrakon.estimators.registry import check_estimator_like
 from ostrakon.teachers.shards import ArrayShards, Shards
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole

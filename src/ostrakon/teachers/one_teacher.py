@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.teachers.placed import Placed
-from ostrakon.teachers.registry import import_path
+from ostrakon.estimators.registry import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ostrakon.data.object_store import AnyPath
-from ostrakon.public.moments import MomentMap
-from ostrakon.public.nearest import nearest
+from ostrakon.features.moments import MomentMap
+from ostrakon.features.nearest import nearest
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.placed import Placed, place

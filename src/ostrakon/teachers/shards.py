@@ -14,7 +14,7 @@ from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.sharding import ShardFolder, ShardPart
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import take_rows
+from ostrakon.features.rowwise import take_rows
 from ostrakon.validation import InvalidInput, whole
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ostrakon.accounting.statement import require_no_pool, require_pool
+from ostrakon.statements.statement import require_no_pool, require_pool
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities

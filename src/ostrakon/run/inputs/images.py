@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.statement import Protects
+from ostrakon.statements.statement import Protects
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.accounting.statement import Protects, Unit
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import (
@@ -29,7 +29,7 @@ from ostrakon.data.partition import (
 )
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.rowwise import row_count
 from ostrakon.teachers.blocks import (
     Block,
     UnitPart,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.accounting.statement import (
+from ostrakon.statements.statement import (
     CENTRAL,
     CENTRAL_OF_LABELS,
     NOT_COVERED,
@@ -20,7 +20,7 @@ from ostrakon.accounting.statement import (
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.domain import Domain
 from ostrakon.data.understood import Understood
-from ostrakon.public.rowwise import row_count
+from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput

@@ -11,7 +11,7 @@ import numpy as np
 
 from ostrakon.data.checksummed import Damaged, array_from, digest_of_json, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder
-from ostrakon.public.rowwise import row_count, take_rows
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.run.stages.features import View
 from ostrakon.teachers.one_teacher import fingerprint_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.public.frozen import FrozenEncoder
-from ostrakon.public.representation import Representation, default_representation, is_linear, learn_representation
+from ostrakon.features.frozen import FrozenEncoder
+from ostrakon.features.representation import Representation, default_representation, is_linear, learn_representation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class View:
     """A representation of the public pool.
 
     representation: the frozen map. fitted: the scikit-learn transformer behind it, None where it is something else.
-    public: features of the pool, (pool, features). linear: see `ostrakon.public.representation.is_linear`.
+    public: features of the pool, (pool, features). linear: see `ostrakon.features.representation.is_linear`.
     """
 
     representation: Representation

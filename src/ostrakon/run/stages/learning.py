@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.run.settings.learners import is_images, make_student, takes_rows
-from ostrakon.run.settings.options import AUTO, is_auto
+from ostrakon.estimators.choices import is_images, make_student, takes_rows
+from ostrakon.options.options import AUTO, is_auto
 from ostrakon.run.stages.features import View
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.selection import Candidate
@@ -16,7 +16,7 @@ from ostrakon.students.selection import Candidate
 class Learning:
     """The student's side of a run.
 
-    student: a name or an estimator (see `ostrakon.run.settings.learners.make_student`), or "auto": the best of several
+    student: a name or an estimator (see `ostrakon.estimators.choices.make_student`), or "auto": the best of several
     candidates.
     """
 

@@ -1,0 +1,159 @@
+"""Teachers and students by name, as the command line and run.toml write them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, cast
+
+import numpy as np
+
+from ostrakon.features.frozen import reads_rows
+from ostrakon.features.representation import default_representation, is_linear, require_known
+from ostrakon.options.options import AUTO, is_auto
+from ostrakon.students.candidates import MOMENTS
+from ostrakon.students.graph_model import GraphStudent
+from ostrakon.students.label_spreading import LabelSpreadingStudent
+from ostrakon.students.moment_students import MomentLogistic, MomentVote
+from ostrakon.students.noisy_counts import NoisyCountStudent, examples_for
+from ostrakon.students.self_training import SelfTrainingStudent
+from ostrakon.students.sklearn_student import SklearnStudent
+from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
+from ostrakon.teachers.heads import HeadEnsemble
+from ostrakon.estimators.registry import check_estimator_like, make_estimator
+from ostrakon.validation import InvalidInput
+
+_SELF_TRAINING = "self-training"
+_HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
+_HEAD = "head:"
+NOISY_COUNTS = "noisy-counts"
+_GRAPH = "graph"
+_IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
+
+
+def default_teacher(representation: str) -> str:
+    """What "auto" stands for: kernel ridge on features of images, logistic regression on all else."""
+    return "kernel-ridge" if representation in _IMAGES else "logistic"
+
+
+def make_teacher(choice: Any, *, public: Any = None) -> Any:
+    """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is.
+
+    `kernel-ridge` and `head:KIND` (ridge, logistic, nearest-neighbours, nearest-centroid) solve all teachers at once
+    as small heads on the features; public: features of public rows, which fix the kernel's width.
+    """
+    if not isinstance(choice, str):
+        return choice if hasattr(choice, "train_teachers") else check_estimator_like(choice, name="The teacher")
+    name, parameters = parse_call(choice)
+    kind = name.removeprefix(_HEAD)
+    if kind in _HEADS and (name.startswith(_HEAD) or kind == _HEADS[0]):
+        try:
+            return HeadEnsemble(kind=cast(Any, kind), public=public, **parameters)
+        except TypeError as error:
+            raise InvalidInput(f"{name} cannot be made from the parameters {parameters!r}: {error}") from error
+    return make_estimator(name, **parameters)
+
+
+def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, representation: Any = AUTO) -> Any:
+    """A student that takes -1 as unlabelled.
+
+    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
+    (logistic regression that learns from noisy counts), `soft-vote` or `soft-vote:NAME` (it and extra trees, or it and
+    NAME, averaged), `moments` or `moments:NAME` (logistic regression from the noisy sums of features by class that
+    moment-gnmax releases; it and NAME, averaged), `label-spreading`, `graph` (spreads the answers over the public
+    graph, then trains on the surest; for images a network where PyTorch is installed), a network (`cnn`,
+    `self-training-cnn`, `vat`, `gan`, `fixmatch`),
+    any estimator's NAME, or an estimator; one of ostrakon.students is taken as it is.
+    counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
+    learns from the largest alone. representation: on which `graph` builds its graph.
+    """
+    if isinstance(choice, str):
+        kind, _, name = choice.partition(":")
+        if kind == _SELF_TRAINING:
+            return SelfTrainingStudent(_with_beliefs(name or "logistic", choice), random_state=seed)
+        if kind == _GRAPH:
+            return GraphStudent(representation=representation, random_state=seed)
+        if kind == NOISY_COUNTS:
+            return NoisyCountStudent(representation="raw", random_state=seed)
+        if kind == MOMENTS:
+            return MomentVote(make_student(name, seed=seed, counts=counts)) if name else MomentLogistic()
+        if kind == SOFT_VOTE:
+            other = _with_beliefs(name, choice) if name else trees(counts=counts)
+            return _plain(soft_vote(other), seed=seed, counts=counts)
+        if kind == "label-spreading":
+            return LabelSpreadingStudent("raw", random_state=seed)
+        made = _named(choice)
+        if _is_student(made):
+            return made if made.random_state is not None else made.set_params(random_state=seed)
+        return _plain(made, seed=seed, counts=counts)
+    check_estimator_like(choice, name="The student")
+    return choice if _is_student(choice) else _plain(choice, seed=seed, counts=counts)
+
+
+def _with_beliefs(name: str, choice: str) -> Any:
+    found = _named(name)
+    if not hasattr(found, "predict_proba"):
+        raise InvalidInput(f"The student needs a classifier with predict_proba, got {choice!r}.")
+    return found
+
+
+def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
+    if counts and takes_weights(estimator):
+        examples = examples_for(estimator)
+        return NoisyCountStudent(estimator, representation="raw", examples=examples, random_state=seed)
+    return SklearnStudent(estimator, random_state=seed)
+
+
+def require_choices(*, teacher: Any, student: Any, representation: Any) -> None:
+    """Refuse a teacher, a student or a representation that cannot be, before anything is trained or written."""
+    if isinstance(representation, str):
+        require_known(representation)
+    if not is_auto(teacher):
+        make_teacher(teacher)
+    if not is_auto(student):
+        make_student(student)
+
+
+def _is_student(estimator: Any) -> bool:
+    # A plain network of ostrakon.networks would take -1 for a class.
+    return type(estimator).__module__.startswith("ostrakon.students")
+
+
+def takes_rows(student: Any, X_public: Any) -> bool:
+    """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
+    return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
+
+
+def sees_images(X_public: Any, representation: Any) -> bool:
+    """Whether learners are those of images: what a frozen network or a dictionary makes of them is like a table."""
+    if not is_images(X_public) or reads_rows(representation):
+        return False
+    name = default_representation(X_public) if is_auto(representation) else representation
+    return not is_linear(name, X_public)
+
+
+def is_images(X_public: Any) -> bool:
+    """Whether rows are images: arrays of three dimensions or more."""
+    return not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
+
+
+def parse_call(text: str) -> tuple[str, dict[str, Any]]:
+    """("logistic", {"C": 0.1}) of `logistic(C=0.1)`; values are Python literals.
+
+    >>> parse_call("sklearn.svm.SVC(C=2.0, kernel='rbf')")
+    ('sklearn.svm.SVC', {'C': 2.0, 'kernel': 'rbf'})
+    """
+    name, bracket, rest = text.strip().partition("(")
+    if not bracket:
+        return name, {}
+    try:
+        call = ast.parse(f"f({rest}", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
+            raise ValueError("only name=value may stand between the brackets")
+        return name.strip(), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError) as error:
+        raise InvalidInput(f"An estimator must be written as NAME or NAME(option=value, ...), got {text!r}.") from error
+
+
+def _named(text: str) -> Any:
+    name, parameters = parse_call(text)
+    return make_estimator(name, **parameters)

@@ -1,0 +1,74 @@
+"""Classifiers that are a formula of the features, as ONNX nodes, in doubles: linear ones, Bayes, dense networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ostrakon.export.onnx_graph import Graph, as_doubles
+from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, one_hot, softmax
+from ostrakon.validation import InvalidInput
+
+
+def linear(graph: Graph, model: Any, rows: str) -> Answer:
+    """A weight for each feature and class; probabilities where the model has them, else 1 for its class."""
+    weights = np.atleast_2d(as_doubles(model.coef_))
+    scores = graph.add("Add", graph.add("MatMul", rows, weights.T), as_doubles(model.intercept_))
+    if len(weights) == 1:
+        place, likely = logistic(graph, scores)
+    else:
+        place, likely = best(graph, scores), softmax(graph, scores)
+    if not hasattr(model, "predict_proba"):
+        return place, one_hot(graph, place, len(model.classes_))
+    return place, likely
+
+
+def moments(graph: Graph, model: Any, rows: str) -> Answer:
+    """`MomentLogistic`: a weight for each direction of a `MomentMap` and class."""
+    known = model.directions_
+    away = graph.add("Sub", rows, as_doubles(known.centre)[None])
+    if known.axes is not None:
+        away = graph.add("MatMul", away, as_doubles(known.axes))
+    squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
+    cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
+    constant, *others = as_doubles(model.coef_)
+    scores = graph.add("MatMul", cut, np.stack(others) * known.longest)
+    scores = graph.add("Add", scores, constant[None] * known.constant)
+    return best(graph, scores), softmax(graph, scores)
+
+
+def gaussian_bayes(graph: Graph, model: Any, rows: str) -> Answer:
+    """`GaussianNB`."""
+    said = []
+    for number, (mean, variance) in enumerate(zip(as_doubles(model.theta_), as_doubles(model.var_), strict=True)):
+        away = graph.add("Sub", rows, mean)
+        squares = graph.add("ReduceSum", graph.add("Div", graph.add("Mul", away, away), variance), AXIS, keepdims=1)
+        # Each in the precision of the model, as scikit-learn takes it, and their sum in doubles.
+        prior, spread = np.log(model.class_prior_[number]), np.sum(np.log(2.0 * np.pi * model.var_[number]))
+        constant = float(prior) - float(0.5 * spread)
+        said.append(graph.add("Sub", np.float64(constant), graph.add("Mul", squares, 0.5)))
+    scores = graph.add("Concat", *said, axis=1)
+    return best(graph, scores), softmax(graph, scores)
+
+
+def dense_network(graph: Graph, model: Any, rows: str) -> Answer:
+    """`MLPClassifier`."""
+    shapes = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid", "identity": "Identity"}
+    for number, (weights, shift) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
+        rows = graph.add("Add", graph.add("MatMul", rows, as_doubles(weights)), as_doubles(shift))
+        if number < len(model.coefs_) - 1:
+            rows = graph.add(shapes[model.activation], rows)
+    if model.out_activation_ == "logistic":
+        return logistic(graph, rows)
+    return best(graph, rows), softmax(graph, rows)
+
+
+def majority(graph: Graph, model: Any, rows: str) -> Answer:
+    """`DummyClassifier`: the same answer for every row. Errors: `InvalidInput` for a strategy that draws."""
+    if model.strategy not in ("prior", "most_frequent"):
+        raise InvalidInput(f"A DummyClassifier that leaves must have the strategy 'prior', got {model.strategy!r}.")
+    prior = as_doubles(np.asarray(model.class_prior_)[None])
+    likely = prior if model.strategy == "prior" else (np.arange(prior.shape[1])[None] == prior.argmax()).astype(float)
+    place = best(graph, on_every_row(graph, rows, prior))
+    return place, on_every_row(graph, rows, likely)

@@ -1,0 +1,183 @@
+"""Classifiers as ONNX nodes, in doubles: for equal features the same class as in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import VotingClassifier
+
+from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
+from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments
+from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
+from ostrakon.export.onnx_machines import machine, margins, squared_distances
+from ostrakon.export.onnx_scores import AXIS, Answer, best, softmax
+from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
+from ostrakon.validation import InvalidInput
+
+
+def classified(graph: Graph, model: Any, rows: Any) -> Answer:
+    """What a fitted classifier answers, of features or (students that make their own) of rows.
+
+    Errors: `InvalidInput` for a classifier that has no counterpart here.
+    """
+    write = _writer(model)
+    if write is None:
+        raise InvalidInput(
+            f"A released student must be one that ONNX can hold in doubles ({', '.join(_WRITERS)}), got "
+            f"{type(model).__name__}."
+        )
+    if isinstance(rows, TableRows) and write not in _OF_ROWS:
+        rows = rows.as_numbers()
+    return write(graph, model, rows)
+
+
+def names() -> tuple[str, ...]:
+    """The classifiers that can leave."""
+    return tuple(_WRITERS)
+
+
+def has_writer(model: Any) -> bool:
+    """Whether a classifier, or what it is made of, can leave; of one not yet fitted, too."""
+    inner = [getattr(model, name) for name in ("estimator", "model", "other") if getattr(model, name, None) is not None]
+    if isinstance(model, VotingClassifier):
+        if model.voting != "soft":
+            return False
+        inner = [member for _, member in model.estimators]
+    steps = getattr(model, "steps", None)
+    if steps is not None:
+        inner = [steps[-1][1]]
+    return _writer(model) is not None and all(has_writer(each) for each in inner if hasattr(each, "fit"))
+
+
+def _writer(model: Any) -> Callable[[Graph, Any, Any], Answer] | None:
+    if callable(getattr(model, "write_onnx", None)):
+        return lambda graph, model, rows: model.write_onnx(graph, rows)  # a classifier from elsewhere writes itself
+    known = type(model).__module__.startswith(("sklearn.", "ostrakon."))
+    return _WRITERS.get(type(model).__name__) if known else None
+
+
+def _pipeline(graph: Graph, model: Any, rows: Any) -> Answer:
+    for _, step in model.steps[:-1]:
+        rows = rows if step in (None, "passthrough") else transformed(graph, step, rows)
+    return classified(graph, model.steps[-1][1], rows)
+
+
+def _inner(graph: Graph, model: Any, rows: Any) -> Answer:
+    """A student around one classifier, or one that knows a single class."""
+    if model.estimator_ is None:
+        return _only(graph, rows)
+    place, likely = classified(graph, model.estimator_, rows)
+    return place, likely
+
+
+def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
+    """`VotingClassifier`: the mean of its members' probabilities. Errors: `InvalidInput` unless they vote softly."""
+    if model.voting != "soft":
+        raise InvalidInput(f"A released VotingClassifier must have voting='soft', got {model.voting!r}.")
+    weights = np.ones(len(model.estimators_)) if model.weights is None else as_doubles(model._weights_not_none)
+    said = [
+        graph.add("Mul", classified(graph, member, rows)[1], float(weight))
+        for member, weight in zip(model.estimators_, weights, strict=True)
+    ]
+    total = reduce(lambda sum_, one: graph.add("Add", sum_, one), said)
+    likely = graph.add("Div", total, float(weights.sum()))
+    return best(graph, likely), likely
+
+
+def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
+    held = np.zeros((len(model.other_.classes_), len(model.classes_)))
+    held[np.arange(len(held)), np.asarray(model.other_.classes_, np.int64)] = 1
+    other = graph.add("MatMul", classified(graph, model.other_, rows)[1], held)
+    likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], other), 2.0)
+    return best(graph, likely), likely
+
+
+def _only(graph: Graph, rows: Any) -> Answer:
+    value: Any = rows
+    if isinstance(rows, ImageRows):
+        value = rows.value
+    elif isinstance(rows, TableRows):
+        value = rows.numbers or rows.words
+    count = graph.add("Slice", graph.add("Shape", value), np.array([0]), AXIS)
+    place = graph.add("Expand", np.int64(0), count)
+    return place, graph.add("Unsqueeze", graph.add("Add", graph.cast(place, "double"), 1.0), AXIS)
+
+
+def _counts(graph: Graph, model: Any, rows: Any) -> Answer:
+    return _inner(graph, model, rows if model.estimator_ is None else represented(graph, model.representation_, rows))
+
+
+def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
+    features = represented(graph, model.representation_, rows)
+    distances = squared_distances(graph, features, model.pool_)
+    near = min(model.neighbours, len(model.pool_))
+    nearest = graph.add("TopK", distances, np.array([near]), outputs=2, axis=1, largest=0, sorted=1)
+    last = graph.add("Slice", nearest, np.array([near - 1]), np.array([near]), AXIS)
+    held = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
+    scale = graph.add("Max", last, 1e-24)
+    weight = graph.add("Max", graph.add("Exp", graph.add("Neg", graph.add("Div", distances, scale))), 1e-6)
+    weight = graph.add("Where", held, weight, 0.0)
+    said = graph.add("MatMul", weight, as_doubles(model.beliefs_))
+    likely = graph.add("Div", said, graph.add("ReduceSum", said, AXIS, keepdims=1))
+    return best(graph, likely), likely
+
+
+def _graph_student(graph: Graph, model: Any, rows: Any) -> Answer:
+    if not model.models_:
+        return _spreading(graph, model.graph_, rows)
+    logs = []
+    for each in model.models_:
+        likely = classified(graph, each, rows)[1]
+        logs.append(graph.add("Unsqueeze", graph.add("Log", graph.add("Max", likely, 1e-30)), np.array([0])))
+    held = graph.add("ReduceMean", graph.add("Concat", *logs, axis=0), np.array([0]), keepdims=0)
+    return best(graph, held), softmax(graph, held)
+
+
+def _kernel(graph: Graph, model: Any, rows: Any) -> Answer:
+    scaler, vectors = (step for _, step in model.machine_.steps)
+    features = transformed(graph, scaler, represented(graph, model.representation_, rows))
+    scores = margins(graph, vectors, features)
+    return best(graph, scores), softmax(graph, scores)
+
+
+def _torch(graph: Graph, model: Any, rows: Any) -> Answer:
+    from ostrakon.networks.export import as_onnx
+
+    # Networks compute in single numbers, here as in memory.
+    value = rows.value if isinstance(rows, ImageRows) else graph.cast(rows, "float")
+    likely = graph.cast(graph.inline(as_onnx(model.exported_network(), model.shape_, opset=OPSET), value), "double")
+    return best(graph, likely), likely
+
+
+_LINEAR = ("LogisticRegression", "RidgeClassifier", "LinearSVC", "SGDClassifier", "LinearDiscriminantAnalysis")
+_FORESTS = ("DecisionTreeClassifier", "ExtraTreeClassifier", "RandomForestClassifier", "ExtraTreesClassifier")
+_NETWORKS = ("SupervisedNetwork", "SelfTrainingNetwork", "VirtualAdversarial", "SemiSupervisedGAN", "FixMatch")
+
+_WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
+    **dict.fromkeys(_LINEAR, linear),
+    "GaussianNB": gaussian_bayes,
+    "DummyClassifier": majority,
+    "MLPClassifier": dense_network,
+    "SVC": machine,
+    **dict.fromkeys(_FORESTS, forest),
+    "GradientBoostingClassifier": gradient_boosting,
+    "HistGradientBoostingClassifier": histogram_boosting,
+    "Pipeline": _pipeline,
+    "SelfTrainingClassifier": _inner,
+    "SklearnStudent": _inner,
+    "SelfTrainingStudent": _inner,
+    "VotingClassifier": _voting,
+    "MomentLogistic": moments,
+    "MomentVote": _moment_vote,
+    "NoisyCountStudent": _counts,
+    "LabelSpreadingStudent": _spreading,
+    "GraphStudent": _graph_student,
+    "KernelOnFeatures": _kernel,
+    **dict.fromkeys((*_NETWORKS, "TorchClassifier"), _torch),
+}
+
+# Those that make features of rows themselves, or hand rows on.
+_OF_ROWS = (_pipeline, _inner, _counts, _spreading, _graph_student, _kernel)

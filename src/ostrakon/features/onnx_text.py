@@ -1,0 +1,88 @@
+"""Texts to embeddings by an ONNX network and the tokenizer beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.features.frozen import checked, onnx_file, open_network
+from ostrakon.validation import InvalidInput
+
+_TOKENS, _MASK, _TYPES = "input_ids", "attention_mask", "token_type_ids"
+
+
+class OnnxText:
+    """Texts to embeddings of length 1, by onnx:FILE of the kind text.
+
+    The network's inputs are among input_ids, attention_mask and token_type_ids, whole numbers of shape (1, tokens); a
+    text longer than the preparation's max_length is cut, and nothing is padded.
+
+    Guarantee: as `OnnxNetwork`: a text's embedding depends on that text alone.
+    Errors: `InvalidInput` for a network or a tokenizer that cannot be read, and for other inputs.
+    """
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self._open()
+        self.width = len(self._one("a text"))
+
+    def _open(self) -> None:
+        from tokenizers import Tokenizer
+
+        self.network, self.checksums = open_network(self.how)
+        file = onnx_file(self.how)
+        assert file is not None
+        try:
+            self._tokenizer = Tokenizer.from_file(str(file.with_name("tokenizer.json")))
+        except Exception as error:  # the tokenizer raises what its own parser raises
+            raise InvalidInput(f"{file.with_name('tokenizer.json')} is no tokenizer ({error}).") from None
+        other = [name for name in self.network.inputs if name not in (_TOKENS, _MASK, _TYPES)]
+        if other:
+            raise InvalidInput(f"The encoder {file} may read {_TOKENS}, {_MASK} and {_TYPES}, got {other[0]!r}.")
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self.network.preparation.max_length)
+        self._last: dict[str, NDArray[np.float32]] = {}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings, float32 (texts, width)."""
+        # Public rows are encoded to learn from, and again.
+        made = [self._last[text] if text in self._last else self._one(text) for text in texts]
+        self._last = dict(zip(texts, made, strict=True))
+        return np.stack(made) if made else np.empty((0, self.width), np.float32)
+
+    def _one(self, text: str) -> NDArray[np.float32]:
+        encoded = self._tokenizer.encode(text)
+        # Of a text without a word some tokenizers make nothing at all.
+        values = {
+            _TOKENS: encoded.ids or [0],
+            _MASK: encoded.attention_mask or [1],
+            _TYPES: encoded.type_ids or [0],
+        }
+        kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+        row = {
+            name: np.array([values[name]], kinds.get(given.type, np.int64))
+            for name, given in self.network.inputs.items()
+        }
+        made = self.network.features(row).astype(np.float64)
+        length = float(np.sqrt(made @ made))
+        return (made / length if length else made).astype(np.float32)
+
+    def in_words(self, trained_on: str | None = None) -> str:
+        """The network, its checksums and what it was trained on, as the operator says."""
+        return f"{self.checked()}; frozen; trained on: {trained_on or 'unknown'}"
+
+    def checked(self) -> str:
+        """The network, its checksums and its preparation, for who makes the same embeddings."""
+        return checked(self.network, self.checksums)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"how": self.how, "checksums": self.checksums, "width": self.width}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.how, self.width = state["how"], state["width"]
+        self._open()
+        if self.checksums != state["checksums"]:
+            raise InvalidInput(f"The encoder {self.how} must be the one that the run began with, and is another.")

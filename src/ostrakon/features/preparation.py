@@ -1,0 +1,169 @@
+"""What an ONNX network wants to be given: a small TOML file beside it, MODEL.onnx.toml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.data.files import read_toml
+from ostrakon.features.pixels import resized
+from ostrakon.validation import InvalidInput, finite, positive, shown, whole
+
+KINDS = ("image", "text", "table")
+_OF_IMAGES = ("size", "mean", "deviation", "channels", "layout", "scale", "mirror")
+_OF_TEXT = ("max_length",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """How rows become a network's input, and its output features.
+
+    kind: "image", "text" (tokens of the tokenizer.json beside the model) or "table" (its numbers, in the order of the
+    columns). Of images: size, (height, width); scale, the value of white, 1 or 255; mean and deviation of red, green
+    and blue on that scale; channels, their order, "RGB" or "BGR"; layout, "NCHW" or "NHWC"; mirror, whether features
+    are the mean of a picture's and its mirror image's. Of texts: max_length in tokens. output: the output's name (None:
+    the first); pooling of it over places: "mean", "first" (of tokens), "none" (all values).
+    """
+
+    kind: Literal["image", "text", "table"]
+    size: tuple[int, int] = (224, 224)
+    mean: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    deviation: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    channels: Literal["RGB", "BGR"] = "RGB"
+    layout: Literal["NCHW", "NHWC"] = "NCHW"
+    scale: float = 1.0
+    mirror: bool = False
+    max_length: int = 512
+    pooling: Literal["mean", "first", "none"] = "none"
+    output: str | None = None
+
+    @classmethod
+    def read(cls, model: Path) -> Self:
+        """From the file beside `model`. Errors: `InvalidInput` for a key that is unknown, or not of the kind."""
+        if not model.is_file():
+            raise InvalidInput(f"The encoder {model} must be a file in the ONNX format, and there is none.")
+        path = beside(model)
+        held = read_toml("The preparation of an ONNX encoder", path)
+        kind = _one_of(*KINDS)("kind", held.get("kind"))
+        of_kind = {"image": _OF_IMAGES, "text": _OF_TEXT, "table": ()}[kind]
+        allowed = ("kind", *of_kind, "pooling", "output")
+        for name in held:
+            if name not in allowed:
+                raise InvalidInput(f"{path} may hold {', '.join(allowed)} for the kind {kind}, got {name!r}.")
+        if kind == "image" and "size" not in held:
+            raise InvalidInput(f"{path} must hold size: the pixels of a side that the network takes.")
+        checked: dict[str, Any] = {"pooling": "mean" if kind == "text" else "none"}
+        for name, value in held.items():
+            try:
+                checked[name] = _CHECKS[name](name, value)
+            except InvalidInput as error:
+                raise InvalidInput(f"{path}: {error}") from None
+        made = cls(**checked)
+        if made.kind != "text" and made.pooling == "first":
+            raise InvalidInput(f"{path}: the pooling first is one of tokens; of a {kind} it must be mean or none.")
+        return made
+
+    def picture(self, picture: NDArray[Any]) -> NDArray[np.float32]:
+        """A picture (rows, columns, 3) between 0 and 1 as the network's input, one row."""
+        made = (resized(picture, *self.size) * self.scale - self.mean) / self.deviation
+        made = made[..., ::-1] if self.channels == "BGR" else made
+        made = made.transpose(2, 0, 1) if self.layout == "NCHW" else made
+        return np.ascontiguousarray(made[None], np.float32)
+
+    def seen(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
+        """What the network is shown of a picture, each as of `picture`: itself, and where so said its mirror image."""
+        return [self.picture(each) for each in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
+
+    def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:
+        """What the network gave for one row as its features, doubles (features,)."""
+        values = np.asarray(output, np.float64)[0]
+        if values.ndim < 2 or self.pooling == "none":
+            return values.ravel()
+        if self.pooling == "first":
+            return values[0]
+        if self.kind == "image" and self.layout == "NCHW":
+            return values.reshape(len(values), -1).mean(axis=1)
+        return values.reshape(-1, values.shape[-1]).mean(axis=0)
+
+    def in_words(self) -> str:
+        """What happens to a row before the network sees it, and to its output."""
+        left_out = {"image": _OF_TEXT, "text": _OF_IMAGES, "table": (*_OF_TEXT, *_OF_IMAGES)}[self.kind]
+        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
+        return ", ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)
+
+
+def beside(model: Path) -> Path:
+    """Where the preparation of `model` lies."""
+    return model.with_name(model.name + ".toml")
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(f"{one:g}" for one in value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if value not in allowed:
+            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
+        return value
+
+    return check
+
+
+def _size(name: str, value: Any) -> tuple[int, int]:
+    sides = value if isinstance(value, list) else [value, value]
+    if len(sides) != 2:
+        raise InvalidInput(f"{name} must be a number of pixels, or a height and a width, got {shown(value)}.")
+    height, width = (whole(name, side, at_least=1) for side in sides)
+    return height, width
+
+
+def _three(check: Callable[[str, Any], float]) -> Callable[[str, Any], Any]:
+    def checked(name: str, value: Any) -> Any:
+        if not isinstance(value, list) or len(value) != 3:
+            raise InvalidInput(f"{name} must be three numbers, one of each channel, got {shown(value)}.")
+        return tuple(check(name, one) for one in value)
+
+    return checked
+
+
+def _scale(name: str, value: Any) -> float:
+    if isinstance(value, bool) or value not in (1, 255):
+        raise InvalidInput(f"{name} must be 1 or 255, the value of white, got {shown(value)}.")
+    return float(value)
+
+
+def _yes_or_no(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} must be true or false, got {shown(value)}.")
+    return value
+
+
+def _name(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f"{name} must be the name of an output, got {shown(value)}.")
+    return value
+
+
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "kind": _one_of(*KINDS),
+    "size": _size,
+    "mean": _three(finite),
+    "deviation": _three(positive),
+    "channels": _one_of("RGB", "BGR"),
+    "layout": _one_of("NCHW", "NHWC"),
+    "scale": _scale,
+    "mirror": _yes_or_no,
+    "max_length": lambda name, value: whole(name, value, at_least=1),
+    "pooling": _one_of("mean", "first", "none"),
+    "output": _name,
+}

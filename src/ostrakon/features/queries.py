@@ -1,0 +1,181 @@
+"""Which public examples the teachers are asked about. Chosen on public data alone: the choice costs no privacy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from ostrakon.features.clusters import medoids, settled
+from ostrakon.validation import InvalidInput, whole
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+
+FIRST_STAGE, LAST_STAGE = 10, 1280
+WHOLE, FEWEST, EACH = 20_000, 20_000, 48
+"""Rows up to which all distances are held at once; of more, clusters are first found on so many, and so many for each
+cluster."""
+METHODS = ("all", "random", "representatives")
+
+
+def choose_queries(
+    method: str | Callable[[FloatArray, int], ArrayLike],
+    *,
+    pool: int,
+    budget: int | None = None,
+    features: ArrayLike | None = None,
+    asked: ArrayLike = (),
+    random_state: int | None = None,
+) -> IntArray:
+    """Positions in the public pool to ask about, most useful first, none twice and none of those already asked.
+
+    method: "all", "random", "representatives" (needs features), or a function (features, budget) -> positions.
+    pool: number of public examples. budget: how many queries; None: all that are left. asked: positions asked before.
+    features: (pool, features).
+    """
+    pool = whole("pool", pool, at_least=1)
+    done = _positions(asked, pool, "asked")
+    left = pool - len(done)
+    budget = left if budget is None else whole("budget", budget, at_least=1, at_most=left)
+    points = None if features is None else _points(features, pool)
+    if callable(method):
+        chosen = _positions(method(points if points is not None else np.empty((pool, 0), np.float32), budget), pool)
+        if len(chosen) > budget or np.isin(chosen, done).any():
+            raise InvalidInput(f"The query function must give at most {budget} positions that were not asked before.")
+        return chosen
+    if method not in METHODS:
+        raise InvalidInput(f"queries must be one of {', '.join(METHODS)} or a function, got {method!r}.")
+    if method == "all" and budget < left:
+        raise InvalidInput(f"queries='all' asks {left} queries; for a budget of {budget} choose 'representatives'.")
+    if method == "all":
+        return np.setdiff1d(np.arange(pool), done)
+    if method == "random":
+        return np.random.default_rng(random_state).permutation(np.setdiff1d(np.arange(pool), done))[:budget]
+    if points is None:
+        raise InvalidInput("queries='representatives' needs the features of the public pool.")
+    return representatives(points, budget, asked=done, random_state=random_state)
+
+
+def representatives(
+    features: ArrayLike, budget: int, *, asked: ArrayLike = (), random_state: int | None = None
+) -> IntArray:
+    """Medoids of clusters of the pool: few examples that stand for all, (budget,), nested.
+
+    The first 10 are the medoids of 10 clusters; then 10, 20, 40, … clusters are added whose centres settle around
+    the medoids so far, which stay where they are. Within a stage the largest clusters come first. From the stage on
+    that would end beyond 1,280, they are chosen at random: as many clusters take minutes to find. So
+    `representatives(features, k)` begins every longer list of the same seed. asked: medoids from before, kept fixed.
+
+    >>> line = np.linspace(0, 1, 100)[:, None]
+    >>> ten, twenty = (representatives(line, budget, random_state=0) for budget in (10, 20))
+    >>> bool(np.diff(np.sort(ten)).min() >= 5 and (twenty[:10] == ten).all())
+    True
+    """
+    points = _points(features)
+    done = _positions(asked, len(points), "asked")
+    budget = whole("budget", budget, at_least=1, at_most=len(points) - len(done))
+    seeds = np.random.SeedSequence(random_state)
+    found = list(done)
+    size = max(FIRST_STAGE, len(found))
+    # Threads would round sums by their number, and on a busy machine they wait for each other.
+    with threadpool_limits(1):
+        while len(found) - len(done) < budget:
+            size = size if size > len(found) else 2 * size
+            more = min(size, len(points)) - len(found)
+            # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
+            seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
+            stage = _stage if size <= LAST_STAGE else _at_random
+            found.extend(stage(points, np.array(found, np.int64), more, seed))
+    return np.array(found[len(done) : len(done) + budget], np.int64)
+
+
+def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+    """`more` medoids of clusters that share the pool with the clusters around the `fixed` examples."""
+    total = len(fixed) + more
+    if total >= len(points):
+        return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
+    if len(points) > WHOLE:
+        return _stage_of_many(points, fixed, more, seed)
+    centres = _fresh(points, points[fixed], more, seed)
+    members = np.zeros(more, np.intp)
+    for _ in range(20):
+        own = _squared(points, np.concatenate([points[fixed], centres])).argmin(axis=1) - len(fixed)
+        sums = np.zeros_like(centres)
+        np.add.at(sums, own[own >= 0], points[own >= 0])
+        members = np.bincount(own[own >= 0], minlength=more)
+        settled = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
+        if np.allclose(settled, centres):
+            break
+        centres = settled.astype(np.float32)
+    distance = _squared(points, centres)
+    distance[fixed] = np.inf
+    chosen: list[int] = []
+    for cluster in np.argsort(-members, kind="stable"):
+        medoid = int(distance[:, cluster].argmin())
+        chosen.append(medoid)
+        distance[medoid] = np.inf
+    return chosen
+
+
+def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+    left = np.setdiff1d(np.arange(len(points)), fixed)
+    return [int(place) for place in np.random.default_rng(seed).permutation(left)[:more]]
+
+
+def _stage_of_many(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+    """The same of a pool too large for all distances: clusters of some rows, which then settle among all."""
+    total = len(fixed) + more
+    some = np.random.default_rng(seed).choice(len(points), min(len(points), max(FEWEST, EACH * total)), replace=False)
+    sample = points[np.sort(some)]
+    centres = _fresh(sample, points[fixed], more, seed, most=20)
+    centres, _ = settled(sample, points[fixed], centres, rounds=10)
+    # The more rows, the less is left to settle.
+    centres, members = settled(points, points[fixed], centres, rounds=min(20, max(4, 4_000_000 // len(points))))
+    return medoids(points, centres, members=members, without=fixed)
+
+
+def _fresh(points: FloatArray, fixed: FloatArray, more: int, seed: int, *, most: int = 100) -> FloatArray:
+    """Centres of as many clusters as there will be examples, without those that the `fixed` ones take over."""
+    total = len(fixed) + more
+    with warnings.catch_warnings():
+        # Rows that are alike may leave fewer clusters; there are medoids all the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(total, n_init=4 if total <= 100 else 1, max_iter=most, random_state=seed).fit(points)
+    centres = found.cluster_centers_.astype(np.float32)
+    for example in fixed:
+        # Each fixed example takes over the centre next to it.
+        centres = np.delete(centres, np.square(centres - example).sum(axis=1).argmin(), axis=0)
+    return centres
+
+
+def _squared(points: FloatArray, centres: FloatArray) -> FloatArray:
+    return (
+        np.square(points).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)[None, :] - 2 * points @ centres.T
+    ).astype(np.float32)
+
+
+def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
+    points = np.asarray(features)
+    if points.ndim != 2 or points.dtype.kind not in "uifb" or (pool is not None and len(points) != pool):
+        raise InvalidInput(f"features must be numbers of shape ({pool or 'pool'}, features), got {points.shape}.")
+    if not np.isfinite(points).all():
+        raise InvalidInput("features must be finite numbers, got a NaN or an infinity.")
+    return np.ascontiguousarray(points, np.float32)
+
+
+def _positions(values: Any, pool: int, name: str = "positions") -> IntArray:
+    places = np.asarray(values)
+    if places.size == 0:
+        return np.empty(0, np.int64)
+    if places.ndim != 1 or places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= pool:
+        raise InvalidInput(f"{name} must be integers from 0 to {pool - 1}, got {values!r}.")
+    if len(np.unique(places)) != len(places):
+        raise InvalidInput(f"{name} must name no example twice.")
+    return places.astype(np.int64)

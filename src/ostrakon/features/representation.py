@@ -1,0 +1,377 @@
+"""A representation learned from public data alone; private rows can be transformed by it and never reach `fit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from threadpoolctl import threadpool_limits
+
+from ostrakon.data.embeddings import groups
+from ostrakon.features.embedded import EmbeddedFeatures
+from ostrakon.features.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
+from ostrakon.features.images import DeskewHOG
+from ostrakon.features.made import MADE, MadeEncoder, is_made, made_by, require_factory
+from ostrakon.features.patches import EvenedComponents, PatchFeatures
+from ostrakon.features.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
+from ostrakon.features.tables import TableFeatures
+from ostrakon.features.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
+from ostrakon.validation import InvalidInput, whole
+
+FloatArray = NDArray[np.float32]
+Encoder = TextColumns | FrozenEncoder
+
+REPRESENTATIONS = (
+    *("auto", "hog", "patches", "table", "embeddings", "pca", "raw", "contrastive", "hog+contrastive"),
+    *("text", "text:FOLDER", "tfidf", "photos", "onnx:FILE", "torch:MODULE:FACTORY"),
+)
+"""Names that `learn_representation` knows."""
+PATCHES, CONTRASTIVE = "patches", "contrastive"
+MOST_COMPONENTS = 64
+"""Principal components of what a frozen network makes of a row."""
+
+
+class Representation:
+    """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
+
+    It has no `fit`: whoever holds it can transform private rows but cannot teach it with them. A row's features
+    depend on that row and on public data alone, to the last bit (checked on public rows when it is made), so one
+    record still reaches one teacher only.
+    """
+
+    __slots__ = ("_encoder", "_features", "_rows", "_transformer")
+
+    def __init__(self, transformer: Any, *, features: int, rows: int = 1, encoder: Encoder | None = None) -> None:
+        self._transformer = transformer
+        self._features = features
+        self._rows = rows
+        self._encoder = encoder
+
+    @property
+    def transformer(self) -> Any:
+        """What rows go through: the fitted transformer."""
+        return self._transformer
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What turns texts or pictures into numbers before anything else; it does not leave with a student."""
+        return self._encoder
+
+    def behind_the_encoder(self) -> Representation:
+        """What rows go through after the encoder."""
+        return Representation(self._transformer, features=self._features, rows=self._rows)
+
+    @property
+    def features(self) -> int:
+        """Number of features of a row."""
+        return self._features
+
+    def transform(self, X: Any) -> FloatArray:
+        """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many.
+
+        Rows go through in blocks of one size, or one by one where a row's place in a block has a say in its features.
+        """
+        rows = X if self._encoder is None else self._encoder.transform(X)
+        # How many threads share a product has a say in its rounding, and workers have fewer of them.
+        with _one_thread(self._transformer):
+            blocks = in_blocks(self._block, rows, rows=self._rows)
+        made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
+        if made.shape[1] != self._features:
+            raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
+        return made
+
+    def _block(self, X: Any) -> FloatArray:
+        return _as_features(self._transformer.transform(X), rows=row_count(X))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, f"_{name}") for name in ("transformer", "features", "rows", "encoder")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, f"_{name}", value)
+
+    def __repr__(self) -> str:
+        return f"Representation(features={self._features})"
+
+
+def learn_representation(
+    transformer: Any,
+    X_public: Any,
+    *,
+    random_state: int | None = None,
+) -> Representation:
+    """Learn a representation from public rows.
+
+    transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
+        gradients, PCA: grey images), "patches" (a dictionary of whitened patches, PCA: colour images),
+        "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive" (both, each a direction),
+        "table" (one-hot and standardized columns), "embeddings" (as directions from the public mean),
+        "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.features.text`), "photos" and
+        "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers or texts; of the first two the 64
+        principal components: see `ostrakon.features.frozen`), "torch:module:factory" (likewise, of what a function of the
+        operator's makes: see `ostrakon.features.made`), "pca", "auto" (by the shape of the data) or "raw"; a frozen
+        backbone: a `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
+    X_public: public rows; nothing else is ever passed to `fit`.
+    random_state: seeds the transformer and its parts wherever they have an unset random_state.
+
+    Guarantee: the result is a function of public data, so it costs no privacy; its features of a private row do not
+    depend on other private rows. That is checked on public rows: a transformer that looks at the batch is refused.
+    Errors: `InvalidInput` for something that cannot transform, or for features that are not finite numbers.
+
+    >>> seen = learn_representation("pca", np.random.default_rng(0).normal(size=(50, 4)))
+    >>> seen.transform(np.zeros((3, 4))).shape
+    (3, 4)
+    """
+    rows = row_count(X_public)
+    if rows < 2:
+        raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
+    if isinstance(transformer, Representation):
+        return transformer
+    if is_made(transformer):
+        made = made_by(transformer)
+        # What learns from public rows is a transformer like any other; what does not is a frozen encoder.
+        transformer = made if hasattr(made, "fit") and hasattr(made, "transform") else transformer
+    if isinstance(transformer, str) and transformer == "auto":
+        transformer = default_representation(X_public)
+    encoder = _encoder(transformer)
+    if encoder is not None:
+        X_public = encoder.fit(X_public).transform(X_public)
+        transformer = "embeddings" if isinstance(encoder, TextColumns) else _components(X_public)
+    learned = _learned(transformer, X_public, random_state)
+    some = take_rows(X_public, np.arange(min(rows, 64)))
+    together = _as_features(learned.transform(some), rows=row_count(some))
+    alone = _as_features(learned.transform(take_rows(some, np.arange(1))), rows=1)
+    scale = np.abs(together).max(initial=1e-12)
+    if together.shape[1] != alone.shape[1] or not np.allclose(together[:1], alone, atol=1e-3 * scale, rtol=1e-3):
+        raise InvalidInput(
+            "The representation must treat every row on its own, but the features of a public row change with the rows "
+            "beside it: private rows would leak into each other's features."
+        )
+    if isinstance(learned, TableFeatures):
+        at_once = ANY
+    else:
+        with _one_thread(learned):
+            at_once = own_rows(learned.transform, X_public)
+    return Representation(learned, features=together.shape[1], rows=at_once, encoder=encoder)
+
+
+def default_representation(
+    X_public: Any,
+) -> Literal["hog", "patches", "table", "embeddings", "text", "tfidf", "raw"]:
+    """What "auto" stands for: "hog" for grey images, "patches" for those in colour, "table" for frames and arrays of
+    numbers, "raw" for all else.
+
+    A frame with the columns name.0, name.1, … has "embeddings"; one of free text alone "text", or "tfidf" where no
+    sentence encoder is installed.
+
+    Images are arrays of three or more dimensions, of at least 8 pixels a side. Numbers are a table however they are
+    held, so that a file, a frame and an array of the same columns teach the same.
+    """
+    if hasattr(X_public, "iloc"):
+        if holds_text_alone(X_public):
+            return default_text()
+        return "embeddings" if groups(map(str, X_public.columns)) else "table"
+    shape = np.shape(X_public)
+    if len(shape) >= 3:
+        if len(shape) == 4 and (shape[3] in (3, 4) or shape[1] == 3):
+            return "patches" if min(shape[1:3] if shape[3] in (3, 4) else shape[2:]) >= 8 else "raw"
+        return "hog" if min(shape[1:3]) >= 8 else "raw"
+    numbers = not hasattr(X_public, "tocsr") and np.asarray(X_public).dtype.kind in "uifb"
+    return "table" if numbers else "raw"
+
+
+def is_linear(name: Any, X_public: Any) -> bool:
+    """Whether a line through what `name` makes of images tells their classes apart: patches, and contrast of colours.
+
+    Then learners hear sums of features, as of a table's; of other features of images, they hear the votes alone.
+    """
+    if not isinstance(name, str) or name not in (PATCHES, CONTRASTIVE):
+        return False
+    return name == PATCHES or default_representation(X_public) == PATCHES
+
+
+def _encoder(representation: Any) -> Encoder | None:
+    if reads_text(representation):
+        return TextColumns(representation)
+    if is_made(representation):
+        return MadeEncoder(representation)
+    return FrozenEncoder(representation) if reads_rows(representation) else None
+
+
+def _components(embedded: Any) -> Any:
+    # Directions of little variance, one in a thousand numbers each, would drown the neighbours.
+    return make_pipeline(EmbeddedFeatures(), PCA(min(MOST_COMPONENTS, embedded.shape[1], row_count(embedded) - 1)))
+
+
+class _Flat(TransformerMixin, BaseEstimator):
+    """Rows of any shape as rows of double numbers: in single ones a product's last digits go by a row's place."""
+
+    def fit(self, X: ArrayLike, y: Any = None) -> _Flat:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """float64 (rows, values of a row)."""
+        array = np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
+        return array.reshape(len(array), -1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
+    """Linear algebra on one thread; nothing where rows stay as they are, since looking for its libraries takes time."""
+    return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else threadpool_limits(1, user_api="blas")
+
+
+def require_known(name: str) -> None:
+    """Refuse a name that stands for no representation, or for an encoder that is not there."""
+    if reads_text(name):
+        require_text_encoder(name)
+    elif is_made(name):
+        require_factory(name)
+    elif reads_rows(name):
+        require_frozen(name)
+    elif name not in REPRESENTATIONS:
+        raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
+
+
+def require_shared(name: str) -> None:
+    """Refuse a representation that not every owner of a study has by its name: files and code are one owner's.
+
+    Asked before anything else of a name that another owner wrote, so that no code of theirs choosing runs.
+    """
+    if name.startswith((MADE, ONNX)):
+        raise InvalidInput(
+            f"The representation of a study must be one that every owner has, no file or code of one of them: {name!r}."
+        )
+    require_known(name)
+
+
+def _named(name: str, X_public: Any) -> Any:
+    require_known(name)
+    if holds_text_alone(X_public):
+        raise InvalidInput(
+            "The representation of texts must be text, text:FOLDER, tfidf, onnx:FILE or torch:MODULE:FACTORY, got "
+            f"{name!r}."
+        )
+    most = min(128, row_count(X_public) - 1)
+    named: dict[str, Callable[[], Any]] = {
+        "hog": lambda: _hog(most),
+        "patches": lambda: make_pipeline(
+            PatchFeatures(), StandardScaler(with_std=False), Normalizer(), EvenedComponents(most)
+        ),
+        "table": TableFeatures,
+        "embeddings": EmbeddedFeatures,
+        "pca": lambda: make_pipeline(_Flat(), PCA(min(most, int(np.prod(np.shape(X_public)[1:]))))),
+        "raw": _Flat,
+        CONTRASTIVE: _contrastive,
+        "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
+    }
+    return named[name]()
+
+
+def _hog(most: int) -> Any:
+    return make_pipeline(DeskewHOG(), _Flat(), PCA(most))
+
+
+def beside_gradients(encoder: Any, most: int = 64) -> Any:
+    """An encoder of images beside upright gradients (of at most `most` components), to be fitted.
+
+    Each gives directions from its public mean, so that neither outweighs the other.
+    """
+    parts = {"hog": _hog(most), "encoder": encoder}
+    return FeatureUnion(
+        [(name, make_pipeline(part, StandardScaler(with_std=False), Normalizer())) for name, part in parts.items()]
+    )
+
+
+def _contrastive() -> Any:
+    from ostrakon.features.contrastive import ContrastiveEncoder
+
+    return ContrastiveEncoder(verbose=1)
+
+
+def _learned(transformer: Any, X_public: Any, random_state: int | None) -> Any:
+    if isinstance(transformer, str):
+        transformer = _named(transformer, X_public)
+    if isinstance(transformer, type):
+        raise InvalidInput(f"representation must be an instance such as {transformer.__name__}(), got the class.")
+    if hasattr(transformer, "fit") and hasattr(transformer, "transform"):
+        return _seeded(clone(transformer), random_state).fit(X_public)
+    if hasattr(transformer, "state_dict") and callable(transformer):
+        return _Network(transformer)
+    if hasattr(transformer, "transform"):
+        return transformer
+    if callable(transformer):
+        return _Function(transformer)
+    raise InvalidInput(
+        "representation must be a transformer with fit and transform, a torch module, a function or a name, "
+        f"got {transformer!r}."
+    )
+
+
+def _seeded(estimator: Any, random_state: int | None) -> Any:
+    if random_state is None or not hasattr(estimator, "get_params"):
+        return estimator
+    seed = whole("random_state", random_state)
+    unset = [name for name, value in estimator.get_params().items() if value is None]
+    return estimator.set_params(**{name: seed for name in unset if name.split("__")[-1] == "random_state"})
+
+
+class _Function:
+    """A user's function from rows to features."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def transform(self, X: Any) -> Any:
+        return self.function(X)
+
+
+class _Network:
+    """A frozen torch module, in evaluation mode: batch norm in training mode would mix, and learn from, the rows."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def transform(self, X: Any) -> Any:
+        import torch
+
+        rows = np.asarray(X, np.float32)
+        if rows.ndim == 3:
+            rows = rows[:, None]
+        elif rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3):
+            rows = rows.transpose(0, 3, 1, 2)
+        place = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        was_training = self.module.training
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                parts = [
+                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(place))
+                    for at in range(0, len(rows), 256)
+                ]
+        finally:
+            self.module.train(was_training)
+        return np.concatenate([part.flatten(1).cpu().numpy() for part in parts])
+
+
+def _as_features(made: Any, *, rows: int) -> FloatArray:
+    array = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
+    if array.dtype.kind not in "uifb" or array.ndim < 2 or len(array) != rows:
+        raise InvalidInput(
+            f"The representation must give one row of numbers for each of {rows} rows, got shape {array.shape} "
+            f"of type {array.dtype}."
+        )
+    array = np.ascontiguousarray(array.reshape(rows, -1), np.float32)
+    if not np.isfinite(array).all():
+        raise InvalidInput("The representation must give finite features, got a NaN or an infinity.")
+    return array

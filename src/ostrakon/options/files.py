@@ -1,0 +1,112 @@
+"""Where a run's data are: the options that name files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any
+
+from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
+from ostrakon.data.object_store import is_uri, stored_path
+from ostrakon.options.option import Option, Settings
+from ostrakon.validation import InvalidInput, shown
+
+_DATA = "Data"
+
+
+def _place(name: str, value: str) -> str:
+    return stored_path(name, value).uri if is_uri(value) else str(Path(value).resolve())
+
+
+def _protect(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in PROTECTS:
+        raise InvalidInput(f"{name} must be one of {', '.join(PROTECTS)}, got {shown(value)}.")
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """A column given by its position."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _joined(value: Any) -> Any:
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files(Settings):
+    """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
+
+    private, public, test: paths, made absolute, or s3://BUCKET/KEY of tables. protect: "records", or "labels" alone:
+    then the private rows, which are public but for their labels, are the pool, and no other is given. synthetic: a
+    description of the columns, from which, and from noisy marginals of the private table, the pool is drawn where there
+    is none. classes: labels joined by commas. publish_accuracy: the test file is public, too.
+
+    Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
+    """
+
+    private: Annotated[
+        str,
+        Option(
+            help="The sensitive table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folders) or texts (likewise).",
+            panel=_DATA,
+            check=_place,
+        ),
+    ]
+    public: Annotated[
+        str | None, Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_place)
+    ] = None
+    synthetic: Annotated[
+        str | None,
+        Option(
+            help="No public rows: draw some from noisy marginals; a TOML file says what columns may hold.",
+            panel=_DATA,
+            check=_place,
+        ),
+    ] = None
+    protect: Annotated[
+        str,
+        Option(
+            help="records, or labels: labels only, where features are public; no --public then. [default: records]",
+            panel=_DATA,
+            check=_protect,
+        ),
+    ] = "records"
+    target: Annotated[
+        str | None, Option(help="The column to predict (of tables).", panel=_DATA, from_toml=_as_text)
+    ] = None
+    by: Annotated[
+        str | None,
+        Option(help="The column that says whose a row is: protects users.", panel=_DATA, from_toml=_as_text),
+    ] = None
+    test: Annotated[str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_place)] = (
+        None
+    )
+    names: Annotated[
+        str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA)
+    ] = None
+    classes: Annotated[str | None, Option(help="All labels, as a,b,c.", panel=_DATA, from_toml=_joined)] = None
+    publish_accuracy: Annotated[
+        bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA)
+    ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.synthetic is None:
+            require_pool(self.protect, self.public)
+        else:
+            require_no_pool(self.protect, self.public)
+
+    def for_task(self) -> dict[str, Any]:
+        """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
+        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
+        return {**given, "classes": labels_in(self.classes)}
+
+
+def labels_in(classes: str | None) -> list[str] | None:
+    """The labels in `a,b,c`.
+
+    >>> labels_in("yes, no")
+    ['yes', 'no']
+    """
+    return None if classes is None else [label.strip() for label in classes.split(",")]

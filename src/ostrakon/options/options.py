@@ -1,0 +1,228 @@
+"""What a run is made of, wherever its data are: the one list of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Self
+
+import numpy as np
+
+from ostrakon.ledger.place import require_url
+from ostrakon.mechanisms.registry import declared_parameters, find
+from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence
+from ostrakon.validation import InvalidInput, fraction, line, positive, shown, whole
+
+AUTO = "auto"
+"""The choice that is left to ostrakon."""
+WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
+QUERIES_STRATEGIES = ("representatives", "random", "all")
+
+_PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
+
+
+def is_auto(choice: Any) -> bool:
+    """Whether the choice is left to ostrakon."""
+    return isinstance(choice, str) and choice == AUTO
+
+
+def _guarantee(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in GUARANTEES:
+        raise InvalidInput(f"{name} must be one of {', '.join(GUARANTEES)}, got {shown(value)}.")
+    return value
+
+
+def _mechanism(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} must be a name, got {shown(value)}.")
+    return value if value == AUTO else find(value).name
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, got {shown(value)}.")
+    return bool(value)
+
+
+def _strategy(name: str, value: Any) -> Any:
+    if not callable(value) and not (isinstance(value, str) and value in QUERIES_STRATEGIES):
+        raise InvalidInput(f"{name} must be one of {', '.join(QUERIES_STRATEGIES)}, got {shown(value)}.")
+    return value
+
+
+def _workers(name: str, value: Any) -> int | None:
+    number = None if value is None else whole(name, value, at_least=-(2**31))
+    if number == 0:
+        raise InvalidInput(f"{name} must be an integer other than 0 (-1: one per core), got 0.")
+    return number
+
+
+_some = partial(whole, at_least=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(Settings):
+    """Every option of a run, once: the command line, TOML files and `PATEClassifier` are made from these fields.
+
+    None: chosen for you from public numbers. epsilon: the guarantee stays within it. guarantee: "worst-case", or
+    "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
+    of which a share `agreement` goes to the winner; the worst case where no gate helps. ledger: where what the run
+    costs is reserved before its noise is drawn; budget: the epsilon of all runs on the data, of the account that is
+    opened for them; account: its name. mechanism: a name, or "auto";
+    parameters: its own, by name. teacher, student, representation: names or estimators (see
+    `ostrakon.estimators.choices`). trained_on: what a frozen encoder, or whatever made the given features, was
+    trained on, in the operator's words. queries_strategy: how the public rows to ask about are chosen (see
+    `ostrakon.features.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
+    the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
+    joblib's n_jobs.
+
+    Errors: `InvalidInput` for a value that cannot be, whatever the data are.
+    """
+
+    epsilon: Annotated[
+        float | None,
+        Option(
+            help="Keep the guarantee within this. [default: 2, unless all noise is given]",
+            panel=_PRIVACY,
+            check=positive,
+        ),
+    ] = None
+    delta: Annotated[
+        float | None,
+        Option(
+            help="Chance that the guarantee fails. [default: below 1 / number of records]",
+            panel=_PRIVACY,
+            check=fraction,
+        ),
+    ] = None
+    guarantee: Annotated[
+        str,
+        Option(
+            help="worst-case, or gate: less noise, and no release where teachers disagree.",
+            panel=_PRIVACY,
+            check=_guarantee,
+        ),
+    ] = WORST_CASE
+    agreement: Annotated[
+        float,
+        Option(
+            help="Share of teachers expected to agree, for the gate. [default: 0.85]", panel=_PRIVACY, check=fraction
+        ),
+    ] = 0.85
+    teachers: Annotated[
+        int | None,
+        Option(help="Train so many. [default: every record is one]", panel=_PRIVACY, check=_some, python="n_teachers"),
+    ] = None
+    queries: Annotated[
+        int | None,
+        Option(
+            help="Public rows to ask about. [default: what epsilon allows]",
+            panel=_PRIVACY,
+            check=_some,
+            python="n_queries",
+        ),
+    ] = None
+    max_answers: Annotated[int | None, Option(help="Stop after so many answers.", panel=_PRIVACY, check=_some)] = None
+    mechanism: Annotated[
+        str,
+        Option(
+            help="How votes become answers. [default: moment-gnmax; bounded-gnmax of images as they are; "
+            "confident-gnmax of trained teachers]",
+            panel=_PRIVACY,
+            check=_mechanism,
+        ),
+    ] = AUTO
+    parameters: Mapping[str, float | None] = field(default_factory=dict[str, float | None])
+    ledger: Annotated[
+        str | None,
+        Option(
+            help="Reserve what the run costs in this ledger: sqlite:///FILE or postgresql://HOST/DATABASE. "
+            "With --budget: budget.db beside the data.",
+            panel=_BUDGET,
+            check=require_url,
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        Option(
+            help="Open an account for the data with this epsilon for all runs, unless it has one.",
+            panel=_BUDGET,
+            check=positive,
+        ),
+    ] = None
+    account: Annotated[
+        str | None,
+        Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=line),
+    ] = None
+    teacher: Annotated[
+        Any,
+        Option(help="A scikit-learn classifier: short name or import path, with (options).", panel=_LEARNING),
+    ] = AUTO
+    student: Annotated[
+        Any,
+        Option(
+            help="As --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. [default: best of several]",
+            panel=_LEARNING,
+        ),
+    ] = AUTO
+    representation: Annotated[
+        Any, Option(help="What learners see of a row, learned from public rows.", panel=_LEARNING)
+    ] = AUTO
+    trained_on: Annotated[
+        str | None,
+        Option(
+            help="What the encoder, or what made given features, was trained on; for the statement. [default: unknown]",
+            panel=_LEARNING,
+            check=sentence,
+        ),
+    ] = None
+    queries_strategy: Annotated[
+        str,
+        Option(
+            help="Which public rows to ask about: representatives, random or all. [default: representatives]",
+            panel=_LEARNING,
+            check=_strategy,
+            python="queries",
+        ),
+    ] = "representatives"
+    smooth: Annotated[
+        bool, Option(help="Smooth teachers over the public neighbour graph.", panel=_LEARNING, check=_flag)
+    ] = False
+    seed: Annotated[
+        int,
+        Option(
+            help="Of data splitting and models, never of noise. [default: 0]",
+            panel=_LEARNING,
+            check=whole,
+            python="random_state",
+        ),
+    ] = 0
+    jobs: Annotated[
+        int | None,
+        Option(
+            help="Teachers trained at a time; -1: one per core. [default: -1]",
+            panel=_LEARNING,
+            check=_workers,
+            python="n_jobs",
+            asked=False,
+        ),
+    ] = -1
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From plain values by name, the mechanisms' parameters among them; what is no option is left out."""
+        parameters = {name: values[name] for name in declared_parameters() if name in values}
+        return cls(parameters=parameters, **{name: values[name] for name in cls.options() if name in values})
+
+    def as_toml(self) -> dict[str, Any]:
+        """See `Settings`; the mechanism's parameters stand beside the others."""
+        own = {name: plain(value) for name, value in self.parameters.items() if value is not None}
+        return {**super().as_toml(), **own}
+
+    @classmethod
+    def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
+        """See `Settings`; the mechanisms' parameters stand beside the others."""
+        parameters = {name: content[name] for name in declared_parameters() if name in content}
+        numbers = {name: of_plain_type(name, value, float, source) for name, value in parameters.items()}
+        return {**super().from_toml(content, source), **numbers}

@@ -1,0 +1,99 @@
+"""The plan where everyone is a teacher: queries cost nothing each, so the noise comes first, then their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ostrakon.accounting.calibration.noise import calibrate, scaled
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.registry import build_with_defaults, require_own
+from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
+from ostrakon.options.options import WORST_CASE, Options, is_auto
+from ostrakon.planning.plan import Plan
+from ostrakon.planning.settled import parameters_told, settled_delta, settled_epsilon, settled_queries
+from ostrakon.validation import InvalidInput
+
+
+def per_record_plan(
+    options: Options, *, units: int, pool: int, classes: int, unit: str, fixed: Mapping[str, Any] | None = None
+) -> Plan:
+    """The plan of a mechanism that makes every unit a teacher (see `ostrakon.planning.make_plan.make_plan`).
+
+    fixed: parameters that follow from public numbers, where they are not given.
+    """
+    refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
+    name = options.mechanism
+    for other, default in (("teachers", None), ("max_answers", None), ("guarantee", WORST_CASE)):
+        if getattr(options, other) != default:
+            raise InvalidInput(
+                f"{other} cannot be chosen for {name}, where every {unit} votes and all queries together have one "
+                f"price, got {getattr(options, other)!r}."
+            )
+    tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
+    delta = settled_delta(options, units, unit, tuned)
+    mechanism = build_with_defaults(
+        name, units, {**({} if fixed is None else fixed), **require_own(name, options.parameters)}
+    )
+    epsilon = settled_epsilon(options, mechanism, tuned)
+    sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
+    queries = None if options.queries is None else settled_queries(options.queries, pool, tuned)
+    if epsilon is not None:
+        # All queries cost what `max_contributions` of them cost: as many as the pool has is no dearer than any other
+        # number. How much noise the votes bear depends on the number of queries, which follows: it is judged below.
+        asked = pool if queries is None else queries
+        mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, delta=delta)
+    if queries is None:
+        tuned["number of queries"] = (
+            f"so many that the votes on each are a few times its noise, from the number of {unit}s"
+        )
+        queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
+    require_votes_above_noise(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+    tuned |= parameters_told(options, mechanism, epsilon)
+    return Plan(
+        teachers=units,
+        classes=classes,
+        mechanism=mechanism,
+        interactive=False,
+        queries=queries,
+        max_answers=None,
+        delta=delta,
+        bound=worst_case(mechanism, queries=queries, **sizes),
+        tuned=tuned,
+    )
+
+
+def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:
+    """Refuse so many queries that fewer votes than the noise's standard deviation come to each, with what would do."""
+    votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
+    if units * votes_each < noise * queries:
+        raise InvalidInput(
+            f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
+            f"{votes_each} of {queries} queries, under noise of standard deviation "
+            f"{noise:.4g}; the nearest reachable settings are "
+            + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+            + "."
+        )
+
+
+def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
+    """Refuse what cannot be chosen where every record is a teacher."""
+    if not is_auto(teacher) or smooth:
+        given = "smooth" if is_auto(teacher) else "teacher"
+        raise InvalidInput(f"{given} cannot be chosen for per-record teachers: every record votes for itself.")
+
+
+def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> str:
+    """What would lift the votes above the noise: a larger epsilon, fewer queries, or more units."""
+    votes_in_all = units * (mechanism.contribution_bound or 1)
+    noise = mechanism.vote_noise or 0.0
+    enough = scaled(mechanism, votes_in_all / queries / noise)
+    # To four digits, and a little more than rounding takes: what is named must do.
+    epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.001:.4g}")
+    fewer = int(votes_in_all / noise)
+    found = [f"an epsilon of {epsilon:g}"]
+    if FEWEST_PER_RECORD <= fewer < queries:
+        found.append(f"{fewer} queries at this one")
+    return f"{', '.join(found)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"

@@ -1,0 +1,305 @@
+"""Where a run keeps what it has made: in a folder, from which it goes on, or in memory, which ends with the process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
+
+from ostrakon.data.checksummed import Damaged, Unreachable, array_from, npy, read_checksummed, write_checksummed
+from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.data.object_store import ObjectPath, StoredFolder
+from ostrakon.run.day import today
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.private_data import PrivateTable
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan, plan_from
+from ostrakon.run.stages.features import View
+from ostrakon.run.stages.student import versions
+from ostrakon.run.stages.votes import table_of, votes_from
+from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart, require_same, stored_at
+from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.one_teacher import fingerprint_of
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, Votes
+
+VOTES = "votes.npy"
+
+Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Votes, Any]]
+"""From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
+
+
+class Place(Protocol):
+    """Where the stages of a run leave what they made. Each is handed how its result is made, should it not be there."""
+
+    def opened(self) -> contextlib.AbstractContextManager[object]:
+        """Held for one run."""
+        ...
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """The plan, settled once."""
+        ...
+
+    def view(self, make: Callable[[], View]) -> View:
+        """What the learners see."""
+        ...
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """The teachers' votes on `queries` seen through `view`. Private."""
+        ...
+
+    def keep_engine(self, name: str) -> None:
+        """Remember that workers of the engine `name` saw private rows."""
+        ...
+
+    def engines(self) -> tuple[str, ...]:
+        """The engines whose workers saw private rows."""
+        ...
+
+    def stored(self) -> str:
+        """Which object storage saw private rows, in words; empty where none did."""
+        ...
+
+    def shards(self) -> Path | None:
+        """Where pieces of the private table are kept; None: nowhere."""
+        ...
+
+    def log(self) -> Log:
+        """What keeps drawn noise."""
+        ...
+
+    def receipt(self) -> dict[str, Any] | None:
+        """What the run knows of its reservation in a ledger (see `ostrakon.run.budget`), None at first."""
+        ...
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """Keep that."""
+        ...
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """Leave a note for eyes on the trusted side."""
+        ...
+
+
+class InMemory:
+    """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private."""
+
+    def __init__(self) -> None:
+        self.cast: Votes | None = None
+        self.teachers: Any = None
+        self._receipt: dict[str, Any] | None = None
+        self._engines: tuple[str, ...] = ()
+
+    def opened(self) -> contextlib.AbstractContextManager[object]:
+        """See `Place`."""
+        return contextlib.nullcontext()
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """See `Place`."""
+        return make()
+
+    def view(self, make: Callable[[], View]) -> View:
+        """See `Place`."""
+        return make()
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """See `Place`."""
+        self.cast, self.teachers = collect(None, None)
+        return self.cast
+
+    def keep_engine(self, name: str) -> None:
+        """See `Place`."""
+        self._engines = (name,)
+
+    def engines(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return self._engines
+
+    def stored(self) -> str:
+        """See `Place`."""
+        return ""
+
+    def shards(self) -> Path | None:
+        """See `Place`."""
+        return None
+
+    def log(self) -> Log:
+        """See `Place`."""
+        return MemoryLog()
+
+    def receipt(self) -> dict[str, Any] | None:
+        """See `Place`."""
+        return self._receipt
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """See `Place`."""
+        self._receipt = receipt
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """Nobody is there to read it."""
+
+
+class InFolder:
+    """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
+
+    asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards, trained
+    teachers and noise are kept instead, and votes, the representation and run.toml as well, so that another folder goes
+    on with the run (see `ostrakon.run.remote`).
+    """
+
+    def __init__(
+        self, home: RunFolder, task: Task, options: Options, asked: dict[str, Any], store: ObjectPath | None = None
+    ) -> None:
+        self._store = store
+        self._home = home
+        self._task = task
+        self._options = options
+        self._asked = asked
+
+    @contextlib.contextmanager
+    def opened(self) -> Generator[object]:
+        """The folder, locked; refused where it is another run's that has begun."""
+        with self._home.opened():
+            if self._store is not None:
+                adopt(self._store, self._home, self._asked, self._task.fingerprints)
+            self._home.take_over(self._asked, self._task.fingerprints)
+            if self._store is None and self.stored():
+                raise InvalidInput(f"{self._home.path} keeps its votes in a store: give the same --store again.")
+            if self._store is not None:
+                require_same(self._store, self._home)
+                if isinstance(self._task.private, PrivateTable):
+                    require_apart(self._store, self._task.private.tables.private.path)
+            yield
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        """See `Place`; refused where run.toml settles what costs more than was asked for."""
+        plan = self._settled(make)
+        if self._store is not None:
+            # Before anything private goes there.
+            claim(self._store, self._home)
+        return plan
+
+    def _settled(self, make: Callable[[], Plan]) -> Plan:
+        held = self._home.read()
+        if held is None:
+            plan = make()
+            self._describe(plan)
+            return plan
+        plan, epsilon = plan_from(held["settled"], classes=len(self._task.classes)), self._options.epsilon
+        if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
+            raise InvalidInput(
+                f"{self._home.description} must keep within epsilon {epsilon:g} as asked, but what it settles costs "
+                f"{plan.guarantee.epsilon:.6g}: it was changed; restore it or start a new run in a new folder."
+            )
+        return plan
+
+    def _describe(self, plan: Plan) -> None:
+        """Write run.toml: what was asked and settled, before any vote is seen."""
+        settled: dict[str, Any] = {"asked": self._asked, "settled": plan.as_dict()}
+        # A release does not tell how long its run took, and a resumed run keeps its day.
+        settled["date"] = today()
+        self._home.write({**settled, "versions": versions(), "fingerprints": dict(self._task.fingerprints)})
+
+    def view(self, make: Callable[[], View]) -> View:
+        """See `Place`. Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold."""
+        name, belongs = "representation.joblib", self._home.identity
+        held = self._find(name, what="representation", belongs=belongs)
+        if held is not None:
+            return joblib.load(io.BytesIO(held))
+        view = make()
+        if view.fitted is not None:
+            buffer = io.BytesIO()
+            joblib.dump(view, buffer)
+            self._keep(name, buffer.getvalue(), what="representation", belongs=belongs)
+        return view
+
+    def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
+        """See `Place`."""
+        private = self._home.private
+        # Of these queries, seen this way: a row of other votes would be another question's answer.
+        asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
+        belongs = {"run": self._home.identity, **asked}
+        held = self._find(VOTES, what="votes", belongs=belongs)
+        if held is None:
+            # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
+            store, shards = None, private / "shards"
+            if self._store is not None:
+                store, shards = TeacherStore(self._store / "teachers"), StoredFolder(self._store / "shards", shards)
+            elif not plan.per_record:
+                store = TeacherStore(private_folder(private / "teachers"))
+            votes, _ = collect(store, shards)
+            held = bytes(npy(table_of(votes)))
+            self._keep(VOTES, held, what="votes", belongs=belongs)
+        return votes_from(plan, array_from(held))
+
+    def keep_engine(self, name: str) -> None:
+        """See `Place`; in run.toml, before any worker is sent anything."""
+        if name not in self.engines():
+            self._home.add("engines", {"saw_private_rows": sorted([*self.engines(), name])})
+
+    def engines(self) -> tuple[str, ...]:
+        """See `Place`."""
+        return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
+
+    def stored(self) -> str:
+        """See `Place`; as run.toml remembers it."""
+        return stored_at(self._home)
+
+    def shards(self) -> Path | None:
+        """See `Place`."""
+        return self._home.private / "shards"
+
+    def log(self) -> Log:
+        """See `Place`."""
+        if self._store is None:
+            return NoiseLog(self._home.private / "noise", marks=self._home.marks)
+        return NoiseLog(self._store / "noise", marks=StoredMarks(self._home.marks, self._store))
+
+    def receipt(self) -> dict[str, Any] | None:
+        """See `Place`; in run.toml, which a copy without private/ still has."""
+        return (self._home.read() or {}).get("ledger")
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """See `Place`."""
+        self._home.add("ledger", receipt)
+
+    def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+        """A file in private/; one that already says so stays, and one that was damaged does not."""
+        path, text = self._home.private / f"{name}.json", (json.dumps(make(), indent=2) + "\n").encode()
+        if not path.is_file() or path.read_bytes() != text:
+            write_atomically(path, text)
+
+    def _find(self, name: str, *, what: str, belongs: Any) -> bytes | None:
+        """What was kept under that name, here or else in the store, from where it is brought here."""
+        held = _whole(self._home.private / name, what=what, belongs=belongs)
+        if held is None and self._store is not None:
+            held = _whole(self._store / name, what=what, belongs=belongs)
+            if held is not None:
+                write_checksummed(self._home.private / name, held, what=what, belongs=belongs)
+        return held
+
+    def _keep(self, name: str, content: bytes, *, what: str, belongs: Any) -> None:
+        if self._store is not None:
+            write_checksummed(self._store / name, content, what=what, belongs=belongs)
+        write_checksummed(self._home.private / name, content, what=what, belongs=belongs)
+
+
+def _whole(path: Path | ObjectPath, *, what: str, belongs: Any) -> bytes | None:
+    """What a whole file of this run holds; None where there is none, or a damaged or foreign one: it is made again.
+
+    Errors: `InvalidInput` where storage does not answer.
+    """
+    try:
+        held = read_checksummed(path, what=what)
+    except Unreachable:
+        raise
+    except Damaged:
+        return None
+    return held.payload if held is not None and held.belongs == belongs else None

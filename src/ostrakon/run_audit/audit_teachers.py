@@ -1,0 +1,165 @@
+"""The audit of a run with trained teachers: all private records but one are poison, aggregation is repeated."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from ostrakon.audit import AuditResult, Finding, Pair, audit, worst_neighbours
+from ostrakon.audit.result import ONE_RECORD
+from ostrakon.data.partition import assign_teachers, key_from_seed
+from ostrakon.mechanisms.base import FloatArray, StatefulMechanism
+from ostrakon.features.rowwise import take_rows
+from ostrakon.run.conductor import Say
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.queries import ask
+from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray, Votes
+
+
+def audit_teachers(
+    task: Task,
+    options: Options,
+    plan: Plan,
+    *,
+    rng: np.random.Generator,
+    samples: int = 30_000,
+    confidence: float = 0.95,
+    say: Say = lambda stage: None,
+) -> AuditResult:
+    """Attack what `plan` settles with poisoned teachers; certify a lower bound on its epsilon.
+
+    The adversary chooses all private records but one, and the public rows are the task's. Each teacher gets one record,
+    whose label it then gives to every query; how many say which class is what costs most by the mechanism's law. Two
+    worlds differ in the label of one record, which moves its teacher's vote on every query. In each world the run's own
+    code splits the records, trains the teachers and collects their votes; then it aggregates `samples` times with fresh
+    noise, in memory. Neither the private data nor a run's folder is read, and nothing is written. Between
+    the two rounds of an interactive run the student is taken to be undecided.
+
+    samples, confidence: as of `ostrakon.audit.audit`. rng: of the noise (`ostrakon.noise.secure_rng()`).
+
+    Guarantee: as `ostrakon.audit.audit`; besides, a record that moves more than one teacher's vote refutes the run.
+    What it cannot show: how teachers learn from many records, the data at hand, the student (which sees released labels
+    alone).
+    Errors: `InvalidInput` for per-record teachers, and for a run behind a gate.
+    Source: Chadha, Jagielski, Papernot, Choquette-Choo and Nasr 2024 (arXiv 2402.09403), sections 3 and 4.
+    """
+    if plan.per_record:
+        raise InvalidInput(f"Poisoned teachers are for runs that train teachers, got {plan.mechanism.name}.")
+    if plan.gate is not None:
+        raise InvalidInput(
+            "A run behind a gate cannot be repeated thousands of times; audit the mechanism itself with --mechanism."
+        )
+    view = view_of(task.X_public, options.representation, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+    users = _one_for_each(plan.teachers, seed=options.seed)
+    say(f"Poisoning {plan.teachers} teachers")
+    pairs: list[Pair] = []
+    for counts in _wanted(plan):
+        before = np.repeat(np.arange(plan.classes), counts[0])
+        after = before.copy()
+        after[np.argmax(before == np.argmax(counts[0] - counts[1]))] = np.argmax(counts[1] - counts[0])
+        worlds = [_votes(task, options, plan, view, queries, users=users, labels=labels) for labels in (before, after)]
+        pairs.append((worlds[0], worlds[1]))
+    broken = next(filter(None, map(_more_than_one_vote, pairs)), None)
+    if broken is not None:
+        return _refuted(plan, pairs[0], broken, samples=samples, confidence=confidence)
+    say("Repeating the aggregation")
+
+    def aggregation(votes: Votes, source: np.random.Generator) -> IntArray:
+        return ask(plan, votes, log=MemoryLog(), rng=source, interim_scores=_undecided(plan.classes)).labels
+
+    found = audit(
+        aggregation,
+        # Where a cap or a second round shapes the answers, their law is not the mechanism's.
+        like=plan.mechanism if plan.max_answers is None and not plan.interactive else None,
+        neighbours=pairs,
+        claimed=plan.guarantee.epsilon,
+        delta=plan.guarantee.delta,
+        samples=samples,
+        confidence=confidence,
+        rng=rng,
+    )
+    findings = (Finding(test=ONE_RECORD, detail=None), *found.findings)
+    return dataclasses.replace(found, mechanism=_name(plan), findings=findings)
+
+
+def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
+    """Histograms that all queries shall have in the two worlds, those of the largest cost first."""
+    pairs = worst_neighbours(
+        plan.mechanism, teachers=plan.teachers, classes=plan.classes, queries=plan.queries, delta=plan.delta
+    )
+    # A teacher that was taught one class says it everywhere: pairs that are equal on all queries.
+    equal = [pair for pair in pairs if all((votes.counts == votes.counts[0]).all() for votes in pair)]
+    wanted = [(before.counts[0], after.counts[0]) for before, after in equal]
+    if isinstance(plan.mechanism, StatefulMechanism):  # no law says what costs most
+        return wanted
+    # What costs most where the noise is as stated, and where a missing noise shows: a tie, and the threshold.
+    threshold = getattr(plan.mechanism, "threshold", None)
+    tie = min(wanted, key=lambda pair: abs(int(pair[0][0] - pair[0][1])))
+    edge = wanted[1] if threshold is None else min(wanted, key=lambda pair: abs(pair[0].max() - threshold))
+    chosen = [wanted[0], wanted[1], tie, edge]
+    return list({tuple(pair[0].tolist() + pair[1].tolist()): pair for pair in chosen}.values())
+
+
+def _one_for_each(teachers: int, *, seed: int) -> IntArray:
+    """A made-up user for each teacher, by the run's own split."""
+    tried = 64
+    while True:
+        tried *= 2
+        places = assign_teachers(np.arange(tried), teachers, key=key_from_seed(seed))
+        found, first = np.unique(places, return_index=True)
+        if len(found) == teachers:
+            return first.astype(np.int64)
+
+
+def _votes(
+    task: Task, options: Options, plan: Plan, view: View, queries: IntArray, *, users: IntArray, labels: IntArray
+) -> Votes:
+    """What teachers vote that each learned from one public row under a label of the adversary's choice."""
+    rows = np.arange(plan.teachers) % task.pool
+    poison = Rows(X=take_rows(task.X_public, rows), y=labels, users=users)
+    return collect(plan, poison, view, queries, options)[0]
+
+
+def _more_than_one_vote(pair: Pair) -> str | None:
+    moved = np.abs(pair[0].counts - pair[1].counts).sum(axis=1)
+    if (moved <= 2).all():
+        return None
+    query = int(np.argmax(moved))
+    return f"the label of one record moved {moved[query] // 2} votes on query {query}"
+
+
+def _refuted(plan: Plan, pair: Pair, broken: str, *, samples: int, confidence: float) -> AuditResult:
+    first, second = (tuple(int(count) for count in votes.counts[0]) for votes in pair)
+    return AuditResult(
+        mechanism=_name(plan),
+        claimed=plan.guarantee.epsilon,
+        lower_bound=0.0,
+        confidence=confidence,
+        delta=plan.guarantee.delta,
+        queries=plan.queries,
+        samples=samples,
+        neighbours=(first, second),
+        seen=(0, 0),
+        findings=(Finding(test=ONE_RECORD, detail=broken),),
+    )
+
+
+def _undecided(classes: int) -> Any:
+    def scores(answered: IntArray, labels: IntArray, asked: IntArray) -> FloatArray:
+        return np.full((len(asked), classes), 1 / classes)
+
+    return scores
+
+
+def _name(plan: Plan) -> str:
+    return f"the run ({plan.mechanism.name}, {plan.teachers} teachers)"

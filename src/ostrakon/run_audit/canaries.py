@@ -1,0 +1,120 @@
+"""Canaries: made-up private records, one for every two classes of a query, each with a label by a coin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.adjacent import Relation
+from ostrakon.statements.statement import Protects, Unit
+from ostrakon.data.object_store import StoredFolder
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.run.inputs.private_data import PrivateData, Transform
+from ostrakon.run.stages.features import View
+from ostrakon.teachers.per_record import Block, nearest
+from ostrakon.teachers.shards import Shards
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries:
+    """Records at public queries: what each looks like is public, its label is decided by a coin.
+
+    cells: of each, the query at which it lies, by its place among the queries. pairs: the two classes that its coin
+    chooses between, (canaries, 2); no two canaries share a cell and a class. coins: 0 or 1, secret.
+    """
+
+    cells: IntArray
+    pairs: IntArray
+    coins: IntArray
+
+    @property
+    def labels(self) -> IntArray:
+        """The class of every canary."""
+        return self.pairs[np.arange(len(self.coins)), self.coins]
+
+    def scores(self, counts: FloatArray, without: NDArray[Any]) -> FloatArray:
+        """How much released `counts` (queries, classes) speak for coin 0 of each; `without`: counts without canaries.
+
+        The canary adds one vote to one of its two classes: of the differences that noise and all others leave, that is
+        the whole signal, so no other use of the two counts tells the coins apart better.
+        """
+        rest = counts - without
+        return rest[self.cells, self.pairs[:, 0]] - rest[self.cells, self.pairs[:, 1]]
+
+
+def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:
+    """Canaries at every query, one for every two classes; rng: of the coins, kept secret until they are guessed.
+
+    A query beside an earlier one with the same features gets none: its canaries would speak there.
+    """
+    features = view.public[queries]
+    own = np.flatnonzero(nearest(features, features) == np.arange(len(queries)))
+    each = classes // 2
+    pairs = np.arange(2 * each).reshape(each, 2)
+    return Canaries(
+        cells=np.repeat(own, each),
+        pairs=np.tile(pairs, (len(own), 1)),
+        coins=rng.integers(0, 2, size=len(own) * each),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithCanaries:
+    """Private data with canaries after its own rows: a copy, nothing is written to the original.
+
+    base: the data. X: the canaries' rows, as the public ones. y: their classes. Each is a unit of its own.
+    """
+
+    base: PrivateData
+    X: Any
+    y: IntArray
+
+    @property
+    def protects(self) -> Protects:
+        """As the data's own."""
+        return self.base.protects
+
+    @property
+    def unit(self) -> Unit:
+        """As the data's own."""
+        return self.base.unit
+
+    @property
+    def units(self) -> int:
+        """With the canaries."""
+        return self.base.units + len(self.y)
+
+    @property
+    def unit_column(self) -> str | None:
+        """As the data's own."""
+        return self.base.unit_column
+
+    def adjacency(self, *, counted: bool = False) -> str:
+        """See `PrivateData`."""
+        return self.base.adjacency(counted=counted)
+
+    def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
+        """See `PrivateData`."""
+        return self.base.adjacencies(counted=counted)
+
+    def fingerprint(self, key: bytes) -> str:
+        """The data's own: canaries are nobody's."""
+        return self.base.fingerprint(key)
+
+    def shards(
+        self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
+    ) -> Shards:
+        """Canaries are per-record teachers: there are no shards."""
+        raise InvalidInput("Canaries are for runs in which every record is a teacher, not for teachers' shards.")
+
+    def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        """See `PrivateData`; the canaries are the last block."""
+        yield from self.base.by_unit(seed=seed, transform=transform, folder=folder)
+        yield np.arange(len(self.y)), transform(self.X), self.y

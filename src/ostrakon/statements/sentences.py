@@ -1,0 +1,136 @@
+"""The privacy statement in words: what the model card says, and what a reader asks of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ostrakon.statements.statement import LABELS_OF, SCHEMA, Statement
+from ostrakon.data.files import write_json
+from ostrakon.validation import InvalidInput
+
+FILE = "statement.json"
+
+
+def write_statement(folder: Path, statement: Statement) -> None:
+    """Write `statement.json`. Errors: `InvalidInput` for anything but a `Statement`."""
+    if not isinstance(statement, Statement):
+        raise InvalidInput(f"A release states its privacy by a Statement, got a {type(statement).__name__}.")
+    write_json(folder / FILE, statement.as_dict())
+
+
+def read_statement(folder: Path) -> dict[str, Any]:
+    """The content of `statement.json`; refused where it has another schema."""
+    path = Path(folder) / FILE
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(
+            f"{path} must be a statement written by ostrakon, but it cannot be read ({error})."
+        ) from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise InvalidInput(f"{path} must have the schema {SCHEMA!r}.")
+    return content
+
+
+def claim(content: dict[str, Any]) -> str:
+    """The claim in one sentence."""
+    guarantee = content["guarantee"]
+    if guarantee is None:
+        return content["not_private"]
+    private = (
+        f"Everything in this release together is ({guarantee['epsilon']:.10g}, {guarantee['delta']!r})-differentially "
+        "private for "
+    )
+    user = _user(content["unit_column"])
+    if content["protects"] == "labels":
+        whose = "the label of every record" if of_records(content) else f"the labels of every {user}"
+        return (
+            f"{private}{whose}, and for labels only: features and who is in the data are public and not protected "
+            f"({guarantee['kind']})."
+        )
+    return f"{private}every {'record' if of_records(content) else user} of the private data ({guarantee['kind']})."
+
+
+def of_records(content: dict[str, Any]) -> bool:
+    """Whether one unit of privacy is one record (or its label), not all rows of a user."""
+    return content["unit_of_privacy"] in ("record", LABELS_OF["record"])
+
+
+def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
+    """The questions that NIST SP 800-226 asks of a claim of differential privacy, answered from the statement."""
+    guarantee = content["guarantee"]
+    if guarantee is None:
+        parameters = f"None is claimed. {content['not_private']}"
+    else:
+        basis = f" (by: {guarantee['basis']})" if "basis" in guarantee else ""
+        parameters = (
+            f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
+            f"{_KINDS[guarantee['kind']]}"
+        )
+    implementation = content["implementation"]
+    return [
+        ("What is one unit of privacy?", _unit(content)),
+        ("When are two data sets neighbours?", _neighbours(content)),
+        ("What are epsilon and delta, and of which kind?", parameters),
+        ("Who is trusted?", f"{content['trust_model']}."),
+        ("Which mechanism, with which parameters?", f"{rounds_in_words(content)}."),
+        ("How is the budget composed?", f"{content['composition']}."),
+        ("Where does the noise come from?", f"{implementation['noise']}."),
+        ("Do floating-point numbers leak?", f"{implementation['floating_point']}."),
+        ("What was tuned, and on what?", f"{tuned_in_words(content)}."),
+        (
+            "Against whom does it hold?",
+            "Anyone who sees all of this release, has any other knowledge and any computing power, and does not see "
+            "private/ or the machine while it ran.",
+        ),
+    ]
+
+
+def rounds_in_words(content: dict[str, Any]) -> str:
+    """Who votes, and what was asked of them, round by round."""
+    asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
+    return f"{content['teachers']} teachers vote. {asked}"
+
+
+def tuned_in_words(content: dict[str, Any]) -> str:
+    """What was chosen on what."""
+    tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
+    return f"{tuned}. Nothing was tuned on the private votes"
+
+
+def _neighbours(content: dict[str, Any]) -> str:
+    others = "".join(
+        f" Counted otherwise: {each['neighbours']} Then this same release costs epsilon {each['epsilon']:.10g}, delta "
+        f"{each['delta']!r}; compare it with no other epsilon than one that is counted so, too."
+        for each in content["epsilon_by_adjacency"][1:]
+    )
+    return content["adjacency"] + others
+
+
+def _unit(content: dict[str, Any]) -> str:
+    one = content["unit_of_privacy"]
+    if content["protects"] == "labels":
+        return f"{one[:1].upper()}{one[1:]}: labels only; features and who is in the data are public and not protected."
+    return f"One {one}."
+
+
+def _user(column: str | None) -> str:
+    return "user" if column is None else f"user (column {column!r})"
+
+
+_KINDS = {
+    "worst-case": "It holds whatever the private data is, and depends on public numbers alone.",
+    "gated": "It holds whatever the private data is: the release was decided by a noisy test fixed beforehand.",
+}
+
+
+def _round_in_words(each: dict[str, Any]) -> str:
+    parameters = ", ".join(f"{name} {_short(value)}" for name, value in each["parameters"].items() if value is not None)
+    cap = "" if each["max_answers"] is None else f", at most {each['max_answers']} answers"
+    return f"{each['mechanism']} ({parameters}): {each['queries']} queries{cap}, {each['answered']} answered"
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

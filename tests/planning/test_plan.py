@@ -1,0 +1,178 @@
+import math
+from dataclasses import replace
+
+import pytest
+from scipy.stats import norm
+
+from ostrakon.accounting import membership_guess
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.certificate import gate_delta
+from ostrakon.accounting.gate.gate import Gate
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import plan_from
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.validation import InvalidInput
+
+SIZES = {"units": 30_000, "pool": 2000, "classes": 10}
+
+
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "gnmax", "lnmax", "exponential", "interactive-gnmax"])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_the_bound_stays_within_epsilon_and_close_to_it(mechanism, epsilon):
+    plan = make_plan(Options(mechanism=mechanism, epsilon=epsilon), **SIZES)
+    assert 0.97 * epsilon < plan.bound.epsilon <= epsilon
+    assert plan.bound.delta == plan.delta == 1e-5
+
+
+def test_without_epsilon_and_noise_the_epsilon_is_two():
+    assert 1.95 < make_plan(Options(), **SIZES).bound.epsilon <= 2
+
+
+def test_given_noise_is_kept_where_no_epsilon_is_asked():
+    request = Options(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=640, teachers=250)
+    plan = make_plan(request, **SIZES)
+    assert plan.mechanism == ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
+    bound = worst_case(plan.mechanism, queries=640, delta=1e-5, teachers=250, classes=10)
+    assert plan.bound.epsilon == bound.epsilon
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "given"),
+    [
+        ("confident-gnmax", {"threshold": 60.0}),
+        ("confident-gnmax", {"sigma1": 300.0}),
+        ("confident-gnmax", {"threshold": 200.0, "sigma2": 40.0}),
+        ("interactive-gnmax", {"threshold": 60.0, "sigma1": 100.0}),
+        ("screened-exponential", {"threshold": 150.0, "sigma1": 20.0}),
+        ("bounded-gnmax", {"max_contributions": 2}),
+    ],
+)
+def test_the_default_epsilon_stays_unless_all_noise_is_given(mechanism, given):
+    plan = make_plan(Options(mechanism=mechanism, parameters=given, queries=50), **SIZES)
+    assert 1.9 < plan.bound.epsilon <= 2
+    assert plan.tuned["epsilon"] == "the default, 2"
+    # What is no noise is kept as it was given.
+    kept = plan.mechanism.parameters()
+    assert {name: kept[name] for name in given if name in ("threshold", "max_contributions")} == {
+        name: value for name, value in given.items() if name in ("threshold", "max_contributions")
+    }
+
+
+def test_it_is_said_what_was_given_and_what_was_not():
+    told = make_plan(Options(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
+    scaled = "all noise then scaled to the least that keeps epsilon 2, from public numbers alone"
+    assert told["threshold"] == "given by the operator"
+    assert told["sigma1"] == f"given by the operator as 300; {scaled}"
+    assert told["sigma2"] == f"a default in proportion to the number of teachers; {scaled}"
+    told = make_plan(
+        Options(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=50), **SIZES
+    ).tuned
+    assert told["threshold, sigma1, sigma2"] == "given by the operator"
+    assert "epsilon" not in told
+    told = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 10.0}), **SIZES).tuned
+    assert (told["sigma2"], told["max_contributions"]) == ("given by the operator", "a default")
+
+
+@pytest.mark.slow
+def test_an_epsilon_out_of_reach_is_refused_with_what_is_in_reach():
+    with pytest.raises(InvalidInput, match=r"nearest reachable settings are .* or more teachers"):
+        make_plan(Options(epsilon=0.01, queries=1000, teachers=50), **SIZES)
+
+
+def test_both_interactive_rounds_are_paid_for():
+    plan = make_plan(Options(mechanism="interactive-gnmax", epsilon=1.0, queries=400), **SIZES)
+    confident = ConfidentGNMax(**plan.mechanism.parameters())
+    assert plan.interactive
+    assert plan.bound.epsilon >= worst_case(confident, queries=400, delta=1e-5).epsilon - 1e-12
+    half = worst_case(confident, queries=200, delta=1e-5).epsilon
+    assert plan.bound.epsilon > 1.3 * half
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"teachers": 40_000}, r"^teachers must be at most 30000, the number of private records"),
+        ({"teachers": 0}, "teachers must be an integer of at least 1"),
+        ({"queries": 2001}, r"^queries must be at most 2000, the number of public rows"),
+        ({"queries": 0}, "queries must be"),
+        ({"max_answers": 0}, "max_answers must be"),
+        ({"delta": 1e-3}, "delta must be below"),
+        ({"epsilon": 0.0}, "epsilon must be a finite number above 0"),
+        ({"epsilon": math.nan}, "epsilon must be"),
+        ({"mechanism": "none"}, "mechanism must be one of"),
+        ({"mechanism": "interactive-gnmax", "parameters": {"gamma": 1.0}}, "gamma is no parameter"),
+        ({"mechanism": "immutable", "epsilon": 1.0}, "gives no guarantee"),
+        ({"parameters": {"sigma2": -1.0}}, "sigma2 must be"),
+    ],
+)
+def test_bad_requests_are_refused_in_a_sentence(asked, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        make_plan(Options(**asked), **SIZES)
+
+
+@pytest.mark.parametrize("mechanism", ["confident-gnmax", "interactive-gnmax", "immutable", "lnmax"])
+def test_a_plan_survives_the_disk(mechanism):
+    plan = make_plan(Options(mechanism=mechanism, max_answers=50), **SIZES)
+    assert plan_from(plan.as_dict(), classes=10) == plan
+
+
+def test_a_gate_that_costs_more_than_the_worst_case_at_this_noise_is_left_out():
+    few = Options(mechanism="gnmax", parameters={"sigma2": 5.0}, teachers=20, queries=20, delta=1e-4)
+    plan = make_plan(replace(few, guarantee="gate"), units=400, pool=100, classes=2)
+    assert plan == make_plan(few, units=400, pool=100, classes=2)
+
+
+def test_an_attackers_odds_are_those_of_the_gaussian_curve():
+    plan = make_plan(Options(mechanism="bounded-gnmax", epsilon=1.0), **SIZES)
+    mu = math.sqrt(2) / plan.mechanism.sigma2
+    exact = norm.cdf(mu / 2)
+    assert exact <= plan.membership_guess() < exact + 0.004
+    # The published pair alone would allow far more.
+    assert plan.membership_guess() < membership_guess([(plan.bound.epsilon, plan.delta)]) - 0.15
+    # Of a large prior nothing is taken away.
+    assert plan.membership_guess(prior=0.97) >= 0.97
+
+
+@pytest.mark.parametrize("mechanism", ["bounded-gnmax", "gnmax"])
+def test_the_pairs_behind_the_odds_all_hold(mechanism):
+    plan = make_plan(Options(mechanism=mechanism, epsilon=2.0, queries=50), **SIZES)
+    pairs = plan.guarantees()
+    assert pairs[0] == (plan.bound.epsilon, plan.delta)
+    epsilons, deltas = zip(*pairs, strict=True)
+    assert list(deltas) == sorted(deltas)
+    assert list(epsilons) == sorted(epsilons, reverse=True)
+    known: dict[str, object] = {} if plan.per_record else {"teachers": plan.teachers, "classes": plan.classes}
+    for epsilon, delta in pairs[1:4]:
+        bound = worst_case(plan.mechanism, queries=50, delta=delta, max_answers=plan.max_answers, **known)
+        assert bound.epsilon == epsilon
+    smaller = make_plan(Options(mechanism=mechanism, epsilon=0.5, queries=50), **SIZES)
+    assert 0.5 < smaller.membership_guess() < plan.membership_guess() < 0.85
+
+
+def test_the_odds_behind_a_gate_rest_on_its_certificate():
+    sizes = {"units": 10_000, "pool": 200, "classes": 2}
+    plan = make_plan(Options(mechanism="gnmax", parameters={"sigma2": 30.0}, queries=2, teachers=20), **sizes)
+    shape = {"queries": 2, "teachers": 20, "classes": 2, "delta": 1e-5}
+    gate = Gate(mechanism=plan.mechanism, order=8.0, B=0.02, kappa=0.05, s=6.0, **shape)
+    gated = replace(plan, gate=gate)
+    assert gated.guarantees()[0] == (gate.certificate().epsilon, 1e-5)
+    for epsilon, delta in gated.guarantees():
+        assert gate_delta(gate.curve, s=gate.s, epsilon=epsilon) <= delta
+    assert gated.membership_guess() < membership_guess(gated.guarantees()[:1])
+
+
+def test_where_no_epsilon_holds_every_guess_may_be_right(monkeypatch):
+    plan = make_plan(Options(mechanism="bounded-gnmax", parameters={"sigma2": 1e-3}), **SIZES)
+    assert plan.membership_guess() == 1.0
+    nothing = replace(plan.bound, epsilon=math.inf)
+    monkeypatch.setattr("ostrakon.planning.plan.worst_case_at", lambda *_, **__: lambda delta: nothing)
+    unbounded = replace(plan, bound=nothing)
+    assert unbounded.guarantees() == ()
+    assert unbounded.membership_guess(0.2) == 1.0
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, math.nan, True])
+def test_a_prior_that_is_none_is_refused(prior):
+    with pytest.raises(InvalidInput, match="prior"):
+        make_plan(Options(epsilon=1.0), **SIZES).membership_guess(prior)

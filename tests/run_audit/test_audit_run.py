@@ -1,0 +1,107 @@
+"""A whole run with canaries: sound at its own noise, found out at a tenth of it."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.run_audit.audit_run import audit_run
+from ostrakon.run_audit.canaries import WithCanaries, plant
+from ostrakon.run.conductor import plan_of
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.options.options import Options
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.votes import queries_of
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.validation import InvalidInput
+
+TEACHERS = Options(mechanism="gnmax", parameters={"sigma2": 40.0}, queries=10)
+RECIPE = Options(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5, jobs=1)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    """1,000 private points on a square in four classes, 120 public."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(1120, 2))
+    y = (X[:, 0] > 0) * 2 + (X[:, 1] > 0).astype(np.int64)
+    return Task(
+        private=Rows(X=X[:1000], y=y[:1000]),
+        classes=("a", "b", "c", "d"),
+        X_public=X[1000:],
+        fingerprints={"private": "p", "public": "q"},
+    )
+
+
+def rng(seed: int = 20261122) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_a_sound_run_is_not_refuted(task, tmp_path):
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert not found.refuted
+    assert found.claimed == pytest.approx(2.0, abs=0.01)
+    assert found.canaries == 200
+    assert (tmp_path / "run" / "release" / "noisy_counts.csv").exists()
+
+
+def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, tmp_path, monkeypatch):
+    honest = BoundedGNMax.noisy_counts
+
+    def quiet(self, votes, rng):
+        return votes.counts + (honest(self, votes, rng) - votes.counts) / 10
+
+    monkeypatch.setattr(BoundedGNMax, "noisy_counts", quiet)
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.claimed == pytest.approx(2.0, abs=0.01)
+    assert found.lower_bound > 2 * found.claimed
+    assert found.refuted
+
+
+def test_each_canary_speaks_once_and_where_it_was_planted(task):
+    view = view_of(task.X_public, seed=0)
+    queries = queries_of(view, 100, strategy="representatives", seed=0)
+    canaries = plant(view, queries, classes=4, rng=rng())
+    private = WithCanaries(base=task.private, X=task.X_public[queries[canaries.cells]], y=canaries.labels)
+    settings = {"seed": 0, "transform": view.transform, "folder": None}
+    asked = {"classes": 4, "units": private.units}
+    with_them = collect_per_record(private.by_unit(**settings), view.public[queries], **asked)
+    without = collect_per_record(task.private.by_unit(**settings), view.public[queries], **asked)
+    expected = np.zeros((100, 4), np.int64)
+    np.add.at(expected, (canaries.cells, canaries.labels), 1)
+    np.testing.assert_array_equal(with_them.counts - without.counts, expected)
+    assert expected.max() == 1
+    assert private.units == 1200
+    # Without noise every coin is read off.
+    scores = canaries.scores(with_them.counts.astype(float), without.counts)
+    np.testing.assert_array_equal(scores < 0, canaries.coins == 1)
+    assert 60 < canaries.coins.sum() < 140
+
+
+def test_equal_queries_get_no_canaries_twice(task):
+    view = view_of(np.repeat(task.X_public[:10], 2, axis=0), seed=0)
+    canaries = plant(view, np.arange(20), classes=4, rng=rng())
+    assert sorted(set(canaries.cells.tolist())) == list(range(0, 20, 2))
+
+
+def test_trained_teachers_and_old_folders_are_refused(task, tmp_path):
+    with pytest.raises(InvalidInput, match="every record is a teacher"):
+        audit_run(tmp_path / "run", task, TEACHERS, rng=rng())
+    (tmp_path / "old").mkdir()
+    with pytest.raises(InvalidInput, match="new folder"):
+        audit_run(tmp_path / "old", task, RECIPE, rng=rng())
+
+
+@pytest.mark.parametrize("trained", [False, True])
+@pytest.mark.parametrize(
+    "mechanism", [SummedGNMax(sigma2=40.0, max_contributions=10), SharedGNMax(sigma2=40.0, owners=3)]
+)
+def test_a_study_is_refused_in_words(task, tmp_path, mechanism, trained):
+    plan = plan_of(task, RECIPE)
+    plan = dataclasses.replace(plan, mechanism=mechanism, trained=trained)
+    with pytest.raises(InvalidInput, match=r"where one operator has all the rows .* the rows of a study stay with its"):
+        audit_run(tmp_path / "run", task, RECIPE, rng=rng(), plan=plan)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,147 @@
+import json
+
+import numpy as np
+import pytest
+
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
+from ostrakon.mechanisms import GNMax, Immutable, InteractiveGNMax
+from ostrakon.validation import InvalidInput
+
+WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")
+ROUND = Round(mechanism=GNMax(sigma2=40), queries=100, answered=100)
+BASE = {
+    "rounds": (ROUND,),
+    "teachers": 250,
+    "classes": ("a", "b"),
+    "level": "record",
+    "adjacency": "One record more.",
+    "noise_is_secure": True,
+}
+
+
+def test_a_worst_case_is_claimed_rounded_upward():
+    told = Statement(guarantee=WORST, **BASE).as_dict()
+    assert told["schema"] == SCHEMA
+    assert told["private"] is True
+    assert told["guarantee"] == {"kind": "worst-case", "epsilon": 1.2346, "delta": 1e-5, "basis": "a theorem"}
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+
+
+def test_every_adjacency_has_its_own_epsilon():
+    own = Adjacent(relation="add-remove", neighbours="One record more.", epsilon=WORST.epsilon, delta=1e-5)
+    other = Adjacent(relation="replace", neighbours="One record replaced.", epsilon=2.71828, delta=1e-5)
+    told = Statement(guarantee=WORST, adjacent=(own, other), **BASE).as_dict()["epsilon_by_adjacency"]
+    assert told == [
+        {"relation": "add-remove", "neighbours": "One record more.", "epsilon": 1.2346, "delta": 1e-5},
+        {"relation": "replace", "neighbours": "One record replaced.", "epsilon": 2.7183, "delta": 1e-5},
+    ]
+    endless = Adjacent(relation="replace", neighbours="One record replaced.", epsilon=float("inf"), delta=1e-5)
+    assert len(Statement(guarantee=WORST, adjacent=(own, endless), **BASE).as_dict()["epsilon_by_adjacency"]) == 1
+    with pytest.raises(InvalidInput, match="first adjacency must have the epsilon of its guarantee"):
+        Statement(guarantee=WORST, adjacent=(other, own), **BASE)
+    with pytest.raises(InvalidInput, match="no epsilon under any adjacency"):
+        Statement(guarantee=None, not_private="No noise.", adjacent=(own,), **BASE)
+
+
+def test_the_odds_of_a_guess_are_told_with_their_neighbours():
+    told = Statement(guarantee=WORST, membership_guess=0.612301, **BASE).as_dict()["membership_guess"]
+    assert told == {"prior": 0.5, "at_most": 0.6124, "neighbours": "One record more."}
+    assert Statement(guarantee=WORST, **BASE).as_dict()["membership_guess"] is None
+    assert Statement(guarantee=WORST, membership_guess=1.0, **BASE).as_dict()["membership_guess"]["at_most"] == 1.0
+    for wrong in (0.49, 1.01, float("nan"), float("inf"), -1.0):
+        with pytest.raises(InvalidInput, match=r"membership_guess must lie from 0\.5 to 1"):
+            Statement(guarantee=WORST, membership_guess=wrong, **BASE)
+    with pytest.raises(InvalidInput, match="without a guarantee bounds no guess"):
+        Statement(guarantee=None, not_private="No noise.", membership_guess=0.6, **BASE)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2.0, 10.0])
+def test_a_strong_promise_needs_no_warning(epsilon):
+    assert weak_remark(epsilon) is None
+
+
+@pytest.mark.parametrize(("epsilon", "odds"), [(10.001, "2.2e+04"), (94.4, "9.94e+40"), (1e6, "more than 10^300")])
+def test_a_weak_promise_is_called_one(epsilon, odds):
+    told = weak_remark(epsilon)
+    assert told.startswith(f"Warning: an epsilon of {epsilon:.10g} is a weak promise.")
+    assert odds in told
+
+
+def test_a_gated_guarantee_and_sanitized_estimates_are_accepted():
+    gated = Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6)
+    estimate = Sanitized(mean=1.3, sd=0.1, upper=1.7)
+    told = Statement(guarantee=gated, estimates=(estimate,), **BASE).as_dict()
+    assert told["guarantee"]["kind"] == "gated"
+    assert told["estimates"] == [{"kind": "sanitized", "mean": 1.3, "sd": 0.1, "upper": 1.7}]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        DataDependent(epsilon=0.9, delta=1e-5, order=18),
+        Sanitized(mean=1, sd=0.1, upper=1.5),
+        0.9,
+        {"epsilon": 0.9, "delta": 1e-5},
+        type("LooksLikeWorstCase", (WorstCase,), {})(epsilon=1, delta=1e-5, basis="none"),
+    ],
+)
+def test_nothing_else_can_be_the_guarantee(other):
+    with pytest.raises(InvalidInput, match="accepts a worst-case or a gated epsilon") as refused:
+        Statement(guarantee=other, **BASE)
+    # Not even the refusal tells the private number.
+    assert "0.9" not in str(refused.value)
+
+
+@pytest.mark.parametrize("other", [DataDependent(epsilon=0.9, delta=1e-5, order=18), WORST, 1.0])
+def test_nothing_else_can_be_an_estimate(other):
+    with pytest.raises(InvalidInput, match="sanitized numbers and agreements alone"):
+        Statement(guarantee=WORST, estimates=(other,), **BASE)
+
+
+@pytest.mark.parametrize("epsilon", [float("inf"), float("nan"), -0.1])
+def test_an_epsilon_that_is_no_guarantee_is_refused(epsilon):
+    with pytest.raises(InvalidInput, match="finite epsilon"):
+        Statement(guarantee=WorstCase(epsilon=epsilon, delta=1e-5, basis=""), **BASE)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, float("nan")])
+def test_a_delta_that_is_no_guarantee_is_refused(delta):
+    with pytest.raises(InvalidInput, match="delta strictly between 0 and 1"):
+        Statement(guarantee=WorstCase(epsilon=1.0, delta=delta, basis=""), **BASE)
+
+
+def test_ordinary_noise_claims_nothing():
+    insecure = {**BASE, "noise_is_secure": False}
+    with pytest.raises(InvalidInput, match="cannot claim a guarantee beside this"):
+        Statement(guarantee=WORST, **insecure)
+    told = Statement(guarantee=None, **insecure).as_dict()
+    assert told["private"] is False
+    assert told["guarantee"] is None
+    assert "not differentially private" in told["not_private"]
+    assert "epsilon" not in json.dumps({key: told[key] for key in ("guarantee", "not_private", "estimates")})
+
+
+def test_a_mechanism_without_guarantee_claims_nothing():
+    rounds = (Round(mechanism=Immutable(constant=10, gamma=0.1), queries=5, answered=5),)
+    with pytest.raises(InvalidInput, match="immutable cannot be the guarantee"):
+        Statement(guarantee=WORST, **{**BASE, "rounds": rounds})
+    with pytest.raises(InvalidInput, match="must say in `not_private` why"):
+        Statement(guarantee=None, **BASE)
+
+
+def test_a_round_counts_what_it_can():
+    with pytest.raises(InvalidInput, match="answered must be"):
+        Round(mechanism=GNMax(sigma2=40), queries=5, answered=6)
+
+
+def test_scores_are_reported_by_their_shape_not_their_values():
+    mechanism = InteractiveGNMax(threshold=1, sigma1=2, sigma2=3, scores=np.tile([0.25, 0.75], (4, 1)))
+    told = Round(mechanism=mechanism, queries=4, answered=0).as_dict()
+    assert "0.75" not in json.dumps(told)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 0.1 + 0.2, 1.0001, 12345.67891, 2.0])
+def test_rounding_never_goes_down(epsilon):
+    assert epsilon <= round_up(epsilon) < epsilon + 2e-4
