@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test slow quick check docs release-check clean
+.PHONY: demo test slow quick coverage check docs release-check clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
@@ -15,6 +15,10 @@ test: $(VENV)/test-installed
 # The rest: enumerations of many classes, whole audits, killed runs, releases in other processes.
 slow: $(VENV)/test-installed
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m slow
+
+# Which lines the quick tests reach, by module.
+coverage: $(VENV)/test-installed
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" --cov=ostrakon --cov-report=term:skip-covered
 
 # The privacy side's core, while one works on it.
 QUICK := tests/test_votes.py tests/test_noise.py tests/test_checks.py tests/numerics tests/mechanisms/test_contract.py \

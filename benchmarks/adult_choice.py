@@ -26,10 +26,10 @@ from sklearn.exceptions import ConvergenceWarning
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.data.datasets import adult
 from ostrakon.data.partition import random_partition
-from ostrakon.mechanisms import GNMax
+from ostrakon.estimators.choices import make_student, make_teacher
 from ostrakon.features.queries import representatives
 from ostrakon.features.tables import TableFeatures
-from ostrakon.estimators.choices import make_student, make_teacher
+from ostrakon.mechanisms import GNMax
 from ostrakon.teachers import collect_votes, train_teachers
 from ostrakon.validation import InvalidInput
 

@@ -32,8 +32,8 @@ from sklearn.linear_model import LogisticRegression
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.datasets import adult
-from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.features import learn_representation, representatives
+from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.planning.defaults import default_per_record_queries
 from ostrakon.students.candidates import table_candidates
 from ostrakon.students.noisy_counts import NoisyCountStudent

@@ -34,12 +34,12 @@ from sklearn.preprocessing import StandardScaler
 from ostrakon.data.datasets import cifar10
 from ostrakon.features import Representation
 from ostrakon.features.frozen import FrozenEncoder
+from ostrakon.options.options import Options
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.storage import InMemory
-from ostrakon.options.options import Options
 from ostrakon.run.stages.encoding import Kept
+from ostrakon.run.storage import InMemory
 from ostrakon.teachers.one_teacher import fingerprint_of
 
 RESULTS = Path(__file__).parent / "results" / "cifar10.csv"

@@ -22,10 +22,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.datasets import adult
-from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.noise_log import MemoryLog
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student

@@ -27,10 +27,10 @@ from ostrakon.forecast.interval import CONFIDENCE, Forecast
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.forecast.rehearsal import rehearse
+from ostrakon.options.options import AUTO, Options
+from ostrakon.planning.defaults import DEFAULT_MECHANISM
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.planning.defaults import DEFAULT_MECHANISM
-from ostrakon.options.options import AUTO, Options
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student

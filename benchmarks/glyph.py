@@ -46,16 +46,16 @@ from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
 from ostrakon.data.datasets import glyphs
+from ostrakon.features.representation import learn_representation
 from ostrakon.mechanisms import NO_ANSWER, ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
-from ostrakon.features.representation import learn_representation
+from ostrakon.options.options import Options
 from ostrakon.papers.side_by_side import HALF_ORDERS, priced
 from ostrakon.papers.teacher_votes import TeacherVotes, file_of, keep, read
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.options.options import Options
 from ostrakon.students.supervised import SupervisedNetwork
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.votes import PublicVotes

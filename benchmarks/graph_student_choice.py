@@ -19,8 +19,8 @@ import numpy as np
 from skimage.transform import resize
 from sklearn.datasets import load_digits
 
-from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.features import build_graph, learn_representation, representatives
+from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.students.graph_model import GraphStudent, lead
 from ostrakon.teachers.per_record import collect_per_record
 

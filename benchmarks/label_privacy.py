@@ -29,11 +29,11 @@ import pandas as pd
 
 from ostrakon.data.datasets import adult, mnist
 from ostrakon.data.embeddings import as_columns
+from ostrakon.options.options import Options
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.storage import InMemory
-from ostrakon.options.options import Options
 
 RESULTS = Path(__file__).parent / "results" / "label_privacy.csv"
 COLUMNS = [

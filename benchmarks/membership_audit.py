@@ -31,16 +31,16 @@ from ostrakon.audit import audit
 from ostrakon.data.datasets import glyphs
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.noise import secure_rng
-from ostrakon.run_audit.audit_run import audit_run
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import task_from_dataset
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan
-from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.votes import Votes
 
 SEED, DELTA, EPSILON = 0, 1e-5, 2.0

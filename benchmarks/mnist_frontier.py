@@ -40,8 +40,8 @@ import numpy as np
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.datasets import mnist
-from ostrakon.mechanisms import BoundedGNMax, GNMax, Mechanism
 from ostrakon.features import build_graph, learn_representation, representatives
+from ostrakon.mechanisms import BoundedGNMax, GNMax, Mechanism
 from ostrakon.planning.defaults import default_per_record_queries
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent

@@ -28,9 +28,9 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.datasets import adult
+from ostrakon.options.options import Options
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.study import (
     EXCHANGES,
     Owner,

@@ -37,11 +37,11 @@ from sklearn.preprocessing import StandardScaler
 from cifar10 import remember_encodings
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.data.datasets import cifar10
+from ostrakon.features import choose_queries
+from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.noise import secure_rng
-from ostrakon.features import choose_queries
-from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.run.stages.encoding import Kept
 from ostrakon.students.candidates import MOST_BINS, ROUNDS, trees
 from ostrakon.students.fixmatch import FixMatch

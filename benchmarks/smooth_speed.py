@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import erfc, erfcinv, log_ndtr, logsumexp
 
 from ostrakon.accounting.published.bounds import log_pr_answered, log_q0
-from ostrakon.papers.smooth_sensitivity import smooth_sensitivity
 from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.papers.smooth_sensitivity import smooth_sensitivity
 from ostrakon.votes import Votes
 from published_speed import plain, votes
 

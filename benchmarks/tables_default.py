@@ -17,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ostrakon.options.options import Options
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.storage import InMemory
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 from tables import OWN, read
 

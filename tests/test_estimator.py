@@ -9,9 +9,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ostrakon
 from ostrakon.mechanisms import GNMax
+from ostrakon.options.options import Options
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(700, centers=[[0, 0], [6, 0], [0, 6]], random_state=0)

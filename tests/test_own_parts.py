@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data import sources
-from ostrakon.run.inputs.files import task_from_files
 from ostrakon.estimators.choices import make_student
-from ostrakon.export.student_files import export_student, load_student, require_exportable
+from ostrakon.estimators.registry import SHORT_NAMES
 from ostrakon.export.onnx_models import classified
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
-from ostrakon.estimators.registry import SHORT_NAMES
+from ostrakon.export.student_files import export_student, load_student, require_exportable
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
 

@@ -34,8 +34,6 @@ from ostrakon.accounting.gate import sanitizer as sanitized
 from ostrakon.accounting.gate import simulated_votes as simulate
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.published import bounds as published
-from ostrakon.papers import gnss
-from ostrakon.accounting.published import local_sensitivity as label_sensitivity
 from ostrakon.accounting.published import smooth_sensitivity as smooth
 from ostrakon.mechanisms import (
     BoundedGNMax,
@@ -60,6 +58,8 @@ from ostrakon.mechanisms.rdp import bounded_range
 from ostrakon.mechanisms.rdp import pure_dp as pure_rdp
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.numerics.compiled import Compiled
+from ostrakon.papers import gnss
+from ostrakon.papers import local_sensitivity as label_sensitivity
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 
@@ -304,7 +304,7 @@ ELSEWHERE = {
         "require_scores",
     ),
     "noise_deviation",
-    # Of a function and numbers: tests/paper/test_exponential_2024.py.
+    # Of a function and numbers: tests/papers/test_exponential_2024.py.
     *("delta_of_local_noise", "q_sensitivity"),
 }
 

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.statements.statement import Round, Statement
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
-from ostrakon.report.registry import registry_entry
 from ostrakon.options.report_details import Particulars
+from ostrakon.report.registry import registry_entry
 from ostrakon.schemas import SCHEMAS, schema, schema_text
+from ostrakon.statements.statement import Round, Statement
 from ostrakon.validation import InvalidInput
 
 CONFIDENT = ["--mechanism", "confident-gnmax", "--threshold", "150", "--sigma1", "100", "--sigma2", "40"]

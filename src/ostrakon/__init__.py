@@ -1,48 +1,92 @@
 """ostrakon: the private aggregation of teacher ensembles (PATE).
 
-`import ostrakon` loads NumPy alone; each name below is loaded when it is first used, so that the accounting
+`import ostrakon` loads NumPy alone. Each name below is loaded when it is first used, so that the accounting
 can be read and run without a learning framework.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOME = {
+if TYPE_CHECKING:
+    from ostrakon import accounting, audit, estimators, export, features, mechanisms, noise, students, teachers
+    from ostrakon.accounting import account
+    from ostrakon.data import datasets
+    from ostrakon.data.domain import Domain
+    from ostrakon.estimator import PATEClassifier
+    from ostrakon.forecast import plan
+    from ostrakon.mechanisms import (
+        BoundedGNMax,
+        ConfidentGNMax,
+        ExponentialMechanism,
+        GNMax,
+        Immutable,
+        InteractiveGNMax,
+        LNMax,
+        MomentGNMax,
+        PermuteAndFlip,
+        ProposeTestRelease,
+        ScreenedExponential,
+        SparseVector,
+        SyntheticGNMax,
+    )
+    from ostrakon.validation import InvalidInput
+    from ostrakon.votes import PublicVotes, Votes
+
+__all__ = [
+    "BoundedGNMax",
+    "ConfidentGNMax",
+    "Domain",
+    "ExponentialMechanism",
+    "GNMax",
+    "Immutable",
+    "InteractiveGNMax",
+    "InvalidInput",
+    "LNMax",
+    "MomentGNMax",
+    "PATEClassifier",
+    "PermuteAndFlip",
+    "ProposeTestRelease",
+    "PublicVotes",
+    "ScreenedExponential",
+    "SparseVector",
+    "SyntheticGNMax",
+    "Votes",
+    "account",
+    "accounting",
+    "audit",
+    "datasets",
+    "estimators",
+    "export",
+    "features",
+    "mechanisms",
+    "noise",
+    "plan",
+    "students",
+    "teachers",
+]
+
+_MODULE_OF = {
     "InvalidInput": "ostrakon.validation",
     "PublicVotes": "ostrakon.votes",
     "Votes": "ostrakon.votes",
-    "BoundedGNMax": "ostrakon.mechanisms",
-    "ConfidentGNMax": "ostrakon.mechanisms",
-    "ExponentialMechanism": "ostrakon.mechanisms",
-    "GNMax": "ostrakon.mechanisms",
-    "Immutable": "ostrakon.mechanisms",
-    "InteractiveGNMax": "ostrakon.mechanisms",
-    "LNMax": "ostrakon.mechanisms",
-    "MomentGNMax": "ostrakon.mechanisms",
-    "PermuteAndFlip": "ostrakon.mechanisms",
-    "ProposeTestRelease": "ostrakon.mechanisms",
-    "ScreenedExponential": "ostrakon.mechanisms",
-    "SparseVector": "ostrakon.mechanisms",
-    "SyntheticGNMax": "ostrakon.mechanisms",
     "Domain": "ostrakon.data.domain",
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
     "plan": "ostrakon.forecast",
 }
-_MODULES = ("accounting", "audit", "datasets", "mechanisms", "noise", "public", "students", "teachers")
-
-__all__ = [*_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll] (each name stands in one place)
+_FOLDERS = ("accounting", "audit", "estimators", "export", "features", "mechanisms", "noise", "students", "teachers")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name]), name)
-    if name in _MODULES:
-        home = "ostrakon.data.datasets" if name == "datasets" else f"ostrakon.{name}"
-        return importlib.import_module(home)
-    raise AttributeError(f"module 'ostrakon' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'ostrakon' has no attribute {name!r}")
+    if name in _FOLDERS:
+        return importlib.import_module(f"ostrakon.{name}")
+    if name == "datasets":
+        return importlib.import_module("ostrakon.data.datasets")
+    return getattr(importlib.import_module(_MODULE_OF.get(name, "ostrakon.mechanisms")), name)
 
 
 def __dir__() -> list[str]:

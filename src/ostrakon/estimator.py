@@ -13,18 +13,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ostrakon.statements.statement import PROTECTS
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
+from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
-from ostrakon.run.storage import InMemory
-from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.run.spending import warn_of_searches
+from ostrakon.run.storage import InMemory
+from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
 
 

@@ -215,8 +215,8 @@ class Moments:
     """Sums by class of what teachers say of their features, in whole steps of 1/1024 vote. Private.
 
     counts: whole numbers of either sign, (directions, classes); the first direction is the constant one (see
-    `ostrakon.features.moments`). teachers: how many may have spoken. That each of them has at most the length of a vote,
-    in one class, is the word of who summed them.
+    `ostrakon.features.moments`). teachers: how many may have spoken. That each of them has at most the length of a
+    vote, in one class, is the word of who summed them.
     """
 
     __slots__ = ("counts", "teachers")

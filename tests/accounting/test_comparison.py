@@ -3,12 +3,12 @@ import math
 import numpy as np
 import pytest
 
+from ostrakon.accounting.comparison import compare
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms import MECHANISMS, GNMax, Immutable, LNMax, PermuteAndFlip
-from ostrakon.accounting.comparison import compare
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 

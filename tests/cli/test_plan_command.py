@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.statements.statement import round_up
 from ostrakon.cli.app import main
-from ostrakon.run.conductor import plan_of
-from ostrakon.run.inputs.files import task_from_files
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
+from ostrakon.run.conductor import plan_of
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.statements.statement import round_up
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from commands import ostrakon
-from ostrakon.students import load_student
+from ostrakon.export import load_student
 
 
 @pytest.fixture

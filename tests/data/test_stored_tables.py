@@ -12,8 +12,8 @@ from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.data.domain import Domain
 from ostrakon.data.sources import digest_of_file, open_table
 from ostrakon.ledger.place import beside
-from ostrakon.run.inputs.files import task_from_files
 from ostrakon.options.files import Files
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)

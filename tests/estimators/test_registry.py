@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from ostrakon.teachers import make_estimator
+from ostrakon.estimators import make_estimator
 from ostrakon.validation import InvalidInput
 
 

@@ -14,10 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ostrakon.features.representation import learn_representation
-from ostrakon.export.student_files import export_student, load_student, require_exportable
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student, load_student, require_exportable
+from ostrakon.features.representation import learn_representation
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
 

@@ -10,10 +10,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from ostrakon.estimators.choices import make_student, takes_rows
-from ostrakon.run.stages.features import view_of
-from ostrakon.export.student_files import export_student, load_student
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student, load_student
+from ostrakon.run.stages.features import view_of
 from stranger import ONNX, TORCH, ask, site_of
 
 torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch")

@@ -11,12 +11,12 @@ import pytest
 
 from ostrakon.data.columns import Columns, word
 from ostrakon.estimators.choices import make_student, takes_rows
-from ostrakon.run.stages.features import view_of
-from ostrakon.students.candidates import table_candidates
-from ostrakon.export.student_files import export_student, load_student, require_exportable
-from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student, load_student, require_exportable
+from ostrakon.run.stages.features import view_of
+from ostrakon.students.candidates import table_candidates
+from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Released
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of

@@ -139,7 +139,7 @@ def test_it_imports_nothing_that_a_stranger_lacks():
 
 
 def test_the_function_of_the_room_is_no_module():
-    from ostrakon.students import export_student, load_student
+    from ostrakon.export import export_student, load_student
 
     assert callable(export_student)
     assert callable(load_student)

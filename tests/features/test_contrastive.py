@@ -12,8 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 pytest.importorskip("torch")
 
-from ostrakon.networks.backend import torch
 from ostrakon.features.contrastive import ContrastiveEncoder, contrast
+from ostrakon.networks.backend import torch
 from ostrakon.validation import InvalidInput
 
 

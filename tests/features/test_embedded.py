@@ -6,10 +6,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.embeddings import as_columns
-from ostrakon.features import EmbeddedFeatures, default_representation, learn_representation
-from ostrakon.export.student_files import export_student, load_student
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student, load_student
+from ostrakon.features import EmbeddedFeatures, default_representation, learn_representation
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)

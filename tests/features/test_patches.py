@@ -5,10 +5,10 @@ import onnxruntime
 import pytest
 from sklearn.decomposition import PCA
 
-from ostrakon.features import default_representation
-from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.export.onnx_features import ImageRows, transformed
 from ostrakon.export.onnx_graph import Graph
+from ostrakon.features import default_representation
+from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.validation import InvalidInput
 
 

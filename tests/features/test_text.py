@@ -8,11 +8,11 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.columns import Columns, is_text
-from ostrakon.features import TextColumns, learn_representation
-from ostrakon.features.text import reads_text
-from ostrakon.export.student_files import export_student, load_student
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import export_student, load_student
+from ostrakon.features import TextColumns, learn_representation
+from ostrakon.features.text import reads_text
 from ostrakon.validation import InvalidInput
 
 GOOD = ["a", "fine", "film", "that", "I", "would", "gladly", "watch", "again", "and", "again"]

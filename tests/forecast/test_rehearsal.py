@@ -10,11 +10,11 @@ from ostrakon.forecast import interval, least_epsilon, offers, outlook, public_r
 from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.forecast.rehearsal import _split, rehearse
+from ostrakon.options.options import Options
 from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.storage import InMemory
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 OPTIONS = Options(student="logistic", seed=3)

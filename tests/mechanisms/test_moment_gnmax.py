@@ -8,8 +8,8 @@ import pytest
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.mechanisms import BoundedGNMax, GNMax, MomentGNMax
 from ostrakon.features.moments import MomentMap
+from ostrakon.mechanisms import BoundedGNMax, GNMax, MomentGNMax
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, Moments

@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from ostrakon.export.student_files import export_student, load_student
 from ostrakon.networks.average import MeanOfLogits, averaged
 from ostrakon.networks.backend import nn, torch
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.networks.export import describe
-from ostrakon.export.student_files import export_student, load_student
 from ostrakon.students.graph_model import GraphStudent
 
 RNG = np.random.default_rng(0)

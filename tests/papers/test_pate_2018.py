@@ -23,13 +23,13 @@ from ostrakon.accounting.published.bounds import (
     rdp_threshold,
 )
 from ostrakon.papers.gnss import GNSS, PrintedGNSS, optimal_gnss
+from ostrakon.papers.published_votes import adult, mnist
 from ostrakon.papers.smooth_sensitivity import (
     check_sensitivities,
     label_sensitivities,
     smooth_sensitivity,
     theorem_24,
 )
-from ostrakon.papers.published_votes import adult, mnist
 
 VALUES = json.loads((Path(__file__).parent / "pate_2018_values.json").read_text())
 ORDERS = np.arange(2.0, 100.0, 0.5)

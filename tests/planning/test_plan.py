@@ -10,8 +10,8 @@ from ostrakon.accounting.gate.certificate import gate_delta
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.mechanisms import ConfidentGNMax
 from ostrakon.options.options import Options
-from ostrakon.planning.plan import plan_from
 from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import plan_from
 from ostrakon.validation import InvalidInput
 
 SIZES = {"units": 30_000, "pool": 2000, "classes": 10}

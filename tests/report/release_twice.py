@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from sklearn.datasets import load_digits
 
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run import noise_log
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 
 
 def forced(votes, mechanism, rng, *, max_answers=None):

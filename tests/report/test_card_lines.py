@@ -11,11 +11,11 @@ import pytest
 
 from ostrakon.data.embeddings import as_columns
 from ostrakon.features.sentences import require_encoder
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 from tiny_bert import tiny_bert
 from tiny_onnx import IMAGE_TOML, numbers, pictures, words, written

@@ -8,12 +8,12 @@ from markdown_it import MarkdownIt
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.statements.statement import Round, Statement
 from ostrakon.mechanisms import GNMax
-from ostrakon.report.first_page import first_page
-from ostrakon.report.markdown import escaped
 from ostrakon.options.option import LONGEST
 from ostrakon.options.report_details import Particulars
+from ostrakon.report.first_page import first_page
+from ostrakon.report.markdown import escaped
+from ostrakon.statements.statement import Round, Statement
 from ostrakon.validation import InvalidInput
 
 HOSTILE = "<script>alert(1)</script> | **bold** `x`\n\n# Heading\n| a | b |\n|---|---|\n[l](javascript:1) &lt;"

@@ -14,16 +14,16 @@ from jsonschema import Draft202012Validator
 from sklearn.datasets import make_blobs
 
 from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.options.options import Options
+from ostrakon.options.report_details import Particulars
 from ostrakon.report.plots import budget_shares, picture, released_picture
 from ostrakon.report.release import publish
-from ostrakon.statements.sentences import read_statement, write_statement
+from ostrakon.report.statement_file import read_statement, write_statement
 from ostrakon.report.table import run_table
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
-from ostrakon.options.report_details import Particulars
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
 from stranger import ask, site_of

@@ -16,10 +16,10 @@ from ostrakon.estimator import PATEClassifier
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.gnmax import GNMax
+from ostrakon.options.options import Options
 from ostrakon.run import conductor
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(

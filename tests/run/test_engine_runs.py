@@ -8,10 +8,10 @@ import pytest
 
 from commands import ostrakon
 from ostrakon.data.checksummed import array_from, read_checksummed
+from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 from s3_server import keys
 

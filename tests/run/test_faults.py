@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+from ostrakon.options.options import Options
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 FLIPS = 16

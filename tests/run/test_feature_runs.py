@@ -10,11 +10,11 @@ import pytest
 from sklearn.datasets import make_blobs
 
 import ostrakon
+from ostrakon.export.student_files import load_student
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
-from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 
 X, Y = make_blobs(900, n_features=6, centers=3, cluster_std=2.0, random_state=0)

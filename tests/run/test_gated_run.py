@@ -9,12 +9,12 @@ from ostrakon.accounting.epsilons import Gated
 from ostrakon.estimator import PATEClassifier
 from ostrakon.mechanisms import GNMax
 from ostrakon.noise import secure_rng
+from ostrakon.options.options import Options
+from ostrakon.planning import make_plan as planning
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import plan_from
 from ostrakon.run.noise_log import MemoryLog, NoiseLog
 from ostrakon.run.pipeline import run
-from ostrakon.run.settings import planning
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import plan_from
-from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.stages.queries import ask
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

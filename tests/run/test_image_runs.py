@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from ostrakon.cli import app
 from ostrakon.data.datasets import glyphs
-from ostrakon.run.inputs.files import task_from_files
 from ostrakon.export.student_files import load_student
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 
 RECIPE = Options(
     teachers=30,

@@ -17,24 +17,24 @@ from ostrakon import PATEClassifier
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.statements.statement import Statement, weak_remark
 from ostrakon.data.sources import open_labels_only
 from ostrakon.data.task import open_task
+from ostrakon.export.student_files import load_student
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
 from ostrakon.run.one_draw import draw_once
 from ostrakon.run.pipeline import run
-from ostrakon.options.files import Files
-from ostrakon.options.options import Options
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import known_totals, queries_of, trained
 from ostrakon.schemas import schema
 from ostrakon.service.labeller import opened
-from ostrakon.export.student_files import load_student
+from ostrakon.statements.statement import Statement, weak_remark
 from ostrakon.teachers.per_record import contributions
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -11,15 +11,15 @@ import pytest
 
 import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.estimators.choices import make_student
+from ostrakon.export.student_files import load_student
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import auto_mechanism, make_plan
+from ostrakon.planning.plan import plan_from
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
 from ostrakon.run.pipeline import run
-from ostrakon.estimators.choices import make_student
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import plan_from
-from ostrakon.planning.make_plan import auto_mechanism, make_plan
-from ostrakon.export.student_files import load_student
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput

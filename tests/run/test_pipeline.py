@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.statements.statement import round_up
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.report.table import run_table
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(teachers=30, epsilon=3.0, student="logistic", jobs=1)

@@ -17,19 +17,19 @@ import pytest
 from commands import ostrakon
 from ostrakon import Domain, PATEClassifier
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.features.synthetic import tables_of
 from ostrakon.ledger.cost import cost_of
 from ostrakon.ledger.ledger import Ledger, Refused
 from ostrakon.mechanisms import SyntheticGNMax
-from ostrakon.features.synthetic import tables_of
-from ostrakon.run_audit.audit_run import audit_run
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
 from ostrakon.report.plots import budget_shares
 from ostrakon.report.release import publish
 from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
-from ostrakon.options.files import Files
-from ostrakon.options.options import Options
 from ostrakon.run.stages import pool
+from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS

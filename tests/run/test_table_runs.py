@@ -14,10 +14,10 @@ from ostrakon.data import sources
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.sources import Table
 from ostrakon.data.task import open_task
+from ostrakon.options.options import Options
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.private_data import PrivateTable, Rows
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 
 RECIPE = Options(teachers=12, mechanism="gnmax", parameters={"sigma2": 3.0}, queries=80, teacher="naive-bayes")

@@ -8,12 +8,12 @@ import pytest
 from typer.testing import CliRunner
 
 from ostrakon.cli import app
-from ostrakon.forecast.public_rows import read_public
+from ostrakon.export.student_files import load_student
 from ostrakon.features import default_representation, text
 from ostrakon.features.sentences import require_encoder
+from ostrakon.forecast.public_rows import read_public
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.stages.features import view_of
-from ostrakon.export.student_files import load_student
 from ostrakon.validation import InvalidInput
 from tiny_bert import WORDS, tiny_bert
 

@@ -8,12 +8,12 @@ import pytest
 from ostrakon.audit import SAMPLES_CLAIM, SAMPLES_LAW
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.mechanisms import ConfidentGNMax, GNMax
-from ostrakon.report import audit_teachers as subject
-from ostrakon.run_audit.audit_teachers import audit_teachers
+from ostrakon.options.options import Options
 from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
-from ostrakon.options.options import Options
+from ostrakon.run_audit import audit_teachers as subject
+from ostrakon.run_audit.audit_teachers import audit_teachers
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

@@ -5,8 +5,8 @@ import pytest
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
-from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
 from ostrakon.mechanisms import GNMax, Immutable, InteractiveGNMax
+from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
 from ostrakon.validation import InvalidInput
 
 WORST = WorstCase(epsilon=1.23456, delta=1e-5, basis="a theorem")

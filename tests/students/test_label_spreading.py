@@ -220,9 +220,9 @@ def test_rounds_end_where_a_model_agrees_less_with_what_was_released():
 
 
 def test_a_graph_student_is_exported_and_read_back(tmp_path):
-    from ostrakon.export.student_files import export_student, load_student
     from ostrakon.export.released import ReleasedStudent
     from ostrakon.export.row_form import RowForm
+    from ostrakon.export.student_files import export_student, load_student
 
     X, labels, _, X_new, _ = moons()
     for student in students(X):
@@ -235,8 +235,8 @@ def test_a_graph_student_is_exported_and_read_back(tmp_path):
 
 def test_its_network_is_exported_as_a_network(tmp_path):
     pytest.importorskip("torch")
-    from ostrakon.networks.classifier import TorchClassifier
     from ostrakon.export.student_files import export_student, load_student
+    from ostrakon.networks.classifier import TorchClassifier
 
     X, labels, _, X_new, _ = moons()
     X, X_new = X.astype(np.float32), X_new.astype(np.float32)

@@ -6,8 +6,8 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import make_blobs
 from sklearn.linear_model import LogisticRegression
 
-from ostrakon.features.moments import MomentMap
 from ostrakon.export.student_files import export_student, load_student
+from ostrakon.features.moments import MomentMap
 from ostrakon.students.moment_students import MomentLogistic, MomentVote, ReleasedMoments
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Released

@@ -11,9 +11,9 @@ pytest.importorskip("torch")
 
 from torch import nn
 
+from ostrakon.export.student_files import export_student, load_student
 from ostrakon.networks import TorchClassifier, augment
 from ostrakon.networks.backend import generator, torch
-from ostrakon.export.student_files import export_student, load_student
 from ostrakon.students.fixmatch import FixMatch
 from ostrakon.students.self_training_network import SelfTrainingNetwork
 from ostrakon.students.semi_supervised_gan import SemiSupervisedGAN

@@ -8,8 +8,8 @@ from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from ostrakon.features import representatives
 from ostrakon.estimators.choices import make_student
+from ostrakon.features import representatives
 from ostrakon.students.cells import cell_means, cell_of, likely_counts, shared_out
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.teachers.per_record import nearest

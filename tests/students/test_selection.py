@@ -7,8 +7,8 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 
-from ostrakon.features import representatives
 from ostrakon.estimators.choices import make_student
+from ostrakon.features import representatives
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.cells import cell_of
 from ostrakon.students.noisy_counts import NoisyCountStudent

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from ostrakon.data.checksummed import npy, write_checksummed
+from ostrakon.options.options import Options
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
 from ostrakon.study import finish_study, join_study
 from ostrakon.study.share import read_shares
 from ostrakon.validation import InvalidInput

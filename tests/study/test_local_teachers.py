@@ -11,11 +11,11 @@ from ostrakon.data.checksummed import read_checksummed
 from ostrakon.data.partition import assign_teachers, key_from_seed
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.report.release import publish
-from ostrakon.report.study_table import study_table
 from ostrakon.study import Owner, Study, finish_study, join_study
 from ostrakon.study.join import leaving
 from ostrakon.study.local_teachers import LocalTeachers
 from ostrakon.study.share import read_share
+from ostrakon.study.study_table import study_table
 from ostrakon.teachers import one_teacher
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS

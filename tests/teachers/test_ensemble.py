@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_info
 
 from ostrakon.data.files import CannotWrite
 from ostrakon.data.partition import random_partition
-from ostrakon.teachers import ArrayShards, TeacherStore, collect_votes, make_estimator, train_teachers
+from ostrakon.estimators import make_estimator
+from ostrakon.teachers import ArrayShards, TeacherStore, collect_votes, train_teachers
 from ostrakon.teachers.one_teacher import fingerprint_of, seeded
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.features import rowwise
 from ostrakon.features.moments import MomentMap
+from ostrakon.mechanisms import BoundedGNMax
 from ostrakon.teachers.per_record import collect_per_record, contributions, nearest
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes

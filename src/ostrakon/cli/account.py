@@ -16,13 +16,13 @@ from ostrakon.accounting.account import Account
 from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
-from ostrakon.statements.statement import round_up
 from ostrakon.cli.app import app, console
 from ostrakon.cli.bar import bar
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import PublicVotes, Votes
 

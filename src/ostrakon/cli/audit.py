@@ -124,16 +124,16 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     """Audit the run in the folder `path`, or one of the options in that file, by canaries or poisoned teachers."""
     from ostrakon.cli.app import errors
     from ostrakon.cli.train import read_config
-    from ostrakon.noise import secure_rng
     from ostrakon.features.text import reads_text
-    from ostrakon.run_audit.audit_run import audit_run
-    from ostrakon.run_audit.audit_teachers import audit_teachers
-    from ostrakon.run.conductor import plan_of
-    from ostrakon.run.folder import RunFolder
-    from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.noise import secure_rng
     from ostrakon.options.files import Files
     from ostrakon.options.options import Options
     from ostrakon.planning.plan import plan_from
+    from ostrakon.run.conductor import plan_of
+    from ostrakon.run.folder import RunFolder
+    from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.run_audit.audit_run import audit_run
+    from ostrakon.run_audit.audit_teachers import audit_teachers
 
     description = path / "run.toml" if path.is_dir() else path
     held = RunFolder(path).read() if path.is_dir() else None

@@ -26,13 +26,13 @@ def demo(
 ) -> None:
     """Letters A to J in many fonts, 30,000 private images, taught in both ways: 250 trained teachers, and none."""
     from ostrakon.data.datasets import glyphs
+    from ostrakon.options.options import AUTO, Options
+    from ostrakon.options.report_details import Particulars
     from ostrakon.report.plots import side_by_side
     from ostrakon.report.release import publish
     from ostrakon.report.table import tables_side_by_side
     from ostrakon.run.inputs.task import task_from_dataset
     from ostrakon.run.pipeline import run
-    from ostrakon.options.options import AUTO, Options
-    from ostrakon.options.report_details import Particulars
 
     scale = 10 if small else 1
     # A tenth of the teachers would need more noise than there are votes.

@@ -56,9 +56,9 @@ def plan(
     parameters: dict[str, object],
 ) -> None:
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
+    from ostrakon.features.text import reads_text
     from ostrakon.forecast.outlook import EPSILONS, Outlook, outlook
     from ostrakon.forecast.public_rows import read_public
-    from ostrakon.features.text import reads_text
     from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table, outlook_sentences, outlook_table
 
     if more and not epsilons:

@@ -131,9 +131,9 @@ def join(
     Killed at any moment, the same command goes on from there, with the same noise.
     """
     from ostrakon.cli.train import say
-    from ostrakon.report.study_table import leaving_table
     from ostrakon.study.join import join_study, leaving, require_expected
     from ostrakon.study.study import Study
+    from ostrakon.study.study_table import leaving_table
 
     known = Study.read(folder)
     require_expected(known, expect)
@@ -242,7 +242,7 @@ def finish(
 
 
 def _show(known: Study) -> None:
-    from ostrakon.report.study_table import price_table, study_table
+    from ostrakon.study.study_table import price_table, study_table
 
     console.print(study_table(known))
     console.print(price_table(known))

@@ -119,13 +119,13 @@ def train_from(
     # Learning libraries take seconds to import: not before the options are known to be sound.
     files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
     from ostrakon.data.object_store import object_path
+    from ostrakon.estimators.choices import require_choices
     from ostrakon.features.text import reads_text
     from ostrakon.report.release import publish, refuse_other_report
     from ostrakon.report.table import run_table, understood_table
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.pipeline import run
-    from ostrakon.estimators.choices import require_choices
     from ostrakon.teachers.engines import check_engine
 
     check_engine("engine", engine)
@@ -150,13 +150,13 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     Of the private file as much is read as settles a run: its columns, its classes, how many records there are.
     """
     files, options = Files.of(given), Options.of(given)
-    from ostrakon.forecast.offers import Offer
+    from ostrakon.estimators.choices import require_choices
     from ostrakon.features.text import reads_text
+    from ostrakon.forecast.offers import Offer
     from ostrakon.report.forecast_table import offer_table
     from ostrakon.report.table import understood_table
     from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.estimators.choices import require_choices
     from ostrakon.run.stages.votes import refuse_unspread
     from ostrakon.teachers.engines import check_engine
 

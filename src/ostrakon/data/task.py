@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.statements.statement import Protects, Unit
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
@@ -23,6 +22,7 @@ from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput
 
 FEWEST_PUBLIC_ROWS = 5

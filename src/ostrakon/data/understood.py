@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ostrakon.statements.statement import Protects
 from ostrakon.data.classes import looks_like_a_quantity
 from ostrakon.data.columns import Columns
 from ostrakon.data.embeddings import groups
+from ostrakon.statements.statement import Protects
 
 SHOWN = 12
 """Names that are listed; of more, their number is told."""

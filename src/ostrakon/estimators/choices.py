@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from ostrakon.estimators.registry import make_estimator
 from ostrakon.features.frozen import reads_rows
 from ostrakon.features.representation import default_representation, is_linear, require_known
 from ostrakon.options.options import AUTO, is_auto
@@ -19,7 +20,7 @@ from ostrakon.students.self_training import SelfTrainingStudent
 from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.students.soft_vote import SOFT_VOTE, soft_vote, takes_weights, trees
 from ostrakon.teachers.heads import HeadEnsemble
-from ostrakon.estimators.registry import check_estimator_like, make_estimator
+from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.validation import InvalidInput
 
 _SELF_TRAINING = "self-training"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.validation import InvalidInput
 
 # Defaults are chosen for shards of a hundred rows or so: regularised, and deterministic under random_state.
@@ -64,24 +64,6 @@ def make_estimator(name: str, **parameters: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"{name} cannot be made from the parameters {dict(parameters)!r}: {error}") from error
     return check_estimator_like(estimator)
-
-
-def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
-    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn has them."""
-    if inspect.isclass(estimator):
-        raise InvalidInput(f"{name} must be an instance such as {estimator.__name__}(), got the class itself.")
-    lacking = [part for part in ("fit", "predict", "get_params") if not callable(getattr(estimator, part, None))]
-    if lacking:
-        raise InvalidInput(
-            f"{name} must have {', '.join(lacking)} as scikit-learn's classifiers do, got {estimator!r}."
-        )
-    return estimator
-
-
-def import_path(estimator: Any) -> str:
-    """Where an estimator's class is defined, as it is written into a run's description."""
-    kind = type(estimator)
-    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _import(name: str, path: str) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.export.onnx_graph import Graph, as_doubles
 from ostrakon.features.patches import CONTRAST, SIDE, THRESHOLD, places, quarters
 from ostrakon.features.pixels import resizing
-from ostrakon.export.onnx_graph import Graph, as_doubles
 
 _LAST = np.array([2])
 

@@ -13,9 +13,9 @@ import pandas as pd
 from ostrakon.data.columns import word
 from ostrakon.data.embeddings import groups
 from ostrakon.data.frames import as_frame
+from ostrakon.export.loader import read_table
 from ostrakon.features.frozen import FEATURES, FrozenEncoder
 from ostrakon.features.representation import Encoder
-from ostrakon.export.loader import read_table
 from ostrakon.validation import InvalidInput
 
 _ORIGIN = datetime.datetime(2000, 1, 1)

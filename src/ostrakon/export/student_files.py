@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.features.representation import Encoder, Representation
-from ostrakon.students import loader, onnx_features, onnx_models
+from ostrakon.export import loader, onnx_features, onnx_models
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented
 from ostrakon.export.onnx_graph import Graph
 from ostrakon.export.onnx_models import classified
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.features.representation import Encoder, Representation
 from ostrakon.validation import InvalidInput
 
 MANIFEST = "student.json"

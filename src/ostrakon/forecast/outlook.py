@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.statements.statement import UNITS, Unit
+from ostrakon.estimators.choices import require_choices, sees_images
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.mechanisms.registry import find
-from ostrakon.estimators.choices import require_choices, sees_images
 from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 

@@ -14,17 +14,17 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from ostrakon.features.representation import Representation, learn_representation
+from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import Forecast
 from ostrakon.forecast.offers import Offer, asked_for
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.worlds import simulated_labels
-from ostrakon.features.representation import Representation, learn_representation
-from ostrakon.features.rowwise import take_rows
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan
-from ostrakon.planning.make_plan import make_plan
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student, released_counts

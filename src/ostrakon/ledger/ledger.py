@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.statements.statement import UNITS, Unit, round_up
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
 from ostrakon.ledger.state import Account, Spend, accounts_of
 from ostrakon.ledger.store import Store, Turn
+from ostrakon.statements.statement import UNITS, Unit, round_up
 from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.statements.statement import Unit
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter
+from ostrakon.statements.statement import Unit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.options.option import Option, Settings
+from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
 from ostrakon.validation import InvalidInput, shown
 
 _DATA = "Data"

@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from ostrakon.accounting.epsilons import DataDependent, Sanitized
 from ostrakon.accounting.published.pate_2018 import require_order
-from ostrakon.papers.smooth_sensitivity import theorem_24
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import require_rng
+from ostrakon.papers.smooth_sensitivity import theorem_24
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ostrakon.accounting.published.bounds import log_pr_answered, published_curve
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.papers import published_votes, side_by_side
 from ostrakon.papers.gnss import GNSS, GNSSEstimate, PrintedGNSS, optimal_gnss
 from ostrakon.papers.smooth_sensitivity import (
     check_sensitivities,
@@ -15,8 +17,6 @@ from ostrakon.papers.smooth_sensitivity import (
     smooth_sensitivity,
     theorem_24,
 )
-from ostrakon.mechanisms import ConfidentGNMax
-from ostrakon.papers import published_votes, side_by_side
 from ostrakon.papers.table import Cell, Table
 from ostrakon.votes import PublicVotes
 

@@ -11,6 +11,9 @@ from functools import singledispatch
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ostrakon.accounting.published.pate_2018 import log_pr_answered, rdp_threshold, require_order
+from ostrakon.mechanisms import ConfidentGNMax, GNMax
+from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.papers.local_sensitivity import (
     LabelSensitivity,
     at_distances,
@@ -18,9 +21,6 @@ from ostrakon.papers.local_sensitivity import (
     label_sensitivities,
     sorted_histograms,
 )
-from ostrakon.accounting.published.pate_2018 import log_pr_answered, rdp_threshold, require_order
-from ostrakon.mechanisms import ConfidentGNMax, GNMax
-from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, finite, positive, whole
 from ostrakon.votes import IntArray, Votes
 

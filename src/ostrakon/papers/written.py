@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ostrakon.data.files import write_atomically, writing
-from ostrakon.report.markdown import escaped
 from ostrakon.papers.table import Cell, Chart, Table
+from ostrakon.report.markdown import escaped
 
 _COLOURS = ("#c8553d", "#1b3a5c", "#2a7f62", "#7a5195")
 _MARKERS = ("s", "o", "d", "^")

@@ -12,10 +12,10 @@ from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
-from ostrakon.statements.statement import round_up
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, find
 from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.options.options import AUTO, GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -23,7 +23,6 @@ from ostrakon.planning.defaults import (
     MOST_OF_MOMENTS,
     default_size,
 )
-from ostrakon.options.options import AUTO, GATE, WORST_CASE, Options, is_auto
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import INTERACTIVE, Plan, first_round, shape
 from ostrakon.planning.settled import (
@@ -33,6 +32,7 @@ from ostrakon.planning.settled import (
     settled_queries,
     settled_teachers,
 )
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
 
 _PER_RECORD = ("max_contributions", "moments", "marginals")

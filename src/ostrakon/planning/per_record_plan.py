@@ -10,8 +10,8 @@ from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
-from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
 from ostrakon.options.options import WORST_CASE, Options, is_auto
+from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.settled import parameters_told, settled_delta, settled_epsilon, settled_queries
 from ostrakon.validation import InvalidInput

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ostrakon.mechanisms import Mechanism
-from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_teachers, require_delta
 from ostrakon.options.options import Options
+from ostrakon.planning.defaults import DEFAULT_EPSILON, default_delta, default_teachers, require_delta
 from ostrakon.planning.plan import SIZE_IS_PUBLIC
 from ostrakon.validation import InvalidInput
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from ostrakon.statements.statement import round_up
 from ostrakon.ledger.state import Account
+from ostrakon.statements.statement import round_up
 
 
 def account_table(account: Account) -> Table:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
+from ostrakon.options.report_details import Particulars
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import of_records
-from ostrakon.options.report_details import Particulars
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"

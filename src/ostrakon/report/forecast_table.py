@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from rich.markup import escape
 from rich.table import Table
 
-from ostrakon.statements.statement import round_up
 from ostrakon.forecast.interval import CONFIDENCE
 from ostrakon.forecast.offers import Offer, neighbours
 from ostrakon.forecast.outlook import Outlook
 from ostrakon.forecast.rehearsal import Rehearsal
 from ostrakon.mechanisms.registry import find
+from ostrakon.statements.statement import round_up
 
 
 def outlook_table(outlook: Outlook) -> Table:

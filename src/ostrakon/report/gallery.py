@@ -12,8 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.features.images import as_grey_images
+from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.page import Picture
 from ostrakon.run.pipeline import Outcome
 

@@ -13,11 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ostrakon.statements.statement import round_up
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
+from ostrakon.statements.statement import round_up
 from ostrakon.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"

@@ -8,8 +8,8 @@ from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import write_json
-from ostrakon.statements.sentences import claim, of_records, rounds_in_words, tuned_in_words
 from ostrakon.options.report_details import Particulars
+from ostrakon.statements.sentences import claim, of_records, rounds_in_words, tuned_in_words
 
 REGISTRY = "registry.json"
 

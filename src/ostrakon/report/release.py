@@ -11,7 +11,9 @@ from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
+from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.options.report_details import Particulars
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
@@ -19,11 +21,9 @@ from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS,
 from ostrakon.report.page import Picture, page
 from ostrakon.report.plots import budget_shares, released_picture
 from ostrakon.report.registry import registry_entry, write_registry
-from ostrakon.statements.sentences import write_statement
+from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
-from ostrakon.options.report_details import Particulars
-from ostrakon.export.student_files import export_student
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644

@@ -11,11 +11,11 @@ from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.statements.statement import round_up
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
+from ostrakon.statements.statement import round_up
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 

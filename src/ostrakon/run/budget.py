@@ -8,9 +8,9 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ostrakon.run.inputs.task import Task
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
+from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray

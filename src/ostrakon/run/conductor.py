@@ -11,28 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.statements.statement import Statement
 from ostrakon.data.understood import Understood
+from ostrakon.estimators.choices import is_images, require_choices, sees_images
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
+from ostrakon.features.synthetic import require_mbi, tables_of
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
-from ostrakon.features.synthetic import require_mbi, tables_of
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import Plan
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.storage import Place
-from ostrakon.estimators.choices import is_images, require_choices, sees_images
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan
-from ostrakon.planning.make_plan import make_plan
+from ostrakon.run.remote import with_private_table, with_store
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student, make_statement
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
-from ostrakon.run.remote import with_private_table, with_store
-from ostrakon.export.released import ReleasedStudent
-from ostrakon.export.row_form import RowForm
+from ostrakon.run.storage import Place
+from ostrakon.statements.statement import Statement
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine, with_engines
 from ostrakon.votes import Votes

@@ -19,9 +19,9 @@ from ostrakon.ledger.ledger import Ledger, Receipt
 from ostrakon.ledger.state import Account
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
+from ostrakon.options.option import plain
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog, fingerprint_of
-from ostrakon.options.option import plain
 from ostrakon.validation import InvalidInput, fraction, line
 from ostrakon.votes import IntArray, Votes
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ostrakon.data.object_store import ObjectPath
+from ostrakon.estimators.choices import make_student
+from ostrakon.export.student_files import require_exportable
+from ostrakon.options.options import Options, is_auto
 from ostrakon.run.conductor import Finished, Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.storage import InFolder
-from ostrakon.estimators.choices import make_student
-from ostrakon.options.options import Options, is_auto
-from ostrakon.export.student_files import require_exportable
 from ostrakon.teachers.engines import LOCAL, check_engine
 
 

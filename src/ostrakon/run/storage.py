@@ -14,17 +14,17 @@ import joblib
 from ostrakon.data.checksummed import Damaged, Unreachable, array_from, npy, read_checksummed, write_checksummed
 from ostrakon.data.files import private_folder, write_atomically
 from ostrakon.data.object_store import ObjectPath, StoredFolder
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan, plan_from
 from ostrakon.run.day import today
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan, plan_from
+from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart, require_same, stored_at
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import table_of, votes_from
-from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart, require_same, stored_at
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from ostrakon.audit.one_run import OneRunAudit, audit_one_run
+from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.mechanisms.registry import MECHANISMS
 from ostrakon.noise import require_rng
-from ostrakon.features.rowwise import take_rows
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
-from ostrakon.run_audit.canaries import WithCanaries, plant
 from ostrakon.run.conductor import Say, plan_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run_audit.canaries import WithCanaries, plant
 from ostrakon.validation import InvalidInput, fraction
 
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.statements.statement import Protects, Unit
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.per_record import Block, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_log import AuditLog
 from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit
 from ostrakon.service.clients import Client, digest_of
 from ostrakon.service.desk import Busy, Desk, Unavailable
 from ostrakon.service.labeller import Labeller, Spent, TooMany
+from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.validation import InvalidInput
 
 try:

@@ -16,6 +16,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.export.row_form import RowForm
+from ostrakon.features.text import reads_text
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Refused
 from ostrakon.ledger.place import beside
@@ -23,20 +25,18 @@ from ostrakon.ledger.state import Account
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.noise import secure_rng
-from ostrakon.features.text import reads_text
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.storage import InFolder, InMemory
-from ostrakon.options.files import Files
-from ostrakon.options.options import Options
-from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import trained
+from ostrakon.run.storage import InFolder, InMemory
 from ostrakon.service.answers import AnswerStore, Given
-from ostrakon.export.row_form import RowForm
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes

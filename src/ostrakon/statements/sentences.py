@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
-from ostrakon.statements.statement import LABELS_OF, SCHEMA, Statement
-from ostrakon.data.files import write_json
-from ostrakon.validation import InvalidInput
-
-FILE = "statement.json"
-
-
-def write_statement(folder: Path, statement: Statement) -> None:
-    """Write `statement.json`. Errors: `InvalidInput` for anything but a `Statement`."""
-    if not isinstance(statement, Statement):
-        raise InvalidInput(f"A release states its privacy by a Statement, got a {type(statement).__name__}.")
-    write_json(folder / FILE, statement.as_dict())
-
-
-def read_statement(folder: Path) -> dict[str, Any]:
-    """The content of `statement.json`; refused where it has another schema."""
-    path = Path(folder) / FILE
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InvalidInput(
-            f"{path} must be a statement written by ostrakon, but it cannot be read ({error})."
-        ) from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise InvalidInput(f"{path} must have the schema {SCHEMA!r}.")
-    return content
+from ostrakon.statements.statement import LABELS_OF
 
 
 def claim(content: dict[str, Any]) -> str:

@@ -6,7 +6,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ostrakon.export.student_files import export_student, load_student
     from ostrakon.students.fixmatch import FixMatch
     from ostrakon.students.graph_model import GraphStudent
     from ostrakon.students.label_spreading import LabelSpreadingStudent
@@ -27,8 +26,6 @@ __all__ = [
     "SklearnStudent",
     "SupervisedNetwork",
     "VirtualAdversarial",
-    "export_student",
-    "load_student",
 ]
 
 _HOME = {
@@ -41,8 +38,6 @@ _HOME = {
     "SklearnStudent": "sklearn_student",
     "SupervisedNetwork": "supervised",
     "VirtualAdversarial": "virtual_adversarial",
-    "export_student": "export",
-    "load_student": "export",
 }
 
 

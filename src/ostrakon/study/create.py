@@ -12,17 +12,17 @@ import numpy as np
 
 from ostrakon.data.classes import agree_on_classes
 from ostrakon.data.files import sync_folder, writing
+from ostrakon.estimators.choices import make_student, require_choices
+from ostrakon.export.student_files import require_exportable
 from ostrakon.features.representation import require_shared
 from ostrakon.features.text import reads_text
-from ostrakon.run.inputs.files import refuse_private_folder
-from ostrakon.planning.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
-from ostrakon.estimators.choices import make_student, require_choices
 from ostrakon.options.options import AUTO, is_auto
+from ostrakon.planning.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
 from ostrakon.planning.settled import BY_THE_OPERATOR
+from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import queries_of
-from ostrakon.export.student_files import require_exportable
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.exchange import default_colluders, find_exchange
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.statements.statement import NOT_COVERED
 from ostrakon.mechanisms.summed_gnmax import EACH, SUM, SharedGNMax, SummedGNMax
+from ostrakon.statements.statement import NOT_COVERED
 from ostrakon.validation import InvalidInput, shown
 
 _HONEST = (

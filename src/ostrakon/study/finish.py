@@ -14,20 +14,20 @@ import numpy as np
 from filelock import FileLock
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.statements.statement import Protects, Unit
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.planning.plan import Plan
 from ostrakon.run.conductor import Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.storage import Collect
 from ostrakon.run.noise_log import Drawable, Drawn, Log
 from ostrakon.run.pipeline import Outcome
-from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View
+from ostrakon.run.storage import Collect
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.study.exchange import STUDY_NOT_COVERED
 from ostrakon.study.opened import read_sum
 from ostrakon.study.place import InStudy

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ostrakon.statements.statement import round_up
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.sources import open_table
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax
@@ -21,6 +20,7 @@ from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import collect
+from ostrakon.statements.statement import round_up
 from ostrakon.study.place import InStudy
 from ostrakon.study.share import shares_folder, write_share
 from ostrakon.study.study import Study

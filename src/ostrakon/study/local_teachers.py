@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.estimators.choices import make_teacher, parse_call
+from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.study.owners import Owner
 from ostrakon.teachers import train_teachers
 from ostrakon.validation import InvalidInput, settle, shown, whole

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ostrakon.planning.plan import Plan
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
-from ostrakon.run.storage import InFolder
-from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View
+from ostrakon.run.storage import InFolder
 from ostrakon.study.study import Study
 
 

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.statements.statement import round_up
 from ostrakon.data.checksummed import digest_of_json, npy, sha256
 from ostrakon.data.files import write_atomically
-from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
 from ostrakon.features.representation import require_shared
 from ostrakon.features.text import reads_text
-from ostrakon.planning.defaults import require_delta
+from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
 from ostrakon.options.options import AUTO, Options
+from ostrakon.planning.defaults import require_delta
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View, view_of
+from ostrakon.statements.statement import round_up
 from ostrakon.study.exchange import EXCHANGES, Exchange, find_exchange, trust_model_of
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
 from ostrakon.study.owners import Owner, owners_from, require_reachable

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.sharding import pieces
 from ostrakon.teachers.engines import engine_in_use
+from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.teachers.one_teacher import (
     Abstainer,
     Question,
@@ -25,7 +26,6 @@ from ostrakon.teachers.one_teacher import (
 from ostrakon.teachers.parallel import spread
 from ostrakon.teachers.placed import place
 from ostrakon.teachers.progress import Report, reporting
-from ostrakon.estimators.registry import check_estimator_like
 from ostrakon.teachers.shards import ArrayShards, Shards
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole

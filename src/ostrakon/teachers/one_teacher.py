@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
+from ostrakon.teachers.interface import import_path
 from ostrakon.teachers.placed import Placed
-from ostrakon.estimators.registry import import_path
 from ostrakon.teachers.shards import Part
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput

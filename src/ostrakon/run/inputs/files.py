@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ostrakon.statements.statement import require_no_pool, require_pool
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
@@ -15,6 +14,7 @@ from ostrakon.run.inputs.images import task_from_images
 from ostrakon.run.inputs.tables import task_from_tables, task_without_public
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.inputs.texts import frame_of, open_texts, task_from_texts
+from ostrakon.statements.statement import require_no_pool, require_pool
 from ostrakon.validation import InvalidInput
 
 

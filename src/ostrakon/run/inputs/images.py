@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.statements.statement import Protects
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
@@ -19,6 +18,7 @@ from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 

@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from ostrakon.statements.statement import Protects
 from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.domain import Domain
@@ -15,6 +14,7 @@ from ostrakon.data.sources import digest_of_file, parts_of
 from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
+from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
 

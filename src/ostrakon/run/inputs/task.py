@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.columns import require_same_types
+from ostrakon.data.domain import Domain
+from ostrakon.data.understood import Understood
+from ostrakon.features.rowwise import row_count
+from ostrakon.run.inputs.private_data import PrivateData, Rows
 from ostrakon.statements.statement import (
     CENTRAL,
     CENTRAL_OF_LABELS,
@@ -17,11 +22,6 @@ from ostrakon.statements.statement import (
     NOT_COVERED_OF_SYNTHETIC,
     Protects,
 )
-from ostrakon.data.columns import require_same_types
-from ostrakon.data.domain import Domain
-from ostrakon.data.understood import Understood
-from ostrakon.features.rowwise import row_count
-from ostrakon.run.inputs.private_data import PrivateData, Rows
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.statements.statement import Protects
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.columns import is_text
 from ostrakon.data.task import FEWEST_PUBLIC_ROWS
 from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
 from ostrakon.data.understood import understood_images
+from ostrakon.export.loader import read_word
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
-from ostrakon.export.loader import read_word
+from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 

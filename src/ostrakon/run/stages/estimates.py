@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.estimates import Agreement
-from ostrakon.run.inputs.task import Task
 from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.students.agreement_estimate import (
     better_than_majority,

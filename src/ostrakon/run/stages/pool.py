@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ostrakon.data.domain import Domain
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.features.synthetic import synthetic_cells, tables_of
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.planning.plan import Plan
 from ostrakon.teachers.marginals import collect_marginals
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Marginals

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.gate.gate import Gate
-from ostrakon.statements.statement import Round
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
-from ostrakon.run.noise_log import Log
 from ostrakon.planning.plan import Plan, second_round
+from ostrakon.run.noise_log import Log
+from ostrakon.statements.statement import Round
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
 

@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
+from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
-from ostrakon.features.rowwise import take_rows
+from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map
+from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, Selection, select

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ostrakon.data.object_store import StoredFolder
+from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
 from ostrakon.features.moments import MomentMap, worth_their_noise
-from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
-from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.per_record_plan import refuse_teacher_options
 from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards

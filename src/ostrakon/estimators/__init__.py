@@ -1,0 +1,6 @@
+"""Every short name of a teacher and of a student, in one place."""
+
+from ostrakon.estimators.choices import make_student, make_teacher
+from ostrakon.estimators.registry import SHORT_NAMES, make_estimator
+
+__all__ = ["SHORT_NAMES", "make_estimator", "make_student", "make_teacher"]

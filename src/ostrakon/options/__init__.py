@@ -1,0 +1,1 @@
+"""What a user may set: each option once, checked once."""

@@ -1,0 +1,1 @@
+"""Attacks on whole runs: planted records and poisoned teachers."""

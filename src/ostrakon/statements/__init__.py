@@ -1,0 +1,1 @@
+"""Every sentence that states a guarantee."""

@@ -1,0 +1,26 @@
+"""What an estimator must offer to be a teacher or a student: the methods of scikit-learn's classifiers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ostrakon.validation import InvalidInput
+
+
+def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
+    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn has them."""
+    if inspect.isclass(estimator):
+        raise InvalidInput(f"{name} must be an instance such as {estimator.__name__}(), got the class itself.")
+    lacking = [part for part in ("fit", "predict", "get_params") if not callable(getattr(estimator, part, None))]
+    if lacking:
+        raise InvalidInput(
+            f"{name} must have {', '.join(lacking)} as scikit-learn's classifiers do, got {estimator!r}."
+        )
+    return estimator
+
+
+def import_path(estimator: Any) -> str:
+    """Where an estimator's class is defined, as it is written into a run's description."""
+    kind = type(estimator)
+    return f"{kind.__module__}.{kind.__qualname__}"
