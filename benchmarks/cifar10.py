@@ -6,7 +6,7 @@
 Encoders: patches (the default of colour images: a dictionary learned from the 9,000 public images, nothing else), hog
 and contrastive (likewise; contrastive needs PyTorch), photos (EfficientNet-Lite2 of the extra: ImageNet's photographs
 have been seen; each image is encoded once, whatever the seed). Each run is one
-`ostrakon.run.conductor.conduct` with the settings of `ostrakon train` and noise from the cryptographic source, drawn
+`ostrakon.run.steps.conduct` with the settings of `ostrakon train` and noise from the cryptographic source, drawn
 once. Representations, and the features of the private rows, are kept in --work and shared by the epsilons of a seed; a
 line that is in the CSV is not made again. The seed draws which 1,000 of the 10,000 test images are kept for testing.
 all_public is logistic regression on the true labels of the 9,000 public images, on the same features, which nobody has
@@ -35,10 +35,10 @@ from ostrakon.data.datasets import cifar10
 from ostrakon.features import Representation
 from ostrakon.features.frozen import FrozenEncoder
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.encoding import Kept
+from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.teachers.one_teacher import fingerprint_of
 
@@ -127,7 +127,7 @@ def run(
     options = Options(epsilon=epsilon, delta=DELTA, representation=encoder, seed=seed)
     place = Shared(work, f"{encoder}-{seed}")
     start, cpu = time.perf_counter(), time.process_time()
-    done = conduct(task, options, place, say=lambda stage: print(stage, flush=True))
+    done = run_steps(task, options, place, say=lambda stage: print(stage, flush=True))
     taken = [f"{time.perf_counter() - start:.0f}", f"{time.process_time() - cpu:.0f}"]
     guarantee = done.statement.guarantee
     assert guarantee is not None

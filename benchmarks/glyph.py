@@ -15,7 +15,7 @@ results/glyph_stages.csv.
     table-1       LNMax, Confident-GNMax and Interactive-GNMax in two rounds: epsilon four ways, and a student
     figure-4      noise and number of teachers against epsilon and right labels
     figure-5      plurality votes, right and wrong, and which pass the check
-    per-record    `ostrakon.run.conductor.conduct` as `ostrakon train` runs it by default, at true epsilons
+    per-record    `ostrakon.run.steps.conduct` as `ostrakon train` runs it by default, at true epsilons
     non-private   the same network on all private labels, on the public images' true labels
     gate          the gate's epsilon for the row of Confident-GNMax
 
@@ -53,9 +53,9 @@ from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.options.options import Options
 from ostrakon.papers.side_by_side import HALF_ORDERS, priced
 from ostrakon.papers.teacher_votes import TeacherVotes, file_of, keep, read
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.steps import run_steps
 from ostrakon.students.supervised import SupervisedNetwork
 from ostrakon.teachers.heads import HeadEnsemble
 from ostrakon.votes import PublicVotes
@@ -306,7 +306,7 @@ def per_record(given: argparse.Namespace) -> None:
             continue
         start, cpu = time.perf_counter(), time.process_time()
         options = Options(epsilon=epsilon, student=given.student, seed=0)
-        done = conduct(task, options, Shared(given.work, "view"), say=lambda stage: print(stage, flush=True))
+        done = run_steps(task, options, Shared(given.work, "view"), say=lambda stage: print(stage, flush=True))
         claimed = done.statement.guarantee
         assert claimed is not None
         before.append(

@@ -6,7 +6,7 @@
 mnist: the 60,000 training images are public, their labels are not; tested on all 10,000 test images. adult: 32,561
 rows and both halves of the test file, 16,281. features: any set whose features were made before: DIR holds train.npy,
 test.npy (rows, features), train_labels.npy and test_labels.npy (whole numbers).
-Each run is one `ostrakon.run.conductor.conduct` with noise from the cryptographic source, drawn once: representations
+Each run is one `ostrakon.run.steps.conduct` with noise from the cryptographic source, drawn once: representations
 are kept in --work and shared by all epsilons, and a line that is in the CSV is not made again. Stop it and start it
 again as often as you like.
 
@@ -30,9 +30,9 @@ import pandas as pd
 from ostrakon.data.datasets import adult, mnist
 from ostrakon.data.embeddings import as_columns
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 
 RESULTS = Path(__file__).parent / "results" / "label_privacy.csv"
@@ -116,7 +116,7 @@ def main() -> None:
                 )
                 place = Shared(given.work, f"{called} {given.representation} {seed}")
                 start, cpu = time.perf_counter(), time.process_time()
-                done = conduct(task, options, place, say=lambda stage: print(stage, flush=True))
+                done = run_steps(task, options, place, say=lambda stage: print(stage, flush=True))
                 guarantee = done.statement.guarantee
                 assert guarantee is not None
                 assert done.statement.protects == "labels"

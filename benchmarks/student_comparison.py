@@ -5,7 +5,7 @@
 The 250 published MNIST teachers of the 2018 paper, its Confident-GNMax (T = 200, sigma1 = 150, sigma2 = 40) and its 640
 queries (the first 640 public images); each seed draws one set of labels. The other rows of test[:9000] are unlabelled,
 the student is tested on test[9000:] and, for a smaller error, on the whole pool. Settings are each student's defaults
-(chosen on scikit-learn's digits) but for the number of steps. Finished runs are kept in --work (a JSON file).
+(chosen on scikit-learn's digits) but for the number of steps. FinishedRun runs are kept in --work (a JSON file).
 The noise of this benchmark is seeded so that it can be repeated; a release draws it from ostrakon.noise.secure_rng().
 """
 

@@ -32,7 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 import ostrakon
 from ostrakon.data.datasets import adult
 from ostrakon.features.synthetic import tables_of
-from ostrakon.run import conductor
+from ostrakon.run import steps
 from ostrakon.run.stages import pool
 
 RESULTS = Path(__file__).parent / "results" / "synthetic_pool.csv"
@@ -112,7 +112,7 @@ def run(data, columns, way: str, share: float, epsilon: float, seed: int) -> dic
     pools = {"real": data.X_public, "even": domain.uniform(seed=seed)}
     rule = singles if way == "singles" else tables_of
     # What is measured is no option of a run: here alone it is another one.
-    conductor.tables_of = pool.tables_of = rule
+    steps.tables_of = pool.tables_of = rule
     mechanism = "auto"
     if way not in pools:
         mechanism = ostrakon.SyntheticGNMax(sigma2=10.0, marginals=share, tables=len(rule(domain.sizes)))

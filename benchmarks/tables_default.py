@@ -2,7 +2,7 @@
 
     python benchmarks/tables_default.py --data DIR [--seeds 0 1 2] [--epsilons 0.5 1 2] [--tables adult]
 
-Tables, halvings and features as in benchmarks/tables.py; each run is `ostrakon.run.conductor.conduct` with nothing but
+Tables, halvings and features as in benchmarks/tables.py; each run is `ostrakon.run.steps.conduct` with nothing but
 an epsilon, and with `--mechanism bounded-gnmax` beside it. Of Adult five seeds are run where three are asked for. Rows
 are written to results/tables_default.csv as they come; what is there already is not run again. Noise is seeded.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.validation import InvalidInput
 from tables import OWN, read
@@ -43,7 +43,7 @@ def run(name: str, data: Path, seed: int, epsilon: float, way: str) -> list[obje
     options = Options(epsilon=epsilon, seed=seed, **WAYS[way])
     line: list[object] = [name, seed, f"{epsilon:g}", way]
     try:
-        done = conduct(task, options, InMemory(), rng=np.random.default_rng([seed, round(100 * epsilon)]))
+        done = run_steps(task, options, InMemory(), rng=np.random.default_rng([seed, round(100 * epsilon)]))
     except InvalidInput as refusal:
         return [*line, "", "", f"refused: {str(refusal)[:60]}", "", ""]
     assert done.plan.mechanism.name == way

@@ -34,7 +34,6 @@ from ostrakon.accounting.gate import sanitizer as sanitized
 from ostrakon.accounting.gate import simulated_votes as simulate
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.published import bounds as published
-from ostrakon.accounting.published import smooth_sensitivity as smooth
 from ostrakon.mechanisms import (
     BoundedGNMax,
     ConfidentGNMax,
@@ -60,6 +59,7 @@ from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.numerics.compiled import Compiled
 from ostrakon.papers import gnss
 from ostrakon.papers import local_sensitivity as label_sensitivity
+from ostrakon.papers import smooth_sensitivity as smooth
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 
@@ -247,6 +247,9 @@ ENTRIES = [
     entry(Votes.from_predictions, predictions=[[0, 1]], classes=2, optional="classes"),
 ]  # fmt: skip
 
+PAPERS = ("gnss", "local_sensitivity", "smooth_sensitivity")
+"""Modules of the papers that compute costs."""
+
 ELSEWHERE = {
     # Numbers that the library itself has computed, and shapes that it has checked before.
     *(
@@ -269,6 +272,8 @@ ELSEWHERE = {
         "Sanitized",
         "Shape",
         "Statement",
+        "Comparison",
+        "Row",
         "Unbounded",
         "WorstCase",
         "argmax_costs_of",
@@ -306,6 +311,8 @@ ELSEWHERE = {
     "noise_deviation",
     # Of a function and numbers: tests/papers/test_exponential_2024.py.
     *("delta_of_local_noise", "q_sensitivity"),
+    # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.
+    "compare",
 }
 
 
@@ -328,17 +335,18 @@ def test_what_is_no_number_is_refused_in_one_sentence(case):
 
 def test_every_public_callable_is_here():
     found: set[str] = set()
-    for package in (ostrakon.accounting, ostrakon.mechanisms):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            home = importlib.import_module(module.name)
-            found |= {
-                name
-                for name, value in vars(home).items()
-                if callable(value)
-                and not name.startswith("_")
-                and getattr(value, "__module__", None) == home.__name__
-                and not isinstance(value, Compiled)
-            }
+    packages = (ostrakon.accounting, ostrakon.mechanisms)
+    walked = [each.name for one in packages for each in pkgutil.walk_packages(one.__path__, f"{one.__name__}.")]
+    for module in [*walked, *(f"ostrakon.papers.{name}" for name in PAPERS), "ostrakon.statements.statement"]:
+        home = importlib.import_module(module)
+        found |= {
+            name
+            for name, value in vars(home).items()
+            if callable(value)
+            and not name.startswith("_")
+            and getattr(value, "__module__", None) == home.__name__
+            and not isinstance(value, Compiled)
+        }
     here = {case.label.split(".")[0] for case in ENTRIES} - {"Votes", "BoundedVotes", "_Theorem23"}
     assert found == here | ELSEWHERE
     assert not here & ELSEWHERE - {"Curve"}

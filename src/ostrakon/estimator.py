@@ -19,10 +19,10 @@ from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
 from ostrakon.run.spending import warn_of_searches
+from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
@@ -152,7 +152,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         )
         memory = InMemory()
         try:
-            finished = conduct(task, self._options(), memory, rng=self.noise)
+            finished = run_steps(task, self._options(), memory, rng=self.noise)
         except InvalidInput as error:
             error.args = (in_python_words(str(error)),)
             raise

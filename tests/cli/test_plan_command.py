@@ -10,8 +10,8 @@ import pytest
 from ostrakon.cli.app import main
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
-from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.steps import plan_of
 from ostrakon.statements.statement import round_up
 
 

@@ -11,9 +11,9 @@ from ostrakon.forecast.offers import make_offers
 from ostrakon.forecast.public_rows import PublicRows
 from ostrakon.forecast.rehearsal import _split, rehearse
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import conduct
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.validation import InvalidInput
 
@@ -49,7 +49,7 @@ def test_the_forecast_holds_what_runs_give_and_without_the_noise_it_would_not():
         task = Task(private=Rows(X=X, y=y), classes=(0, 1), X_public=public.X, X_test=X_test, y_test=y_test)
         noise = np.random.default_rng([seed, 3])
         options = Options(student="logistic", seed=seed, epsilon=0.12)
-        found = conduct(task, options, InMemory(), rng=noise).accuracy
+        found = run_steps(task, options, InMemory(), rng=noise).accuracy
         assert found is not None
         realized.append(found)
     low, high = one.interval()

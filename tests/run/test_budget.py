@@ -17,7 +17,7 @@ from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.options.options import Options
-from ostrakon.run import conductor
+from ostrakon.run import steps
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.validation import InvalidInput
@@ -58,7 +58,7 @@ def test_two_runs_add_up_and_a_third_is_refused_before_it_trains(task, tmp_path,
     spends = only(url).spends
     assert [each.settled for each in spends] == [True, True]
     assert [round(each.epsilon, 1) for each in spends] == [1.0, 0.5]
-    monkeypatch.setattr(conductor, "view_of", lambda *_, **__: pytest.fail("trained"))
+    monkeypatch.setattr(steps, "view_of", lambda *_, **__: pytest.fail("trained"))
     with pytest.raises(InvalidInput, match=r"would pass the cap of account 'data-1'.* epsilon 0\.\d+ remains"):
         run(tmp_path / "three", task, asked(url))
     assert only(url).spends == spends
@@ -70,7 +70,7 @@ def test_a_finished_or_stopped_run_is_charged_once(task, tmp_path, url, monkeypa
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(conductor, "answer_queries", stopped)
+        patched.setattr(steps, "answer_queries", stopped)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "run", task, asked(url))
     (spend,) = only(url).spends
@@ -92,7 +92,7 @@ def test_killed_around_the_draw_nothing_is_drawn_unpaid_or_paid_twice(task, tmp_
     child = os.fork()
     if child == 0:
         where = (
-            "ostrakon.run.conductor.answer_queries"
+            "ostrakon.run.steps.answer_queries"
             if moment == "answer_queries"
             else f"ostrakon.run.budget.Budget.{moment}"
         )
@@ -149,7 +149,7 @@ def test_a_ledger_that_is_older_than_its_run_is_refused(task, tmp_path, url):
         run(tmp_path / "run", task, asked(url, **how))
 
 
-@pytest.mark.parametrize("moment", ["Ledger.reserve", "conductor.answer_queries"])
+@pytest.mark.parametrize("moment", ["Ledger.reserve", "steps.answer_queries"])
 def test_of_copies_that_share_a_reservation_one_alone_goes_on(task, tmp_path, url, monkeypatch, moment):
     """Stopped with its id on the disk, or with its reservation: whoever draws first owns it."""
 
@@ -160,7 +160,7 @@ def test_of_copies_that_share_a_reservation_one_alone_goes_on(task, tmp_path, ur
         if moment == "Ledger.reserve":
             patched.setattr(Ledger, "reserve", stopped)
         else:
-            patched.setattr(conductor, "answer_queries", stopped)
+            patched.setattr(steps, "answer_queries", stopped)
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "run", task, asked(url))
     shutil.copytree(tmp_path / "run", tmp_path / "copy")

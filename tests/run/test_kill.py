@@ -149,10 +149,10 @@ def goes_on_as_if_undisturbed(folder, task, seen):
 
 # Where memory is refused, in the order of the run: (what asks for it, the calls that still get it).
 LACKS = (
-    ("ostrakon.run.conductor.view_of", 0),
+    ("ostrakon.run.steps.view_of", 0),
     ("sklearn.ensemble.RandomForestClassifier.fit", 13),
     ("sklearn.ensemble.RandomForestClassifier.predict", 7),
-    ("ostrakon.run.conductor.answer_queries", 0),
+    ("ostrakon.run.steps.answer_queries", 0),
     ("sklearn.semi_supervised.SelfTrainingClassifier.fit", 0),
     ("ostrakon.report.release.model_card", 0),
 )

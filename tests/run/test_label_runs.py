@@ -367,7 +367,7 @@ def test_a_statement_does_not_mix_labels_with_records():
 def test_a_stopped_run_goes_on_and_draws_nothing_twice(tmp_path, monkeypatch, way):
     task = task_of(written(people(), tmp_path / "people.csv"))
     with monkeypatch.context() as stopped:
-        stopped.setattr("ostrakon.run.conductor.fit_student", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+        stopped.setattr("ostrakon.run.steps.fit_student", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path / "run", task, WAYS[way])
     drawn = {file.name: file.read_bytes() for file in (tmp_path / "run" / "private").glob("noise*/*")}

@@ -25,10 +25,10 @@ from ostrakon.options.files import Files
 from ostrakon.options.options import Options
 from ostrakon.report.plots import budget_shares
 from ostrakon.report.release import publish
-from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages import pool
+from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.schemas import schema
 from ostrakon.validation import InvalidInput
@@ -77,7 +77,7 @@ def plain(monkeypatch):
         return found
 
     monkeypatch.setattr(pool, "synthetic_cells", cells)
-    monkeypatch.setattr("ostrakon.run.conductor.require_mbi", lambda: None)
+    monkeypatch.setattr("ostrakon.run.steps.require_mbi", lambda: None)
 
 
 def task_of(files, **options):

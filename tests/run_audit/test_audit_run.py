@@ -8,11 +8,11 @@ import pytest
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import queries_of
+from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.canaries import WithCanaries, plant
 from ostrakon.teachers.per_record import collect_per_record

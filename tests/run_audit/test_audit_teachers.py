@@ -9,9 +9,9 @@ from ostrakon.audit import SAMPLES_CLAIM, SAMPLES_LAW
 from ostrakon.audit.result import ONE_RECORD
 from ostrakon.mechanisms import ConfidentGNMax, GNMax
 from ostrakon.options.options import Options
-from ostrakon.run.conductor import plan_of
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.steps import plan_of
 from ostrakon.run_audit import audit_teachers as subject
 from ostrakon.run_audit.audit_teachers import audit_teachers
 from ostrakon.validation import InvalidInput

@@ -129,9 +129,9 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.options.files import Files
     from ostrakon.options.options import Options
     from ostrakon.planning.plan import plan_from
-    from ostrakon.run.conductor import plan_of
     from ostrakon.run.folder import RunFolder
     from ostrakon.run.inputs.files import task_from_files
+    from ostrakon.run.steps import plan_of
     from ostrakon.run_audit.audit_run import audit_run
     from ostrakon.run_audit.audit_teachers import audit_teachers
 

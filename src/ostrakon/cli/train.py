@@ -155,9 +155,9 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     from ostrakon.forecast.offers import Offer
     from ostrakon.report.forecast_table import offer_table
     from ostrakon.report.table import understood_table
-    from ostrakon.run.conductor import plan_of
     from ostrakon.run.inputs.files import task_from_files
     from ostrakon.run.stages.votes import refuse_unspread
+    from ostrakon.run.steps import plan_of
     from ostrakon.teachers.engines import check_engine
 
     Particulars.of(given)

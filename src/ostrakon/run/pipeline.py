@@ -14,15 +14,15 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import require_exportable
 from ostrakon.options.options import Options, is_auto
-from ostrakon.run.conductor import Finished, Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.steps import FinishedRun, Say, run_steps
 from ostrakon.run.storage import InFolder
 from ostrakon.teachers.engines import LOCAL, check_engine
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome(Finished):
+class Outcome(FinishedRun):
     """A finished run and its folder, whose private/ is for eyes on the trusted side."""
 
     folder: Path
@@ -62,5 +62,5 @@ def run(
     # What leaves names classes in text.
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
     place = InFolder(home, task, options, options.as_toml() if asked is None else asked, store)
-    finished = conduct(task, options, place, rng=rng, progress=progress, say=say, engine=engine)
+    finished = run_steps(task, options, place, rng=rng, progress=progress, say=say, engine=engine)
     return Outcome(folder=home.path, **vars(finished))

@@ -185,33 +185,3 @@ def stored_at(home: RunFolder) -> str:
     how = "no encryption option given" if encryption is None else f"encryption {encryption} asked of it"
     bucket = "/".join(held["uri"].split("/")[:3])
     return f"{bucket} of {held['endpoint']} ({how})"
-
-
-def with_private_table(trust_model: str, private: Any) -> str:
-    """`trust_model`, and whom an operator trusts besides whose private table lies at `private`, in object storage.
-
-    >>> with_private_table("the operator", "patients.csv")
-    'the operator'
-    """
-    if not isinstance(private, ObjectPath):
-        return trust_model
-    bucket = "/".join(private.uri.split("/")[:3])
-    return (
-        f"{trust_model}; the private table lies in object storage at {bucket}: whoever runs it or can read that bucket "
-        "sees it, and is trusted as the operator is"
-    )
-
-
-def with_store(trust_model: str, stored: str) -> str:
-    """`trust_model`, and whom an operator trusts besides whose run keeps what is private at `stored`.
-
-    >>> with_store("the operator", "")
-    'the operator'
-    """
-    if not stored:
-        return trust_model
-    return (
-        f"{trust_model}; votes, noise, and where the run makes them shards of private rows, teachers and their "
-        f"predictions, were kept in object storage at {stored}: whoever runs it or can read that bucket saw them, "
-        "whoever can write there could change them, and both are trusted as the operator is"
-    )

@@ -23,8 +23,8 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log, MemoryLog, NoiseLog
 from ostrakon.run.remote import StoredMarks, adopt, claim, require_apart, require_same, stored_at
 from ostrakon.run.stages.features import View
-from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import table_of, votes_from
+from ostrakon.statements.versions import versions
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -36,7 +36,7 @@ Collect = Callable[[TeacherStore | None, Path | StoredFolder | None], tuple[Vote
 """From where teachers and shards are kept (None: nowhere) to (votes, teachers)."""
 
 
-class Place(Protocol):
+class Storage(Protocol):
     """Where the stages of a run leave what they made. Each is handed how its result is made, should it not be there."""
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
@@ -98,48 +98,48 @@ class InMemory:
         self._engines: tuple[str, ...] = ()
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
-        """See `Place`."""
+        """See `Storage`."""
         return contextlib.nullcontext()
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Place`."""
+        """See `Storage`."""
         return make()
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Place`."""
+        """See `Storage`."""
         return make()
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """See `Place`."""
+        """See `Storage`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
 
     def keep_engine(self, name: str) -> None:
-        """See `Place`."""
+        """See `Storage`."""
         self._engines = (name,)
 
     def engines(self) -> tuple[str, ...]:
-        """See `Place`."""
+        """See `Storage`."""
         return self._engines
 
     def stored(self) -> str:
-        """See `Place`."""
+        """See `Storage`."""
         return ""
 
     def shards(self) -> Path | None:
-        """See `Place`."""
+        """See `Storage`."""
         return None
 
     def log(self) -> Log:
-        """See `Place`."""
+        """See `Storage`."""
         return MemoryLog()
 
     def receipt(self) -> dict[str, Any] | None:
-        """See `Place`."""
+        """See `Storage`."""
         return self._receipt
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """See `Place`."""
+        """See `Storage`."""
         self._receipt = receipt
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
@@ -179,7 +179,7 @@ class InFolder:
             yield
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Place`; refused where run.toml settles what costs more than was asked for."""
+        """See `Storage`; refused where run.toml settles what costs more than was asked for."""
         plan = self._settled(make)
         if self._store is not None:
             # Before anything private goes there.
@@ -208,7 +208,7 @@ class InFolder:
         self._home.write({**settled, "versions": versions(), "fingerprints": dict(self._task.fingerprints)})
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Place`. Kept, because an encoder may have trained for minutes; pickled, which only private/ may hold."""
+        """See `Storage`. Pickled, which only private/ may hold: an encoder may have trained for minutes."""
         name, belongs = "representation.joblib", self._home.identity
         held = self._find(name, what="representation", belongs=belongs)
         if held is not None:
@@ -221,7 +221,7 @@ class InFolder:
         return view
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """See `Place`."""
+        """See `Storage`."""
         private = self._home.private
         # Of these queries, seen this way: a row of other votes would be another question's answer.
         asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
@@ -240,34 +240,34 @@ class InFolder:
         return votes_from(plan, array_from(held))
 
     def keep_engine(self, name: str) -> None:
-        """See `Place`; in run.toml, before any worker is sent anything."""
+        """See `Storage`; in run.toml, before any worker is sent anything."""
         if name not in self.engines():
             self._home.add("engines", {"saw_private_rows": sorted([*self.engines(), name])})
 
     def engines(self) -> tuple[str, ...]:
-        """See `Place`."""
+        """See `Storage`."""
         return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
 
     def stored(self) -> str:
-        """See `Place`; as run.toml remembers it."""
+        """See `Storage`; as run.toml remembers it."""
         return stored_at(self._home)
 
     def shards(self) -> Path | None:
-        """See `Place`."""
+        """See `Storage`."""
         return self._home.private / "shards"
 
     def log(self) -> Log:
-        """See `Place`."""
+        """See `Storage`."""
         if self._store is None:
             return NoiseLog(self._home.private / "noise", marks=self._home.marks)
         return NoiseLog(self._store / "noise", marks=StoredMarks(self._home.marks, self._store))
 
     def receipt(self) -> dict[str, Any] | None:
-        """See `Place`; in run.toml, which a copy without private/ still has."""
+        """See `Storage`; in run.toml, which a copy without private/ still has."""
         return (self._home.read() or {}).get("ledger")
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """See `Place`."""
+        """See `Storage`."""
         self._home.add("ledger", receipt)
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:

@@ -19,11 +19,11 @@ from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
-from ostrakon.run.conductor import Say, plan_of
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, plant
 from ostrakon.validation import InvalidInput, fraction
 

@@ -14,13 +14,13 @@ from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms.base import FloatArray, StatefulMechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
-from ostrakon.run.conductor import Say
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.steps import Say
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 

@@ -21,8 +21,8 @@ from ostrakon.planning.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, defaul
 from ostrakon.planning.settled import BY_THE_OPERATOR
 from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.student import versions
 from ostrakon.run.stages.votes import queries_of
+from ostrakon.statements.versions import versions
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.exchange import default_colluders, find_exchange
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name

@@ -20,12 +20,12 @@ from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
-from ostrakon.run.conductor import Say, conduct
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Drawable, Drawn, Log
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.features import View
+from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import Collect
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.study.exchange import STUDY_NOT_COVERED
@@ -69,7 +69,7 @@ def finish_study(
     plan = known.plan(teachers=known.voters(map(known.owner, owners)), owners=len(owners))
     task = _task(known, owners, tables, test)
     kept = _Handed(home, task, known, plan, {"owners": owners}, tables, folder)
-    finished = conduct(task, known.options(), kept, rng=rng, say=say)
+    finished = run_steps(task, known.options(), kept, rng=rng, say=say)
     return Outcome(folder=home.path, **vars(finished))
 
 

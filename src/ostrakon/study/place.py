@@ -23,13 +23,13 @@ class InStudy(InFolder):
         self._study = study
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Place`; the study's, whatever would be made."""
+        """See `Storage`; the study's, whatever would be made."""
         if self._home.read() is None:
             self._describe(self._plan)
         return self._plan
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Place`; refused where it is not the study's."""
+        """See `Storage`; refused where it is not the study's."""
         view = super().view(make)
         self._study.require_view(view)
         return view

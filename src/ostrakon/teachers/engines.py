@@ -62,21 +62,6 @@ def engine_in_use() -> str | None:
     return None if name in _HERE else {"DaskDistributed": "Dask"}.get(name, name)
 
 
-def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
-    """`trust_model`, and whom an operator trusts besides who had teachers trained by the workers of `engines`.
-
-    >>> with_engines('the operator', ())
-    'the operator'
-    """
-    if not engines:
-        return trust_model
-    return (
-        f"{trust_model}; private rows went to the workers of {' and '.join(engines)}: these, and whoever runs or "
-        "can reach them or their storage, saw private rows, teachers and votes in the clear, and are trusted as the "
-        "operator is"
-    )
-
-
 @contextlib.contextmanager
 def _dask(address: str) -> Generator[None]:
     distributed = _package("distributed", "dask")

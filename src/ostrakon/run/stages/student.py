@@ -1,28 +1,21 @@
-"""The steps that a run on disk and an estimator in memory share: from teachers' votes to a student and a statement."""
+"""From the votes to the released answers, and from those to a fitted student."""
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.planning.plan import Plan
-from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
-from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map
-from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.selection import Released, Selection, select
@@ -33,24 +26,6 @@ GATE_REFUSED = (
     "The gate must find that the teachers agree, and it did not: nothing is released, and the refusal itself has cost "
     "its epsilon; take the worst case, which needs no agreement, or data on which teachers agree."
 )
-
-TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
-    "records": {"representation": "the public data alone"},
-    "labels": {"representation": "the features of all rows, which are treated as public, and no label"},
-}
-
-TUNED_ON_SYNTHETIC = {"representation": "synthetic rows alone, which the guarantee covers"}
-
-ENCODER_NOT_COVERED: dict[Protects, str] = {
-    "records": "Features were made by an encoder that the guarantee takes as given: had it been trained on private "
-    "records, what it learned of them would not be covered.",
-    "labels": "Features were made by an encoder that the guarantee takes as given: had it been trained on the private "
-    "labels, what it learned of them would not be covered.",
-}
-
-_MOSTLY_MISSING = 0.5
-
-_SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
 
 
 def answer_queries(
@@ -126,171 +101,3 @@ def released_counts(
         moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=directions)
     sigma2 = plan.mechanism.parameters()["sigma2"]
     return Released(queries=queries, counts=counts, sigma2=sigma2, moments=moments)
-
-
-def described(selection: Selection) -> str:
-    """How the student was chosen, in words."""
-    if not selection.agreement:
-        return f"{selection.chosen.name}, given by the operator"
-    tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
-    kept = selection.agreement.get(selection.chosen.name, 0.0)
-    if kept >= max(selection.agreement.values()):
-        why = "the best"
-    else:
-        guess = "kept because nobody was better than a guess"
-        why = guess if selection.chosen.fallback else "the first in a fixed order within the noise"
-    return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
-
-
-def make_statement(
-    plan: Plan,
-    answers: Answers,
-    task: Task,
-    selection: Selection,
-    learning: Learning,
-    *,
-    trained_on: str | None = None,
-) -> Statement:
-    """The statement of what was done; it claims the plan's bound where the bound may be claimed.
-
-    trained_on: what a frozen encoder was trained on, as the operator says.
-    """
-    said = selection.student.predict(learning.rows(selection.chosen))
-    made_by = learning.view.made_by(trained_on)
-    reason, remarks = _no_claim(plan)
-    claimed = answers.secure and reason is None
-    protects = task.private.protects
-    warning = weak_remark(plan.guarantee.epsilon, protects=protects) if claimed else None
-    return Statement(
-        guarantee=plan.guarantee if claimed else None,
-        not_private=reason,
-        estimates=estimates_of(plan, answers, task, selection),
-        remarks=(
-            *([] if warning is None else [warning]),
-            *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
-            *remarks,
-            *_synthetic_remarks(plan, task),
-            *_moment_remarks(plan, answers, task.private.unit),
-            *([ENCODER_NOT_COVERED[protects]] if made_by else []),
-            *_gate_remarks(plan, answers),
-        ),
-        adjacent=_adjacent(plan, task) if claimed else (),
-        membership_guess=plan.membership_guess() if claimed else None,
-        noise_is_secure=answers.secure,
-        rounds=answers.rounds,
-        teachers=plan.teachers,
-        classes=tuple(str(label) for label in task.classes),
-        level=task.private.unit,
-        protects=protects,
-        unit_column=task.private.unit_column,
-        adjacency=_adjacency(plan, task),
-        tuned={
-            **plan.tuned,
-            "classes": task.classes_from,
-            **(TUNED_ALWAYS[protects] if task.synthetic is None else TUNED_ON_SYNTHETIC),
-            **made_by,
-            "student": described(selection),
-        },
-        public_rows=_public_rows(plan, task),
-        trust_model=task.trust_model,
-        not_covered=task.not_covered,
-        versions=versions(),
-    )
-
-
-def _adjacency(plan: Plan, task: Task) -> str:
-    # Where labels alone are protected, neighbours are of one size anyway.
-    sized = plan.sized and not plan.per_record and task.private.protects == "records"
-    return task.private.adjacency(counted=plan.per_record) + (_SAME_SIZE if sized else "")
-
-
-def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
-    """The guarantee under its own adjacency, and under the others that are priced."""
-    (first, _), *others = task.private.adjacencies(counted=plan.per_record)
-    guarantee = plan.guarantee
-    own = Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta)
-    found = [own]
-    for relation, sentence in others:
-        epsilon, delta = plan.otherwise(relation)
-        found.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
-    return tuple(found)
-
-
-def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:
-    """What `statement.json` says of public rows that the run drew; None where they were given."""
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, SyntheticGNMax):
-        return None
-    return {
-        "source": "synthetic",
-        "rows": task.pool,
-        "marginals": mechanism.tables,
-        "noise": mechanism.marginal_noise,
-        "share": mechanism.marginals,
-    }
-
-
-def _synthetic_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, SyntheticGNMax):
-        return ()
-    absent = [str(name) for name in task.X_public if float(task.X_public[name].isna().mean()) > _MOSTLY_MISSING]
-    return (
-        f"Synthetic public rows: there were none, and {task.pool:,} were drawn from {mechanism.tables} noisy marginals "
-        f"of the private table, whose cells have Gaussian noise of standard deviation {mechanism.marginal_noise:.4g} "
-        f"{task.private.unit}s; that took {mechanism.marginals:.0%} of the budget (of mu squared), and the guarantee "
-        "covers them together with all answers.",
-        *(
-            f"Of the column {name!r} most synthetic cells are missing: see whether its description names what it holds."
-            for name in absent
-        ),
-    )
-
-
-def _moment_remarks(plan: Plan, answers: Answers, unit: str) -> tuple[str, ...]:
-    if answers.moments is None:
-        return ()
-    return (
-        f"Beside the votes the student learned from sums of features: every {unit} added one vector, no longer than "
-        f"one vote, to the {len(answers.moments)} sums of its class, which were released with Gaussian noise of "
-        f"standard deviation {plan.mechanism.moment_noise:.4g} votes; the guarantee covers counts and sums together.",
-    )
-
-
-def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
-    if plan.gate is None:
-        return ()
-    if answers.passed:
-        return ("The gate passed: all queries were put to the mechanism.",)
-    return (f"The gate refused: the first {plan.gate.prefix} queries alone were put to the mechanism.",)
-
-
-def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:
-    if plan.claimable and np.isfinite(plan.guarantee.epsilon):
-        return None, ()
-    if plan.claimable:
-        return (
-            f"This release is not differentially private: no epsilon holds for {plan.queries} queries of "
-            f"{plan.mechanism.name} at delta {plan.delta:g}."
-        ), ()
-    reason = plan.mechanism.warning or f"{plan.mechanism.name} has no guarantee that may be claimed."
-    remarks: list[str] = []
-    claimed = plan.mechanism.claimed_epsilon(queries=plan.queries, delta=plan.delta)
-    if claimed is not None:
-        remarks.append(f"Claimed by the authors of {plan.mechanism.name}, and not true: epsilon {claimed:.4g}.")
-        remarks.append(
-            f"Its true worst case at delta {plan.delta:g} is bounded by epsilon {round_up(plan.bound.epsilon):g}; "
-            "this is too weak to count as a guarantee."
-        )
-    return reason, tuple(remarks)
-
-
-def versions() -> dict[str, str]:
-    """Versions of what made the release."""
-    found = {"python": platform.python_version()}
-    for name in ("ostrakon", "numpy", "scipy", "scikit-learn"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found

@@ -1,0 +1,334 @@
+"""The steps of a run, in their order: plan, public rows, features, votes, noisy answers, student, statement."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.data.object_store import ObjectPath
+from ostrakon.data.understood import Understood
+from ostrakon.estimators.choices import is_images, require_choices, sees_images
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
+from ostrakon.features.synthetic import require_mbi, tables_of
+from ostrakon.mechanisms.base import StatefulMechanism
+from ostrakon.noise import secure_rng
+from ostrakon.options.options import Options
+from ostrakon.planning.make_plan import make_plan
+from ostrakon.planning.plan import Plan
+from ostrakon.run.budget import Budget, budget_of
+from ostrakon.run.inputs.private_data import PrivateTable
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import Log
+from ostrakon.run.stages.features import View, view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.pool import with_synthetic_pool
+from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.student import answer_queries, fit_student
+from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
+from ostrakon.run.statement import make_statement
+from ostrakon.run.storage import Storage
+from ostrakon.statements.statement import Statement
+from ostrakon.statements.trust_model import with_engines, with_private_table, with_store
+from ostrakon.students.selection import Selection
+from ostrakon.teachers import TeacherStore
+from ostrakon.teachers.engines import LOCAL, on_engine
+from ostrakon.votes import IntArray, Votes
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FinishedRun:
+    """A finished run. Student, statement, labels and queries may be published; `accuracy` is for the trusted side.
+
+    Parameters
+    ----------
+    plan : Plan
+    statement : Statement
+    student : ReleasedStudent
+        Predicts labels from raw rows.
+    queries : array of int, shape (queries,)
+        Public rows that were asked about.
+    pool : frame or None
+        All public rows where the run drew them.
+    images : array or None
+        The rows of `queries` where they are images.
+    answers : Answers
+        Released labels and, where the mechanism releases them, noisy counts and sums.
+    classes : tuple
+    accuracy : float or None
+        On the test rows.
+    test_rows : int
+    rows : str
+        What a row of the student's input is, in words.
+    representation, student_name : str
+    agreement : dict
+        For each candidate student, its agreement with held-out released answers; empty where one was named.
+    understood : Understood
+        How the files were read.
+    budget : Budget or None
+        The account that paid for the run, as it is now; None without a ledger.
+    """
+
+    plan: Plan
+    statement: Statement
+    student: ReleasedStudent
+    queries: IntArray
+    pool: Any
+    images: NDArray[Any] | None
+    answers: Answers
+    classes: tuple[Any, ...]
+    accuracy: float | None
+    test_rows: int
+    rows: str
+    representation: str
+    student_name: str
+    agreement: dict[str, float]
+    understood: Understood
+    budget: Budget | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class RunContext:
+    """What all steps of one run share. `task`, `budget` and `pool_is_secure` change where a step says so."""
+
+    task: Task
+    options: Options
+    storage: Storage
+    rng: np.random.Generator
+    progress: bool
+    say: Say
+    engine: str
+    budget: Budget | None = None
+    pool_is_secure: bool = True
+
+    @cached_property
+    def log(self) -> Log:
+        """What stores drawn noise; opened when the plan is settled."""
+        return self.storage.log()
+
+
+def run_steps(
+    task: Task,
+    options: Options,
+    storage: Storage,
+    *,
+    rng: np.random.Generator | None = None,
+    progress: bool = False,
+    say: Say = lambda stage: None,
+    engine: str = LOCAL,
+) -> FinishedRun:
+    """Do, or finish, a run: what `storage` already has is not done again.
+
+    Parameters
+    ----------
+    task : Task
+    options : Options
+    storage : Storage
+    rng : numpy.random.Generator, optional
+        None for the cryptographic noise source. An ordinary generator is for tests; the statement then says "not
+        private".
+    progress : bool
+    say : callable
+        Receives one sentence at the start of each step.
+    engine : str
+        Where teachers are trained and asked (`ostrakon.teachers.engines`); "local" uses the joblib backend that is set.
+
+    Returns
+    -------
+    FinishedRun
+
+    Raises
+    ------
+    InvalidInput
+        For settings that cannot be met, a run that does not fit into its ledger, and where no query was answered.
+
+    Notes
+    -----
+    Guarantee: as `FinishedRun.statement` says.
+    """
+    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
+    if task.synthetic is not None:
+        require_mbi()
+    with storage.opened():
+        context = RunContext(
+            task=task,
+            options=options,
+            storage=storage,
+            rng=secure_rng() if rng is None else rng,
+            progress=progress,
+            say=say,
+            engine=engine,
+        )
+        plan = settle_plan(context)
+        draw_public_rows(context, plan)
+        say("Learning features from the public data")
+        view = storage.view(lambda: view_of(context.task.X_public, options.representation, seed=options.seed))
+        queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+        votes = collect_votes(context, plan, view, queries)
+        name_who_is_trusted(context)
+        learning = Learning(X_public=context.task.X_public, view=view, student=options.student, seed=options.seed)
+        answers = draw_answers(context, plan, votes, queries, learning)
+        say("Training the student")
+        totals = known_totals(task.private, view, queries) if answers.counts is not None else None
+        selection = fit_student(learning, plan, answers, queries, totals=totals)
+        return finish(context, plan, queries, answers, learning, selection)
+
+
+def settle_plan(context: RunContext) -> Plan:
+    """The plan, from storage or made now; the run's place in its ledger becomes `context.budget`."""
+
+    def settled() -> Plan:
+        plan = plan_of(context.task, context.options)
+        refuse_unspread(context.engine, context.task.private)
+        with on_engine(context.engine):
+            pass  # Fail early if no worker is connected.
+        # Before the plan is stored: a run that does not fit may ask for less in the same folder.
+        context.budget = budget_of(plan, context.task, context.options, context.storage)
+        return plan
+
+    plan = context.storage.plan(settled)
+    refuse_unspread(context.engine, context.task.private)
+    if context.budget is None:
+        context.budget = budget_of(plan, context.task, context.options, context.storage)
+    return plan
+
+
+def draw_public_rows(context: RunContext, plan: Plan) -> None:
+    """Where there are no public rows: draw them from noisy marginals, once, and put them into `context.task`."""
+    task, budget = context.task, context.budget
+    if task.synthetic is None:
+        return
+    context.say(f"Drawing {task.pool:,} public rows from noisy marginals")
+    if budget is not None:
+        budget.reserve()
+    context.task, context.pool_is_secure = with_synthetic_pool(
+        task,
+        task.synthetic,
+        plan,
+        seed=context.options.seed,
+        log=context.log,
+        rng=context.rng,
+        folder=context.storage.shards(),
+        paid=None if budget is None else budget.settle_marginals,
+    )
+
+
+def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray) -> Votes:
+    """The teachers' votes, from storage or collected now. Private."""
+    task, storage = context.task, context.storage
+    context.say(
+        f"Collecting the votes of {plan.teachers} {'' if plan.trained else 'per-record '}teachers"
+        if plan.mechanism.per_record
+        else f"Training {plan.teachers} teachers"
+    )
+
+    def collected(store: TeacherStore | None, folder: Any) -> tuple[Votes, Any]:
+        where: Any = {"store": store, "folder": folder, "progress": context.progress, "engine": context.engine}
+        with on_engine(context.engine):
+            if (workers := sees_rows(plan, task.private)) is not None:
+                # Before they see anything, so that a resumed run states it too, wherever it continues.
+                storage.keep_engine(workers)
+            return collect(plan, task.private, view, queries, context.options, **where)
+
+    return storage.votes(plan, view, queries, collected)
+
+
+def name_who_is_trusted(context: RunContext) -> None:
+    """Add to the trust model of `context.task` who saw private rows besides the operator."""
+    task, storage = context.task, context.storage
+    trusted = with_store(with_engines(task.trust_model, storage.engines()), storage.stored())
+    if isinstance(task.private, PrivateTable):
+        path = task.private.tables.private.path
+        trusted = with_private_table(trusted, path.uri if isinstance(path, ObjectPath) else None)
+    context.task = dataclasses.replace(task, trust_model=trusted)
+
+
+def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArray, learning: Learning) -> Answers:
+    """Pay for the noisy answers, draw them once, and settle; leaves the data-dependent cost on the trusted side."""
+    context.say(f"Asking {plan.queries} queries")
+    if context.budget is not None:
+        context.budget.reserve()
+    answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
+    answers = dataclasses.replace(answers, secure=answers.secure and context.pool_is_secure)
+    if context.budget is not None:
+        context.budget.settle(answers)
+    context.storage.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
+    return answers
+
+
+def finish(
+    context: RunContext, plan: Plan, queries: IntArray, answers: Answers, learning: Learning, selection: Selection
+) -> FinishedRun:
+    """Measure the student on the test rows, if there are any, and state what was done."""
+    task, view = context.task, learning.view
+    raw = selection.chosen.takes_rows
+    form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
+    return FinishedRun(
+        plan=plan,
+        statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),
+        student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes)),
+        queries=queries,
+        pool=None if task.synthetic is None else task.X_public,
+        images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
+        answers=answers,
+        classes=task.classes,
+        accuracy=measure(context, view, selection),
+        test_rows=0 if task.y_test is None else len(task.y_test),
+        rows=view.rows_in_words(task.rows),
+        representation=view.name,
+        student_name=selection.chosen.name,
+        agreement=selection.agreement,
+        understood=task.understood,
+        budget=context.budget,
+    )
+
+
+def measure(context: RunContext, view: View, selection: Selection) -> float | None:
+    """Accuracy on the test rows, noted on the trusted side; None without test rows."""
+    task = context.task
+    if task.y_test is None:
+        return None
+    # In doubles, as the released student computes.
+    X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
+    accuracy = float(np.mean(selection.student.predict(X_test) == task.y_test))
+    note = {"accuracy": accuracy, "test_rows": len(task.y_test)}
+    context.storage.note("evaluation", lambda: note)
+    return accuracy
+
+
+def plan_of(task: Task, options: Options) -> Plan:
+    """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
+    data = task.private
+    return make_plan(
+        options,
+        units=data.units,
+        pool=task.pool,
+        classes=len(task.classes),
+        unit=data.unit,
+        images=sees_images(task.X_public, options.representation),
+        tables=None if task.synthetic is None else len(tables_of(task.synthetic.sizes)),
+    )
+
+
+def _data_dependent_cost(plan: Plan, answers: Answers, votes: Votes) -> dict[str, Any]:
+    """The data-dependent cost, for the trusted side only. The cap on answers is not credited."""
+    content: dict[str, Any] = {"notice": "depends on the private votes: not a guarantee, never to be published"}
+    if isinstance(plan.mechanism, StatefulMechanism):
+        return content
+    start, total = 0, None
+    for asked in answers.rounds:
+        curve = exact_curve(votes[start : start + asked.queries], asked.mechanism)
+        total = curve if total is None else total + curve
+        start += asked.queries
+    assert total is not None
+    epsilon, order = total.epsilon(delta=plan.delta)
+    return content | {"epsilon": epsilon if np.isfinite(epsilon) else "infinite", "order": order, "delta": plan.delta}
