@@ -16,7 +16,7 @@ from ostrakon.accounting.estimates import Agreement
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.registry import registry_entry
 from ostrakon.schemas import SCHEMAS, schema, schema_text
 from ostrakon.statements.statement import Round, Statement
@@ -114,11 +114,11 @@ def statements() -> dict[str, dict[str, Any]]:
 def entries() -> list[dict[str, Any]]:
     """Drafts for the registry: all that may be told, and next to nothing."""
     found = statements()
-    who = Particulars(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays")
+    who = ReportDetails(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays")
     agreed = [Agreement(**AGREED)]
     return [
-        registry_entry(found["worst case"], particulars=who, date="2026-03-01", units=250, estimates=agreed),
-        registry_entry(found["gated"], particulars=Particulars(), date=None, units=None),
+        registry_entry(found["worst case"], details=who, date="2026-03-01", units=250, estimates=agreed),
+        registry_entry(found["gated"], details=ReportDetails(), date=None, units=None),
     ]
 
 

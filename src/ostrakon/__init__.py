@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ostrakon import accounting, audit, estimators, export, features, mechanisms, noise, students, teachers
     from ostrakon.accounting import account
+    from ostrakon.api import train
     from ostrakon.data import datasets
     from ostrakon.data.domain import Domain
     from ostrakon.estimator import PATEClassifier
@@ -65,6 +66,7 @@ __all__ = [
     "plan",
     "students",
     "teachers",
+    "train",
 ]
 
 _MODULE_OF = {
@@ -75,6 +77,7 @@ _MODULE_OF = {
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
     "plan": "ostrakon.forecast",
+    "train": "ostrakon.api",
 }
 _FOLDERS = ("accounting", "audit", "estimators", "export", "features", "mechanisms", "noise", "students", "teachers")
 

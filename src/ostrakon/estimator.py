@@ -44,9 +44,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     where it refuses, what remains are the answers to a short prefix of the queries, and without one `fit` fails.
     n_queries: public rows to ask about; max_answers: stop after so many. ledger: where what a fit costs
     is reserved before its noise is drawn; budget: the epsilon of all fits and runs on these data, of the account
-    that is opened for them; account: its name. representation:
+    that is opened for them; ledger_account: its name. representation:
     what the learners see of a row, learned from public rows. trained_on: what a frozen encoder, or whatever made the
-    features, was trained on, for the statement. queries: which public rows to ask about. smooth: smooth
+    features, was trained on, for the statement. query_strategy: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. protect: "records", or "labels" alone, where the features, and who is in
     the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge; None: those
@@ -85,10 +85,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     max_answers: int | None = None
     ledger: str | None = None
     budget: float | None = None
-    account: str | None = None
+    ledger_account: str | None = None
     representation: Any = AUTO
     trained_on: str | None = None
-    queries: str = "representatives"
+    query_strategy: str = "representatives"
     smooth: bool = False
     partition: Literal["hash", "random"] = "hash"
     protect: Literal["records", "labels"] = "records"

@@ -185,7 +185,7 @@ def test_a_dry_run_refuses_what_a_run_refuses(command, tables, wrong, told):
 
 def test_a_dry_run_of_a_mechanism_without_guarantee_says_so(command, tables):
     given = ("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill")
-    code, out, _ = command("train", *given, "--teachers", 30, "--mechanism", "immutable", "--gamma", 0.05, "--dry-run")
+    code, out, _ = command("train", *given, "--teachers", 30, "--mechanism", "immutable(gamma=0.05)", "--dry-run")
     words = " ".join(out.split())
     assert code == 0
     assert "none: immutable is run as published, and no release may rest on that number" in words

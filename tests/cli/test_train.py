@@ -15,7 +15,8 @@ import pytest
 
 from ostrakon.cli.app import main
 
-FAST = ["--teachers", "20", "--threshold", "12", "--sigma1", "8", "--sigma2", "3", "--queries", "60", "--jobs", "1"]
+NOISE = "confident-gnmax(threshold=12, sigma1=8, sigma2=3)"
+FAST = ["--teachers", "20", "--mechanism", NOISE, "--queries", "60", "--jobs", "1"]
 
 
 @pytest.fixture(scope="module")
@@ -138,15 +139,15 @@ def test_every_mechanism_runs_by_name(command, tmp_path, mechanism):
         (["--teachers", "1000"], {}, "teachers must be at most 600"),
         (["--teachers", "599"], {}, "would have none of the 600 records"),
         (["--queries", "201"], {}, "queries must be at most 200"),
-        (["--sigma2", "-1"], {}, "--sigma2 must be a finite number above 0, got -1.0"),
-        (["--sigma1", "nan"], {}, "--sigma1 must be a finite number above 0, got nan"),
-        (["--gamma", "0.1"], {}, "--gamma is no parameter of confident-gnmax"),
+        (["--mechanism", "gnmax(sigma2=-1)"], {}, "sigma2 must be a finite number above 0, got -1"),
+        (["--mechanism", "gnmax(sigma2=1e999)"], {}, "sigma2 must be a finite number above 0, got inf"),
+        (["--mechanism", "confident-gnmax(gamma=0.1)"], {}, "gamma is no parameter of confident-gnmax"),
         (["--mechanism", "best"], {}, "--mechanism must be one of"),
         (["--teacher", "oracle"], {}, "no estimator 'oracle'"),
         (["--student", "logistic(C=)"], {}, "NAME(option=value, ...)"),
         (["--seed", "-1"], {}, "seed must be"),
         (["--representation", "crystal"], {}, "representation must be"),
-        (["--queries-strategy", "clever"], {}, "--queries-strategy must be one of"),
+        (["--query-strategy", "clever"], {}, "--query-strategy must be one of"),
         (["--classes", "yes"], {}, "at least 2 different labels"),
         (["--classes", "yes,maybe"], {}, "'no' of the private target"),
         (["--config", "nothing.toml"], {}, "--config must be a readable TOML file"),
@@ -162,7 +163,7 @@ def test_what_is_wrong_is_said_in_one_sentence(command, arguments, options, sent
 
 @pytest.mark.parametrize(
     "words",
-    [["--representation", "crystal"], ["--queries-strategy", "clever"], ["--student", "oracle"], ["--jobs", "0"]],
+    [["--representation", "crystal"], ["--query-strategy", "clever"], ["--student", "oracle"], ["--jobs", "0"]],
 )
 def test_a_name_mistyped_does_not_take_the_folder(command, words, tmp_path):
     assert command(*words)[0] == 2
@@ -363,3 +364,15 @@ def test_help_is_enough_to_get_going(monkeypatch, capsys):
     assert code == 0
     for word in ("--private", "--public", "--target", "--epsilon", "--by", "resumes"):
         assert word in out
+
+
+def test_the_help_shows_the_common_options_and_help_all_every_one(command, capsys):
+    def options(flag):
+        code, out, _ = command(flag, private=None, public=None, target=None, fast=False)
+        assert code == 0
+        return set(re.findall(r"^\W*(--[a-z-]+)", out, re.MULTILINE))
+
+    common, every = options("--help"), options("--help-all")
+    assert {"--private", "--public", "--target", "--epsilon", "--out"} <= common < every
+    assert len(common) <= 26
+    assert {"--seed", "--operator", "--store"} <= every - common

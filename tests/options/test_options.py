@@ -14,7 +14,7 @@ import tomli_w
 from ostrakon.estimator import PATEClassifier
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.validation import InvalidInput
 
 # scikit-learn's own defaults: no seed, and one process.
@@ -38,9 +38,9 @@ def test_the_estimator_takes_nothing_else():
 
 
 def test_every_field_says_what_all_must_know():
-    fields = {field.name for kind in (Options, Files, Particulars) for field in dataclasses.fields(kind)}
-    declared = {**Options.options(), **Files.options(), **Particulars.options()}
-    assert len(declared) == sum(len(kind.options()) for kind in (Options, Files, Particulars))
+    fields = {field.name for kind in (Options, Files, ReportDetails) for field in dataclasses.fields(kind)}
+    declared = {**Options.options(), **Files.options(), **ReportDetails.options()}
+    assert len(declared) == sum(len(kind.options()) for kind in (Options, Files, ReportDetails))
     assert fields - set(declared) == {"parameters"}  # declared by the mechanisms
     for name, one in declared.items():
         assert one.help.endswith((".", "]")), name
@@ -78,8 +78,8 @@ def test_numbers_of_numpy_are_asked_as_plain_ones():
         ({"mechanism": ["gnmax"]}, "mechanism must be a name, got"),
         ({"mechanism": "best"}, "mechanism must be one of"),
         ({"smooth": "yes"}, "smooth must be True or False, got 'yes'"),
-        ({"queries_strategy": "clever"}, "queries_strategy must be one of representatives, random, all, got 'clever'"),
-        ({"queries_strategy": ["all"]}, "queries_strategy must be one of"),
+        ({"query_strategy": "clever"}, "query_strategy must be one of representatives, random, all, got 'clever'"),
+        ({"query_strategy": ["all"]}, "query_strategy must be one of"),
         ({"jobs": 0}, "jobs must be an integer other than 0"),
         ({"jobs": 1.5}, "jobs must be an integer"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
@@ -139,7 +139,7 @@ def test_an_option_from_outside_is_everywhere(tmp_path):
     (tmp_path / "text.toml").write_text('depth = "4"\n')
     files = ["train", "--private", "a.csv", "--public", "b.csv"]
     calls = [
-        ["train", "--help"],
+        ["train", "--help-all"],
         [*files, "--depth", "0"],
         [*files, "--config", "four.toml"],
         [*files, "--config", "four.toml", "--depth", "7"],
@@ -155,7 +155,7 @@ def test_an_option_from_outside_is_everywhere(tmp_path):
     )
     python, shown, refused, read, overruled, text = done.stdout.split("#\n")
     assert python.splitlines()[-1] == "5 6"
-    assert shown.index("Learning") < shown.index("--depth") < shown.index("Mechanism parameters")
+    assert shown.index("Learning") < shown.index("--depth") < shown.index("Report")
     assert "--depth must be an integer of at least 1, got 0." in " ".join(refused.split())
     assert "depth is 4\n" in read
     assert "depth is 7\n" in overruled

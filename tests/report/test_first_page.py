@@ -10,7 +10,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import GNMax
 from ostrakon.options.option import LONGEST
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.statement import Round, Statement
@@ -41,11 +41,11 @@ def content(relation="add-remove", **changes):
 NONE = content(guarantee=None, adjacent=(), membership_guess=None, noise_is_secure=False)
 
 
-def written(told=None, particulars=None, date="2026-03-01", **options):
+def written(told=None, details=None, date="2026-03-01", **options):
     return "\n\n".join(
         first_page(
             content() if told is None else told,
-            particulars=particulars or Particulars(),
+            details=details or ReportDetails(),
             date=date,
             needs=["numpy", "onnxruntime"],
             **options,
@@ -62,8 +62,8 @@ def test_what_nobody_told_is_not_made_up():
 
 
 def test_what_was_told_is_said():
-    who = Particulars(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays of 2024")
-    text = written(particulars=who)
+    who = ReportDetails(operator="Ada", contact="ada@example.org", purpose="Triage", data_name="Stays of 2024")
+    text = written(details=who)
     for words in (
         "Operator.** Ada\n",
         "Contact.** ada@example.org\n",
@@ -142,7 +142,7 @@ def test_a_warning_comes_first():
 
 
 def test_hostile_words_are_shown_and_have_no_effect():
-    text = written(particulars=Particulars(**dict.fromkeys(("operator", "contact", "purpose", "data_name"), HOSTILE)))
+    text = written(details=ReportDetails(**dict.fromkeys(("operator", "contact", "purpose", "data_name"), HOSTILE)))
     # A reader that lets HTML through, as the page's own does not.
     tokens = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
     kinds = {each.type for token in tokens for each in (token, *(token.children or []))}
@@ -162,23 +162,23 @@ def test_plain_words_stay_readable(text):
 @pytest.mark.parametrize("value", ["", " \n ", "x" * (LONGEST + 1), 7, True, ["Ada"], b"Ada"])
 def test_what_is_not_a_line_of_text_is_refused(name, value):
     with pytest.raises(InvalidInput, match=rf"^{name} must be text of 1 to {LONGEST} characters, got "):
-        Particulars(**{name: value})
+        ReportDetails(**{name: value})
 
 
 @pytest.mark.parametrize("sign", ["\x00", "\x1b", "\u202e", "\u2066", "\ud800", "\u200e", "\u061c", "\ufeff", "\u2061"])
 def test_characters_that_hide_or_turn_words_are_refused(sign):
     with pytest.raises(InvalidInput, match="operator must be text without control characters"):
-        Particulars(operator=f"Ada{sign}x")
+        ReportDetails(operator=f"Ada{sign}x")
 
 
 def test_letters_may_be_told_to_join_or_not():
     name = "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
-    assert Particulars(operator=name).operator == name
+    assert ReportDetails(operator=name).operator == name
 
 
 def test_particulars_come_back_from_a_file():
-    who = Particulars(operator="Ada\nL.", data_name="Überweisungen")
+    who = ReportDetails(operator="Ada\nL.", data_name="Überweisungen")
     told = who.as_toml()
     assert told == {"operator": "Ada L.", "data_name": "Überweisungen"}
-    assert Particulars(**Particulars.from_toml(told, "run.toml")) == who
+    assert ReportDetails(**ReportDetails.from_toml(told, "run.toml")) == who
     assert json.loads(json.dumps(told)) == told

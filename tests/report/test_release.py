@@ -15,7 +15,7 @@ from sklearn.datasets import make_blobs
 
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.options.options import Options
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.plots import budget_shares, picture, released_picture
 from ostrakon.report.release import publish
 from ostrakon.report.statement_file import read_statement, write_statement
@@ -221,7 +221,7 @@ def test_only_the_day_differs_between_days_and_a_resumed_run_keeps_its_own(tmp_p
 def test_what_the_operator_told_is_in_the_release(tmp_path, finished):
     shutil.copytree(finished[1].parent, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "release")
-    who = Particulars(operator="<script>Ada</script>", contact="a|b", purpose="c\n# d", data_name="*e*")
+    who = ReportDetails(operator="<script>Ada</script>", contact="a|b", purpose="c\n# d", data_name="*e*")
     release = publish(replace(finished[0], folder=tmp_path), who)
     shown = (release / "report.html").read_text()
     assert "<strong>Operator.</strong> &lt;script&gt;Ada&lt;/script&gt;</p>" in shown

@@ -141,7 +141,7 @@ def test_a_ledger_that_is_older_than_its_run_is_refused(task, tmp_path, url):
     Ledger(url).open("data", epsilon=1.5, delta=1e-4, kind="renyi", relation="add-remove")
     beside = [tmp_path / "budget.db", tmp_path / "budget.db.head"]
     held = {path: path.read_bytes() for path in beside}
-    how = {"budget": None, "account": "data"}
+    how = {"budget": None, "ledger_account": "data"}
     run(tmp_path / "run", task, asked(url, **how))
     for path, content in held.items():
         path.write_bytes(content)
@@ -201,7 +201,7 @@ def test_nearly_the_same_data_get_no_full_budget_by_themselves(task, tmp_path, u
         run(tmp_path / "two", dataclasses.replace(task, private=less), asked(url))
     assert len(Ledger(url).accounts()) == 1
     # Guarantees for other neighbours cannot be added: the same data may have an account of each kind, by name.
-    other = dataclasses.replace(RECIPE, ledger=url, budget=1.5, account="per record", mechanism="bounded-gnmax")
+    other = dataclasses.replace(RECIPE, ledger=url, budget=1.5, ledger_account="per record", mechanism="bounded-gnmax")
     run(tmp_path / "three", task, dataclasses.replace(other, teachers=None, teacher="auto", queries=None))
     assert {each.relation for each in Ledger(url).accounts().values()} == {"add-remove", "replace"}
 
@@ -213,14 +213,14 @@ def test_a_run_that_fits_into_no_account_opens_none(task, tmp_path, url):
 
 
 def test_the_account_is_found_by_its_data(task, tmp_path, url):
-    run(tmp_path / "one", task, asked(url, epsilon=0.5, account="blobs"))
+    run(tmp_path / "one", task, asked(url, epsilon=0.5, ledger_account="blobs"))
     with pytest.raises(InvalidInput, match=r"budget must be 1\.5, with which account 'blobs'"):
         run(tmp_path / "two", task, asked(url, budget=9.0))
     with pytest.raises(InvalidInput, match="account must be 'blobs', to which these data are bound"):
-        run(tmp_path / "three", task, asked(url, account="fresh"))
+        run(tmp_path / "three", task, asked(url, ledger_account="fresh"))
     other = dataclasses.replace(task, private=dataclasses.replace(task.private, X=task.private.X + 1.0))
     with pytest.raises(InvalidInput, match="account 'blobs' is bound to other data"):
-        run(tmp_path / "four", other, asked(url, account="blobs"))
+        run(tmp_path / "four", other, asked(url, ledger_account="blobs"))
     with pytest.raises(InvalidInput, match="budget must be given: these data have no account"):
         run(tmp_path / "five", other, asked(url, budget=None))
     # The order of the rows is no other data.
@@ -252,7 +252,7 @@ def test_files_and_their_runs_have_one_fingerprint(tmp_path):
 
 
 def test_options_of_a_budget_need_a_ledger(task, tmp_path):
-    for option in ({"budget": 1.0}, {"account": "data"}):
+    for option in ({"budget": 1.0}, {"ledger_account": "data"}):
         with pytest.raises(InvalidInput, match=r"needs a ledger: give ledger, too\."):
             run(tmp_path / next(iter(option)), task, dataclasses.replace(RECIPE, **option))
 

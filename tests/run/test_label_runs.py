@@ -387,7 +387,7 @@ def test_labels_have_an_account_of_their_own(tmp_path):
         run(tmp_path / "more", task_of(path), dataclasses.replace(options, seed=1))
     public = written(people(100, 5).drop(columns="ill"), tmp_path / "public.csv")
     records = task_from_files(path, public, target="ill")
-    named = dataclasses.replace(options, account=account.name, budget=None, epsilon=0.1, queries=2)
+    named = dataclasses.replace(options, ledger_account=account.name, budget=None, epsilon=0.1, queries=2)
     with pytest.raises(InvalidInput, match="guarantees for labels of one record, got a run for replace of one record"):
         run(tmp_path / "records", records, named)
 
@@ -398,7 +398,7 @@ def test_labels_cannot_be_paid_from_an_account_of_records_nor_the_other_way_roun
     held.open("records", epsilon=3.0, delta=1e-4, relation="replace")
     held.open("labels", epsilon=3.0, delta=1e-4, relation="labels")
     path = written(people(), tmp_path / "people.csv")
-    options = dataclasses.replace(PER_RECORD, epsilon=1.0, ledger=url, account="records", delta=1e-4)
+    options = dataclasses.replace(PER_RECORD, epsilon=1.0, ledger=url, ledger_account="records", delta=1e-4)
     with pytest.raises(InvalidInput, match="guarantees for replace of one record, got a run for labels of one record"):
         run(tmp_path / "run", task_of(path), options)
     with pytest.raises(InvalidInput, match="account must be for add-remove of one record"):

@@ -129,16 +129,18 @@ def test_other_votes_and_other_ledgers_are_refused(url, tmp_path):
 
 def test_on_the_command_line(url, tmp_path):
     np.save(tmp_path / "votes.npy", VOTES.counts)
-    law = ["--mechanism", "confident-gnmax", "--threshold", 140, "--sigma1", 90, "--sigma2", 45]
-    told = ostrakon("account", "votes.npy", *law, "--spend", "out", folder=tmp_path)
+    law = ["--mechanism", "confident-gnmax(threshold=140, sigma1=90, sigma2=45)"]
+    told = ostrakon(
+        "draw", "votes.npy", *law, "--ledger", url, "--ledger-account", "me", "--sigma1", 3, folder=tmp_path
+    )
     assert told.returncode == 2
-    assert "--spend, --ledger and --account must be given together" in told.stderr
-    pay = ["--ledger", url, "--account", "me", "--spend", "out"]
-    told = ostrakon("account", "votes.npy", *law, *pay, "--json", folder=tmp_path)
+    assert "sigma1 must be given once" in told.stderr
+    pay = ["--ledger", url, "--ledger-account", "me", "--out", "out"]
+    told = ostrakon("draw", "votes.npy", *law, *pay, "--json", folder=tmp_path)
     assert told.returncode == 0, told.stderr
     found = json.loads(told.stdout)
     assert found["account"]["runs"][0]["settled"] is True
     assert (tmp_path / found["labels"]).read_text().startswith("query,label\n")
-    told = ostrakon("account", "votes.npy", *law, *pay, folder=tmp_path)
+    told = ostrakon("draw", "votes.npy", *law, *pay, folder=tmp_path)
     assert "paid" in told.stdout
     assert len(Ledger(url).account("me").spends) == 1

@@ -361,7 +361,7 @@ def test_through_the_command_line(teacher, jobs, tmp_path, monkeypatch):
     pd.DataFrame(rng.normal(size=(80, 5)), columns=names).to_csv(tmp_path / "public.csv", index=False)
     for name in tables:
         given = ["--private", tmp_path / f"{name}.csv", "--public", tmp_path / "public.csv", "--target", "ill"]
-        noise = ["--mechanism", "gnmax", "--sigma2", "20", "--queries", "60", "--teachers", "20", "--jobs", jobs]
+        noise = ["--mechanism", "gnmax(sigma2=20)", "--queries", "60", "--teachers", "20", "--jobs", jobs]
         arguments = ["train", *given, *noise, "--teacher", teacher, "--out", tmp_path / f"{name}-run"]
         monkeypatch.setattr(sys, "argv", ["ostrakon", *map(str, arguments)])
         with pytest.raises(SystemExit) as stopped:

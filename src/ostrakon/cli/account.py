@@ -22,6 +22,7 @@ from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
 from ostrakon.noise import secure_rng
+from ostrakon.options.call import with_own_parameters
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import PublicVotes, Votes
@@ -36,9 +37,7 @@ def account(
     parameters: dict[str, Any],
     queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
     max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
-    delta: Annotated[
-        float | None, typer.Option(help=r"Of (epsilon, delta)-DP. \[default: 1e-5; with --spend the account's]")
-    ] = None,
+    delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",
     public: Annotated[
         bool, typer.Option("--public", help="VOTES depend on no private record: plan a gate on them.")
@@ -51,23 +50,13 @@ def account(
     teachers: VotesFile.teachers = None,
     classes: VotesFile.classes = None,
     abstentions: VotesFile.abstentions = False,
-    spend: Annotated[
-        Path | None,
-        typer.Option(help="Pay for the answers from a ledger, draw them once, and write them into this folder."),
-    ] = None,
-    ledger: Annotated[str | None, typer.Option(help="The ledger that pays: sqlite:///FILE or postgresql://….")] = None,
-    ledger_account: Annotated[
-        str | None, typer.Option("--account", help="Its account, opened before by `ostrakon ledger open`.")
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Price a mechanism on votes: the worst case (a guarantee); and, private, the exact data-dependent cost.
 
-    VOTES is .npy, .npz, .csv or .parquet. With --spend the answers are drawn, too, and paid from a ledger.
+    VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and pays for them.
     """
-    if len({each is None for each in (spend, ledger, ledger_account)}) > 1:
-        raise InvalidInput("--spend, --ledger and --account must be given together.")
-    law = build(mechanism, parameters)
+    law = mechanism_of(mechanism, parameters)
     held = read_votes(
         votes,
         kind=kind,
@@ -77,10 +66,6 @@ def account(
         max_contributions=law.contribution_bound,
     )
     loaded = first_queries(held, queries)
-    if spend is not None and ledger is not None and ledger_account is not None:
-        _spend(loaded, law, spend, ledger, ledger_account, delta=delta, max_answers=max_answers, as_json=as_json)
-        return
-    delta = 1e-5 if delta is None else delta
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
@@ -108,42 +93,17 @@ def account(
         console.print(cost.notice, style="dim")
 
 
-def _spend(
-    votes: Votes,
-    law: Mechanism,
-    folder: Path,
-    ledger: str,
-    name: str,
-    *,
-    delta: float | None,
-    max_answers: int | None,
-    as_json: bool,
-) -> None:
-    from ostrakon.report.budget_table import account_table
-    from ostrakon.run.one_draw import draw_once
-
-    drawn = draw_once(votes, law, folder, ledger=ledger, account=name, delta=delta, max_answers=max_answers)
-    if as_json:
-        worst = {"epsilon": _number(drawn.cost.epsilon), "delta": drawn.cost.delta}
-        told = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
-        typer.echo(json.dumps(told, allow_nan=False))
-        return
-    console.print(account_table(drawn.account))
-    answered = int((drawn.labels >= 0).sum())
-    console.print(
-        f"{answered:,} of {votes.queries:,} queries answered; paid: epsilon {_shown(drawn.cost.epsilon)} at delta "
-        f"{drawn.cost.delta!r}.",
-        highlight=False,
-    )
-    console.print(f"May leave: {drawn.file}", highlight=False, markup=False)
-    console.print(f"Must stay: {folder / 'private'}", highlight=False, markup=False)
-
-
 def read_votes(path: Path, **shape: Any) -> Votes:
     """The votes of a file, or one sentence why they cannot be read; shape: see `VotesFile`."""
     from ostrakon.data.votes_file import load_votes
 
     return load_votes(path, **shape)
+
+
+def mechanism_of(written: str, parameters: dict[str, Any]) -> Mechanism:
+    """The mechanism NAME or NAME(parameter=value, ...), with `parameters` that were given as options."""
+    own = with_own_parameters({"mechanism": written, **parameters})
+    return build(own.pop("mechanism"), own)
 
 
 def first_queries(votes: Votes, queries: int | None) -> Votes:
@@ -177,15 +137,15 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
     if cost.data_dependent is not None and cost.forecast is not None:
         known = cost.data_dependent.reveal()
         expected = cost.forecast.reveal()["expected_answers"]
-        local = {"epsilon": _number(known["epsilon"]), "order": known["order"], "expected_answers": expected}
+        local = {"epsilon": number(known["epsilon"]), "order": known["order"], "expected_answers": expected}
     if cost.published is not None:
         known = cost.published.reveal()
-        published = {"epsilon": _number(known["epsilon"]), "order": known["order"]}
+        published = {"epsilon": number(known["epsilon"]), "order": known["order"]}
     gated = sanitized = None
     if cost.gated is not None:
         found = dataclasses.asdict(cost.gated)
         gated = {
-            "epsilon": _number(found["epsilon"]),
+            "epsilon": number(found["epsilon"]),
             "delta": found["delta"],
             "pass_probability": cost.pass_probability,
             **{name: found[name] for name in ("order", "B", "kappa", "s")},
@@ -196,7 +156,7 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
         "queries": votes.queries,
         "teachers": votes.teachers,
         "classes": votes.classes,
-        "worst_case": {"epsilon": _number(cost.worst_case.epsilon), "delta": cost.worst_case.delta},
+        "worst_case": {"epsilon": number(cost.worst_case.epsilon), "delta": cost.worst_case.delta},
         "data_dependent": local,
         "published": published,
         "gated": gated,
@@ -220,31 +180,33 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     worst = cost.worst_case
     basis = worst.basis if mechanism.releasable else f"{worst.basis}; no release may rest on it"
     kind = "worst case (publishable)" if mechanism.releasable else "worst case (true)"
-    table.add_row(kind, _shown(worst.epsilon), repr(worst.delta), "", basis)
+    table.add_row(kind, shown(worst.epsilon), repr(worst.delta), "", basis)
     delta = repr(worst.delta)
     claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=worst.delta)
     if claimed is not None:
-        table.add_row("[red]claimed (not true)[/]", _shown(claimed), delta, "", "what its papers charge")
+        table.add_row("[red]claimed (not true)[/]", shown(claimed), delta, "", "what its papers charge")
     if cost.gated is not None:
         by = f"a gate that passes with probability {cost.pass_probability:g} as planned"
-        table.add_row("gated (publishable)", _shown(cost.gated.epsilon), delta, f"{cost.gated.order:g}", by)
+        table.add_row("gated (publishable)", shown(cost.gated.epsilon), delta, f"{cost.gated.order:g}", by)
     if cost.sanitized is not None:
         by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
-        table.add_row("sanitized (publishable once)", _shown(cost.sanitized.mean), delta, "", by)
+        table.add_row("sanitized (publishable once)", shown(cost.sanitized.mean), delta, "", by)
     if cost.data_dependent is not None and cost.forecast is not None:
         known, expected = cost.data_dependent.reveal(), cost.forecast.reveal()["expected_answers"]
         by = f"exact; {expected:,.2f} answers expected"
-        table.add_row("[red]data-dependent (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+        table.add_row("[red]data-dependent (private)[/]", shown(known["epsilon"]), delta, f"{known['order']:g}", by)
     if cost.published is not None:
         known = cost.published.reveal()
         by = "the papers' bound"
-        table.add_row("[red]published (private)[/]", _shown(known["epsilon"]), delta, f"{known['order']:g}", by)
+        table.add_row("[red]published (private)[/]", shown(known["epsilon"]), delta, f"{known['order']:g}", by)
     return table
 
 
-def _shown(epsilon: float) -> str:
+def shown(epsilon: float) -> str:
+    """An epsilon for a person, rounded up."""
     return f"{round_up(epsilon):.10g}" if math.isfinite(epsilon) else "∞"
 
 
-def _number(epsilon: float) -> float | str:
+def number(epsilon: float) -> float | str:
+    """An epsilon for JSON, which has no infinity."""
     return epsilon if math.isfinite(epsilon) else "infinity"

@@ -18,7 +18,20 @@ from typer.core import TyperGroup
 from ostrakon.cli.options import in_command_line_words
 from ostrakon.validation import InvalidInput
 
-_FILES = ("account", "audit", "compare", "demo", "ledger", "plan", "reproduce", "schema", "serve", "study", "train")
+_FILES = (
+    "account",
+    "audit",
+    "compare",
+    "demo",
+    "draw",
+    "ledger",
+    "plan",
+    "reproduce",
+    "schema",
+    "serve",
+    "study",
+    "train",
+)
 
 
 class _Commands(TyperGroup):
@@ -41,9 +54,8 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="ostrakon",
     cls=_Commands,
-    help="Train on data that must not leave, publish a model that may (PATE).",
+    help="Train on confidential data and release a differentially private model (PATE).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 # Into a pipe or a file a table has no window to fit: cells must not be cut.
@@ -114,10 +126,15 @@ def _fail(sentence: str) -> NoReturn:
 
 
 def _arguments(commands: typer.Typer = app) -> set[str]:
-    """The names of all options of all commands, as the library knows them."""
-    group = typer.main.get_group(commands)
-    group.list_commands(typer.Context(group))
-    return set(_named(group))
+    """The names of all options of the command that was called, as the library knows them."""
+    group: Any = typer.main.get_group(commands)
+    context = typer.Context(group)
+    asked = (
+        group.get_command(context, sys.argv[1])
+        if sys.argv[1:] and sys.argv[1] in group.list_commands(context)
+        else None
+    )
+    return set(_named(group if asked is None else asked))
 
 
 def _named(command: Any) -> Iterator[str]:

@@ -27,7 +27,7 @@ def demo(
     """Letters A to J in many fonts, 30,000 private images, taught in both ways: 250 trained teachers, and none."""
     from ostrakon.data.datasets import glyphs
     from ostrakon.options.options import AUTO, Options
-    from ostrakon.options.report_details import Particulars
+    from ostrakon.options.report_details import ReportDetails
     from ostrakon.report.plots import side_by_side
     from ostrakon.report.release import publish
     from ostrakon.report.table import tables_side_by_side
@@ -45,7 +45,7 @@ def demo(
         f"{seats} trained teachers": ("trained", Options(teachers=seats, epsilon=epsilon, seed=seed, student=student)),
         "Per-record teachers": ("per-record", Options(epsilon=epsilon, seed=seed, student=student)),
     }
-    who = Particulars(purpose="A demonstration on letters that were drawn for it", data_name="drawn letters A to J")
+    who = ReportDetails(purpose="A demonstration on letters that were drawn for it", data_name="drawn letters A to J")
     done: dict[str, tuple[Outcome, Path]] = {}
     for name, (folder, options) in ways.items():
         say(name)

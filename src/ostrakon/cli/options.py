@@ -22,12 +22,14 @@ _PANEL = "Mechanism parameters"
 class Declared:
     """An option that something else than a command's signature declares.
 
-    kind: bool (a flag), int, float or str. Defaults and ranges are for whoever uses the value.
+    kind: bool (a flag), int, float or str. advanced: left out of `--help`. Defaults and ranges are checked where the
+    value is used.
     """
 
     kind: type
     help: str
     panel: str | None
+    advanced: bool = False
 
 
 def mechanism_parameters() -> dict[str, Declared]:
@@ -42,7 +44,8 @@ def options_of(settings: type[Settings]) -> dict[str, Declared]:
     """The options that the fields of `settings` are, by name."""
     kinds = plain_types(settings)
     return {
-        name: Declared(kind=kinds[name], help=one.help, panel=one.panel) for name, one in settings.options().items()
+        name: Declared(kind=kinds[name], help=one.help, panel=one.panel, advanced=one.advanced)
+        for name, one in settings.options().items()
     }
 
 
@@ -80,7 +83,7 @@ def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., 
 def _parameter(name: str, one: Declared) -> inspect.Parameter:
     flag = one.kind is bool
     # A bracket is no markup.
-    told: Any = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel}
+    told: Any = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel, "hidden": one.advanced}
     option = typer.Option(*([_option(name)] if flag else []), **told)
     hint: Any = bool if flag else one.kind | None
     default = False if flag else None
@@ -117,6 +120,18 @@ def _type_of(name: str) -> type:
 def _owners(name: str) -> str:
     return ", ".join(kind.name for kind in MECHANISMS.values() if name in kind.declared())
 
+
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        for each in ctx.command.params:
+            each.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Show all options, the rare ones too.")
+]
 
 _VOTES_PANEL = "Votes file"
 

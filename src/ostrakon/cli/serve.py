@@ -24,7 +24,7 @@ def serve(
     budget: Annotated[
         float | None, typer.Option(help="Open an account for the data with this epsilon, unless it has one.")
     ] = None,
-    account: Annotated[
+    ledger_account: Annotated[
         str | None, typer.Option(help="The account's name. [default: the one that the data are bound to]")
     ] = None,
     block: Annotated[int, typer.Option(help="Answers that are reserved at a time.")] = 100,
@@ -45,7 +45,9 @@ def serve(
     require_safe(host, port=port, certificate=tls_cert, key=tls_key)
     known = read_clients(clients)
     say("Reading the teachers")
-    with opened(run, ledger=ledger, budget=budget, account=account, block=block, progress=True) as labeller:
+    with opened(
+        run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block, progress=True
+    ) as labeller:
         spent = labeller.account
         console.print(
             f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for at least "

@@ -123,7 +123,7 @@ def join(
     budget: Annotated[
         float | None, typer.Option(help="Open an account with this epsilon, unless there is one.")
     ] = None,
-    account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
+    ledger_account: Annotated[str | None, typer.Option(help="The account's name.")] = None,
     jobs: Annotated[int, typer.Option(help="Teachers trained at a time; -1: one per core.")] = -1,
 ) -> None:
     """Count this owner's votes and write the one table that it hands over; nothing else leaves.
@@ -143,7 +143,7 @@ def join(
         return
     if ledger is None and budget is not None:
         ledger = beside(private)
-    spend = {"ledger": ledger, "budget": budget, "account": account}
+    spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
     joined = join_study(
         known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
     )

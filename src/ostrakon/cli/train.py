@@ -10,61 +10,66 @@ from typing import Annotated, Any
 import typer
 
 from ostrakon.cli.app import app, console
-from ostrakon.cli.options import mechanism_parameters, options_of, with_options
+from ostrakon.cli.options import HelpAll, options_of, with_options
 from ostrakon.ledger.place import beside
+from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.validation import InvalidInput
 
-_KINDS = (Files, Options, Particulars)
+_KINDS = (Files, Options, ReportDetails)
 
 
 @app.command()
 @with_options(
     files=options_of(Files),
     options=options_of(Options),
-    particulars=options_of(Particulars),
-    parameters=mechanism_parameters(),
+    details=options_of(ReportDetails),
 )
 def train(
     *,
     out: Annotated[Path, typer.Option(help="The run's folder; the same command resumes it.")] = Path("my-run"),
     files: Mapping[str, Any],
     options: Mapping[str, Any],
-    particulars: Mapping[str, Any],
-    parameters: Mapping[str, Any],
+    details: Mapping[str, Any],
     config: Annotated[
         Path | None, typer.Option(help="TOML file of these options, such as another run's run.toml.")
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="Where teachers are trained and asked: local, dask:HOST:PORT or ray:HOST:PORT, whose workers see OUT."
+            hidden=True,
+            help="Where teachers are trained: local, dask:HOST:PORT or ray:HOST:PORT, whose workers see OUT.",
         ),
     ] = "local",
     store: Annotated[
         str | None,
         typer.Option(
-            help="s3://BUCKET/FOLDER that holds the run, so that any machine goes on with it; one for every run."
+            hidden=True, help="s3://BUCKET/FOLDER that stores the run, so that another machine can resume it."
         ),
     ] = None,
     store_options: Annotated[
-        Path | None, typer.Option(help="TOML file of ACL, ServerSideEncryption, SSEKMSKeyId, BucketKeyEnabled.")
+        Path | None,
+        typer.Option(
+            help="TOML file of ACL, ServerSideEncryption, SSEKMSKeyId, BucketKeyEnabled.",
+            hidden=True,
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be asked, and at what price; train and write nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and its price; train and write nothing.")
     ] = False,
+    help_all: HelpAll = False,
 ) -> None:
-    """Train on data that must not leave; publish a student that may.
+    """Train on confidential data and release a differentially private student.
 
-    Splits the private table between teachers, lets their noisy votes label public rows, trains a student on those,
-    and writes OUT/private (must stay) and OUT/release (may leave: student, labels, privacy statement, model card).
-    Killed at any moment, the same command goes on from there.
+    Teachers learn from the private table, their noisy votes label public rows, and a student learns from these labels.
+    OUT/release may be published: the student, labels, privacy statement and report. OUT/private must stay.
+    The same command resumes a run that was stopped.
     """
-    every = {**files, **options, **particulars, **parameters}
+    every = {**files, **options, **details}
     given = {name: value for name, value in every.items() if value is not None}
-    asked = {**(read_config(config) if config is not None else {}), **given}
+    asked = {**(read_config(config) if config is not None else {}), **with_own_parameters(given)}
     if "budget" in asked and "ledger" not in asked and "private" in asked:
         asked["ledger"] = beside(asked["private"])
     missing = [name for name in Files.required() if name not in asked]
@@ -104,44 +109,23 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
     return known
 
 
-def train_from(
-    given: Mapping[str, Any],
-    *,
-    out: Path,
-    engine: str = "local",
-    store: str | None = None,
-    store_options: Path | None = None,
-) -> None:
-    """Run with the options `given`, by name, and print the table.
-
-    engine: as of `ostrakon.run.pipeline.run`. store, store_options: as of `ostrakon.data.object_store.object_path`.
-    """
+def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
+    """Run with the options `given`, by name, and print the table. where: engine and store, as of `ostrakon.train`."""
     # Learning libraries take seconds to import: not before the options are known to be sound.
-    files, options, particulars = Files.of(given), Options.of(given), Particulars.of(given)
-    from ostrakon.data.object_store import object_path
-    from ostrakon.estimators.choices import require_choices
-    from ostrakon.features.text import reads_text
-    from ostrakon.report.release import publish, refuse_other_report
+    for kind in _KINDS:
+        kind.of(given)
+    from ostrakon.api import train as trained
     from ostrakon.report.table import run_table, understood_table
-    from ostrakon.run.folder import RunFolder
-    from ostrakon.run.inputs.files import task_from_files
-    from ostrakon.run.pipeline import run
-    from ostrakon.teachers.engines import check_engine
 
-    check_engine("engine", engine)
-    require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    if store is None and store_options is not None:
-        raise InvalidInput("store-options are for a store: give --store, too.")
-    kept_at = None if store is None else object_path(store, store_options)
-    every = {**files.as_toml(), **options.as_toml()}
-    asked = {name: every[name] for name in given if name in every}
-    RunFolder(out).refuse_other_run(asked, {}, begun=True)
-    refuse_other_report(RunFolder(out), particulars)
-    task = task_from_files(**files.for_task(), text=reads_text(options.representation))
-    console.print(understood_table(task.understood))
-    outcome = run(out, task, options, asked=asked, progress=True, say=say, engine=engine, store=kept_at)
-    release = publish(outcome, particulars, publish_accuracy=files.publish_accuracy)
-    console.print(run_table(outcome, release=release))
+    done = trained(
+        out=out,
+        progress=True,
+        say=say,
+        show_understood=lambda understood: console.print(understood_table(understood)),
+        **where,
+        **given,
+    )
+    console.print(run_table(done.outcome, release=done.release))
 
 
 def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
@@ -160,7 +144,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     from ostrakon.run.steps import plan_of
     from ostrakon.teachers.engines import check_engine
 
-    Particulars.of(given)
+    ReportDetails.of(given)
     check_engine("engine", engine)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from ostrakon.estimators.registry import make_estimator
 from ostrakon.features.frozen import reads_rows
 from ostrakon.features.representation import default_representation, is_linear, require_known
+from ostrakon.options.call import parse_call
 from ostrakon.options.options import AUTO, is_auto
 from ostrakon.students.candidates import MOMENTS
 from ostrakon.students.graph_model import GraphStudent
@@ -135,24 +135,6 @@ def sees_images(X_public: Any, representation: Any) -> bool:
 def is_images(X_public: Any) -> bool:
     """Whether rows are images: arrays of three dimensions or more."""
     return not hasattr(X_public, "iloc") and np.ndim(X_public) >= 3
-
-
-def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """("logistic", {"C": 0.1}) of `logistic(C=0.1)`; values are Python literals.
-
-    >>> parse_call("sklearn.svm.SVC(C=2.0, kernel='rbf')")
-    ('sklearn.svm.SVC', {'C': 2.0, 'kernel': 'rbf'})
-    """
-    name, bracket, rest = text.strip().partition("(")
-    if not bracket:
-        return name, {}
-    try:
-        call = ast.parse(f"f({rest}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(keyword.arg is None for keyword in call.keywords):
-            raise ValueError("only name=value may stand between the brackets")
-        return name.strip(), {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (SyntaxError, ValueError) as error:
-        raise InvalidInput(f"An estimator must be written as NAME or NAME(option=value, ...), got {text!r}.") from error
 
 
 def _named(text: str) -> Any:

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from ostrakon.plugins import from_entry_point
 from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.validation import InvalidInput
 
@@ -68,6 +69,8 @@ def make_estimator(name: str, **parameters: Any) -> Any:
 
 def _import(name: str, path: str) -> Any:
     module_name, _, attribute = path.rpartition(".")
+    if not module_name and (offered := from_entry_point("ostrakon.estimators", name)) is not None:
+        return offered
     if not module_name:
         near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
         hint = f"did you mean {near[0]!r}? Or " if near else ""

@@ -23,6 +23,7 @@ from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.features.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
 from ostrakon.features.tables import TableFeatures
 from ostrakon.features.text import TextColumns, default_text, holds_text_alone, reads_text, require_text_encoder
+from ostrakon.plugins import from_entry_point
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
@@ -239,7 +240,7 @@ def require_known(name: str) -> None:
         require_factory(name)
     elif reads_rows(name):
         require_frozen(name)
-    elif name not in REPRESENTATIONS:
+    elif name not in REPRESENTATIONS and from_entry_point("ostrakon.encoders", name) is None:
         raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
 
 
@@ -275,7 +276,7 @@ def _named(name: str, X_public: Any) -> Any:
         CONTRASTIVE: _contrastive,
         "hog+contrastive": lambda: beside_gradients(_contrastive(), most),
     }
-    return named[name]()
+    return named[name]() if name in named else from_entry_point("ostrakon.encoders", name)()
 
 
 def _hog(most: int) -> Any:

@@ -91,11 +91,11 @@ class _Scene:
     def queries(self, count: int) -> IntArray:
         """The public rows to ask about; of representatives each list begins every longer one, so one will do."""
         known = max(self.asked, default=0)
-        if self.options.queries_strategy == "representatives" and known >= count:
+        if self.options.query_strategy == "representatives" and known >= count:
             return self.asked[known][:count]
         if count not in self.asked:
             self.asked[count] = queries_of(
-                self.learning.view, count, strategy=self.options.queries_strategy, seed=self.options.seed
+                self.learning.view, count, strategy=self.options.query_strategy, seed=self.options.seed
             )
         return self.asked[count]
 

@@ -23,6 +23,7 @@ from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.sparse_vector import SparseVector
 from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.plugins import from_entry_point
 from ostrakon.validation import InvalidInput
 
 M = TypeVar("M", bound=type[Mechanism])
@@ -55,6 +56,8 @@ def register(kind: M) -> M:
 
 def find(name: str) -> type[Mechanism]:
     """The mechanism of that name. Errors: `InvalidInput` that lists the names there are."""
+    if name not in _registered and (kind := from_entry_point("ostrakon.mechanisms", name)) is not None:
+        register(kind)
     if name not in _registered:
         raise InvalidInput(f"mechanism must be one of {', '.join(_registered)}, got {name!r}.")
     return _registered[name]

@@ -83,11 +83,11 @@ class Files(Settings):
         None
     )
     names: Annotated[
-        str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA)
+        str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA, advanced=True)
     ] = None
     classes: Annotated[str | None, Option(help="All labels, as a,b,c.", panel=_DATA, from_toml=_joined)] = None
     publish_accuracy: Annotated[
-        bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA)
+        bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA, advanced=True)
     ] = False
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ class Option:
     check: from (name, value) to the value that is kept, or a refusal; None where whoever uses the value refuses it.
     python: its name as an argument of `PATEClassifier`, where scikit-learn has a word for it. asked: whether it belongs
     to what was asked: run.toml keeps it, and a resumed run compares it. from_toml: from what a TOML file may hold
-    besides to a value of the field's type.
+    besides to a value of the field's type. advanced: left out of `--help`; `--help-all` shows it.
     """
 
     help: str
@@ -41,6 +41,7 @@ class Option:
     python: str | None = None
     asked: bool = True
     from_toml: Callable[[Any], Any] | None = None
+    advanced: bool = False
 
 
 class Settings:

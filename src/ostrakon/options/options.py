@@ -11,13 +11,14 @@ import numpy as np
 
 from ostrakon.ledger.place import require_url
 from ostrakon.mechanisms.registry import declared_parameters, find
+from ostrakon.options.call import with_own_parameters
 from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence
 from ostrakon.validation import InvalidInput, fraction, line, positive, shown, whole
 
 AUTO = "auto"
 """The choice that is left to ostrakon."""
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
-QUERIES_STRATEGIES = ("representatives", "random", "all")
+QUERY_STRATEGIES = ("representatives", "random", "all")
 
 _PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
 
@@ -46,8 +47,8 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _strategy(name: str, value: Any) -> Any:
-    if not callable(value) and not (isinstance(value, str) and value in QUERIES_STRATEGIES):
-        raise InvalidInput(f"{name} must be one of {', '.join(QUERIES_STRATEGIES)}, got {shown(value)}.")
+    if not callable(value) and not (isinstance(value, str) and value in QUERY_STRATEGIES):
+        raise InvalidInput(f"{name} must be one of {', '.join(QUERY_STRATEGIES)}, got {shown(value)}.")
     return value
 
 
@@ -69,10 +70,10 @@ class Options(Settings):
     "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
     of which a share `agreement` goes to the winner; the worst case where no gate helps. ledger: where what the run
     costs is reserved before its noise is drawn; budget: the epsilon of all runs on the data, of the account that is
-    opened for them; account: its name. mechanism: a name, or "auto";
+    opened for them; ledger_account: its name. mechanism: a name, or "auto";
     parameters: its own, by name. teacher, student, representation: names or estimators (see
     `ostrakon.estimators.choices`). trained_on: what a frozen encoder, or whatever made the given features, was
-    trained on, in the operator's words. queries_strategy: how the public rows to ask about are chosen (see
+    trained on, in the operator's words. query_strategy: how the public rows to ask about are chosen (see
     `ostrakon.features.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
     the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
     joblib's n_jobs.
@@ -107,12 +108,20 @@ class Options(Settings):
     agreement: Annotated[
         float,
         Option(
-            help="Share of teachers expected to agree, for the gate. [default: 0.85]", panel=_PRIVACY, check=fraction
+            help="Share of teachers expected to agree, for the gate. [default: 0.85]",
+            panel=_PRIVACY,
+            check=fraction,
+            advanced=True,
         ),
     ] = 0.85
     teachers: Annotated[
         int | None,
-        Option(help="Train so many. [default: every record is one]", panel=_PRIVACY, check=_some, python="n_teachers"),
+        Option(
+            help="Number of teachers to train. [default: every record is one]",
+            panel=_PRIVACY,
+            check=_some,
+            python="n_teachers",
+        ),
     ] = None
     queries: Annotated[
         int | None,
@@ -123,12 +132,14 @@ class Options(Settings):
             python="n_queries",
         ),
     ] = None
-    max_answers: Annotated[int | None, Option(help="Stop after so many answers.", panel=_PRIVACY, check=_some)] = None
+    max_answers: Annotated[
+        int | None, Option(help="Stop after this number of answers.", panel=_PRIVACY, check=_some, advanced=True)
+    ] = None
     mechanism: Annotated[
         str,
         Option(
-            help="How votes become answers. [default: moment-gnmax; bounded-gnmax of images as they are; "
-            "confident-gnmax of trained teachers]",
+            help="How votes become answers: NAME or NAME(parameter=value, ...), such as "
+            "confident-gnmax(sigma1=150). [default: chosen from public numbers]",
             panel=_PRIVACY,
             check=_mechanism,
         ),
@@ -146,12 +157,12 @@ class Options(Settings):
     budget: Annotated[
         float | None,
         Option(
-            help="Open an account for the data with this epsilon for all runs, unless it has one.",
+            help="Total epsilon of all runs on these data; opens an account for them, unless they have one.",
             panel=_BUDGET,
             check=positive,
         ),
     ] = None
-    account: Annotated[
+    ledger_account: Annotated[
         str | None,
         Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=line),
     ] = None
@@ -162,40 +173,50 @@ class Options(Settings):
     student: Annotated[
         Any,
         Option(
-            help="As --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. [default: best of several]",
+            help="A classifier as for --teacher, or soft-vote, self-training[:NAME], label-spreading, graph. "
+            "[default: best of several]",
             panel=_LEARNING,
         ),
     ] = AUTO
     representation: Annotated[
-        Any, Option(help="What learners see of a row, learned from public rows.", panel=_LEARNING)
+        Any,
+        Option(help="Features of a row: auto, table, text, photos, hog, onnx:FILE, and others.", panel=_LEARNING),
     ] = AUTO
     trained_on: Annotated[
         str | None,
         Option(
-            help="What the encoder, or what made given features, was trained on; for the statement. [default: unknown]",
+            help="What the encoder was trained on, for the statement. [default: unknown]",
             panel=_LEARNING,
             check=sentence,
+            advanced=True,
         ),
     ] = None
-    queries_strategy: Annotated[
+    query_strategy: Annotated[
         str,
         Option(
-            help="Which public rows to ask about: representatives, random or all. [default: representatives]",
+            help="Which public rows to label: representatives, random or all. [default: representatives]",
             panel=_LEARNING,
             check=_strategy,
-            python="queries",
+            advanced=True,
         ),
     ] = "representatives"
     smooth: Annotated[
-        bool, Option(help="Smooth teachers over the public neighbour graph.", panel=_LEARNING, check=_flag)
+        bool,
+        Option(
+            help="Smooth each teacher's predictions over the neighbour graph of the public rows.",
+            panel=_LEARNING,
+            check=_flag,
+            advanced=True,
+        ),
     ] = False
     seed: Annotated[
         int,
         Option(
-            help="Of data splitting and models, never of noise. [default: 0]",
+            help="Seed of data splitting and models, never of noise. [default: 0]",
             panel=_LEARNING,
             check=whole,
             python="random_state",
+            advanced=True,
         ),
     ] = 0
     jobs: Annotated[
@@ -206,12 +227,14 @@ class Options(Settings):
             check=_workers,
             python="n_jobs",
             asked=False,
+            advanced=True,
         ),
     ] = -1
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """From plain values by name, the mechanisms' parameters among them; what is no option is left out."""
+        values = with_own_parameters(values)
         parameters = {name: values[name] for name in declared_parameters() if name in values}
         return cls(parameters=parameters, **{name: values[name] for name in cls.options() if name in values})
 
@@ -223,6 +246,7 @@ class Options(Settings):
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
         """See `Settings`; the mechanisms' parameters stand beside the others."""
+        content = with_own_parameters(content)
         parameters = {name: content[name] for name in declared_parameters() if name in content}
         numbers = {name: of_plain_type(name, value, float, source) for name, value in parameters.items()}
         return {**super().from_toml(content, source), **numbers}

@@ -11,7 +11,7 @@ _REPORT = "Report"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Particulars(Settings):
+class ReportDetails(Settings):
     """What only the operator knows of a release. None: not given, and the report says so.
 
     operator: who releases it. contact: where to ask about it. purpose: what it is for. data_name: what the private data
@@ -21,13 +21,16 @@ class Particulars(Settings):
     """
 
     operator: Annotated[
-        str | None, Option(help="Who releases the student, for the report.", panel=_REPORT, check=sentence)
+        str | None,
+        Option(help="Who releases the student, for the report.", panel=_REPORT, check=sentence, advanced=True),
     ] = None
     contact: Annotated[
-        str | None, Option(help="Where to ask about it, for the report.", panel=_REPORT, check=sentence)
+        str | None, Option(help="Where to ask about it, for the report.", panel=_REPORT, check=sentence, advanced=True)
     ] = None
-    purpose: Annotated[str | None, Option(help="What it is for, for the report.", panel=_REPORT, check=sentence)] = None
+    purpose: Annotated[
+        str | None, Option(help="What it is for, for the report.", panel=_REPORT, check=sentence, advanced=True)
+    ] = None
     data_name: Annotated[
         str | None,
-        Option(help="What the private data is called in the report.", panel=_REPORT, check=sentence),
+        Option(help="What the private data is called in the report.", panel=_REPORT, check=sentence, advanced=True),
     ] = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import of_records
 
@@ -18,7 +18,7 @@ WARNING = "Warning"
 def first_page(
     content: dict[str, Any],
     *,
-    particulars: Particulars,
+    details: ReportDetails,
     date: str | None,
     needs: Sequence[str],
     encoded_with: Sequence[str] | None = None,
@@ -28,7 +28,7 @@ def first_page(
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
-    content: what `statement.json` says. particulars: what the operator told; nothing is put in its place. date: the day
+    content: what `statement.json` says. details: what the operator told; nothing is put in its place. date: the day
     of the run. needs: packages that the student needs. encoded_with: those that make the features that it takes; empty
     where these were made before, None where it takes rows as they are. estimates: of the student and of the majority,
     from released numbers. accuracy: on the `test_rows` rows of a test file that the operator declared public, else
@@ -37,11 +37,11 @@ def first_page(
     told = {
         "What was protected.": protected(content),
         "How strongly.": strength(content),
-        "Which data.": _told(particulars.data_name),
+        "Which data.": _told(details.data_name),
         "Date of the run.": _told(date),
-        "Operator.": _told(particulars.operator),
-        "Contact.": _told(particulars.contact),
-        "Purpose.": _told(particulars.purpose),
+        "Operator.": _told(details.operator),
+        "Contact.": _told(details.contact),
+        "Purpose.": _told(details.purpose),
         "How good the student is.": _quality(content, estimates, accuracy, test_rows),
         "What to install to use it.": (
             f"Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`), nothing of ostrakon; the lines that "

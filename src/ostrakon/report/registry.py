@@ -8,7 +8,7 @@ from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import write_json
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.statements.sentences import claim, of_records, rounds_in_words, tuned_in_words
 
 REGISTRY = "registry.json"
@@ -25,14 +25,14 @@ def write_registry(folder: Path, entry: dict[str, Any]) -> None:
 def registry_entry(
     content: dict[str, Any],
     *,
-    particulars: Particulars,
+    details: ReportDetails,
     date: str | None,
     units: int | None,
     estimates: Sequence[Agreement] = (),
 ) -> dict[str, Any]:
     """The entry, from what the release says anyway.
 
-    content: what `statement.json` says; it must claim a guarantee. particulars: what the operator told. date: the day
+    content: what `statement.json` says; it must claim a guarantee. details: what the operator told. date: the day
     of the run. units: how many records (or users) are protected, where that is public, else None.
 
     What the registry requires and nobody has told (its name and region, who files it) is null, for the operator to fill
@@ -40,18 +40,18 @@ def registry_entry(
     Source: https://github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml at commit 057e5d81.
     """
     guarantee, unit = content["guarantee"], content["unit_of_privacy"]
-    curators = [{"data_curator_name": particulars.operator, "data_curator_type": None}]
+    curators = [{"data_curator_name": details.operator, "data_curator_type": None}]
     implementation = content["implementation"]
     optional = {
         "utility": _bullets([f"{each.title}: {each.in_words()}, of {each.counted}" for each in estimates]),
-        "additional_information": None if particulars.contact is None else f"Contact: {particulars.contact}",
+        "additional_information": None if details.contact is None else f"Contact: {details.contact}",
     }
     deployment = {
         "basic": {
             "name": None,
-            "data_curators": None if particulars.operator is None else curators,
-            "description": _description(content, particulars.data_name),
-            "intended_use": particulars.purpose,
+            "data_curators": None if details.operator is None else curators,
+            "description": _description(content, details.data_name),
+            "intended_use": details.purpose,
             "data_product_type": "Machine learning model",
             "data_product_region": None,
             "publication_date": date,

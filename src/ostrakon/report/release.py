@@ -13,7 +13,7 @@ from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.options.report_details import Particulars
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
@@ -29,10 +29,10 @@ from ostrakon.validation import InvalidInput
 _PUBLIC = 0o644
 
 
-def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish_accuracy: bool = False) -> Path:
+def publish(outcome: Outcome, details: ReportDetails | None = None, *, publish_accuracy: bool = False) -> Path:
     """Write the release of a finished run: statement, labels, student, model card; returns its folder.
 
-    particulars: who releases it and what for, which run.toml keeps; None: not given. publish_accuracy: put the accuracy
+    details: who releases it and what for, which run.toml keeps; None: not given. publish_accuracy: put the accuracy
     on the test rows into the card, because they are public too.
 
     Everything is written aside, the manifest last, and renamed into place at once: `release/` never holds a student
@@ -43,8 +43,8 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
     with RunFolder(outcome.folder).opened() as home:
         if is_finished(home.release):
             return home.release
-        particulars = Particulars() if particulars is None else particulars
-        home.add("report", particulars.as_toml())
+        details = ReportDetails() if details is None else details
+        home.add("report", details.as_toml())
         aside = home.path / "release.partial"
         shutil.rmtree(aside, ignore_errors=True)
         with writing(aside):
@@ -70,7 +70,7 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
             }
             content = outcome.statement.as_dict()
             told: dict[str, Any] = {
-                "particulars": particulars,
+                "details": details,
                 "date": (home.read() or {}).get("date"),
                 "estimates": agreements,
             }
@@ -108,14 +108,14 @@ def publish(outcome: Outcome, particulars: Particulars | None = None, *, publish
         return home.release
 
 
-def refuse_other_report(home: RunFolder, particulars: Particulars) -> None:
-    """Refuse `particulars` that are not those of a release that is already written.
+def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
+    """Refuse `details` that are not those of a release that is already written.
 
     Until then they may change from call to call: no number depends on them.
     """
     if is_finished(home.release):
-        wanted, told = particulars.as_toml(), (home.read() or {}).get("report", {})
-        for name in Particulars.options():
+        wanted, told = details.as_toml(), (home.read() or {}).get("report", {})
+        for name in ReportDetails.options():
             if wanted.get(name) != told.get(name):
                 before, now = (text.get(name, "not given") for text in (told, wanted))
                 raise InvalidInput(

@@ -138,8 +138,8 @@ def budget_of(
     given, data that are bound to another account, another budget than the account has; a run that does not fit.
     """
     if options.ledger is None:
-        if options.budget is not None or options.account is not None:
-            given = "budget" if options.budget is not None else "account"
+        if options.budget is not None or options.ledger_account is not None:
+            given = "budget" if options.budget is not None else "ledger_account"
             raise InvalidInput(f"{given} needs a ledger: give ledger, too.")
         return None
     from ostrakon.ledger.ledger import Ledger
@@ -177,9 +177,11 @@ def _account_of(
     accounts = ledger.accounts()
     mine = [each for each in accounts.values() if {"unit": each.unit, "relation": each.relation} == of]
     bound = next((each for each in mine if fingerprint in each.fingerprints), None)
-    named = accounts.get(options.account) if options.account is not None else None
-    if bound is not None and options.account not in (None, bound.name):
-        raise InvalidInput(f"account must be {bound.name!r}, to which these data are bound, got {options.account!r}.")
+    named = accounts.get(options.ledger_account) if options.ledger_account is not None else None
+    if bound is not None and options.ledger_account not in (None, bound.name):
+        raise InvalidInput(
+            f"ledger_account must be {bound.name!r}, to which these data are bound, got {options.ledger_account!r}."
+        )
     if bound is None and named is not None and not named.fingerprints:
         # Opened for data that were not at hand.
         bound = ledger.bind(named.name, fingerprint)
@@ -208,12 +210,12 @@ def _opened(
 
     if options.budget is None:
         raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.")
-    if known and options.account is None:
+    if known and options.ledger_account is None:
         # Nearly the same data would get a full budget every time.
         raise InvalidInput(
-            f"account must be given: these data, with these neighbours, are new to {options.ledger}. If their people "
-            f"have an account there, bind them to it by `ostrakon ledger open {options.ledger} NAME --private …`; else "
-            "name a new one."
+            f"ledger_account must be given: these data, with these neighbours, are new to {options.ledger}. If their "
+            f"people have an account there, bind them to it by `ostrakon ledger open {options.ledger} NAME "
+            "--private …`; else name a new one."
         )
     cap = Filter.for_runs_like(costs[0], epsilon=options.budget, delta=plan.delta)
     if not cap.admits(costs):
@@ -222,7 +224,7 @@ def _opened(
             f"budget must leave room for {what}, which would take {cap.fraction_used(costs):.4g} of it; "
             f"got {options.budget:g}: no account was opened."
         )
-    name = options.account or f"data-{known + 1}"
+    name = options.ledger_account or f"data-{known + 1}"
     return ledger.open(name, cap=cap, fingerprint=fingerprint, **of)
 
 

@@ -172,7 +172,7 @@ def run_steps(
         draw_public_rows(context, plan)
         say("Learning features from the public data")
         view = storage.view(lambda: view_of(context.task.X_public, options.representation, seed=options.seed))
-        queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+        queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)
         learning = Learning(X_public=context.task.X_public, view=view, student=options.student, seed=options.seed)

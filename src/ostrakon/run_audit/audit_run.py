@@ -72,7 +72,7 @@ def audit_run(
             f"{mechanism.name}: the rows of a study stay with its owners."
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
-    queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
     private = WithCanaries(base=task.private, X=X, y=canaries.labels)
@@ -81,7 +81,7 @@ def audit_run(
         options,
         ledger=None,
         budget=None,
-        account=None,
+        ledger_account=None,
         epsilon=None,
         mechanism=mechanism.name,
         parameters=mechanism.parameters(),

@@ -59,7 +59,7 @@ def audit_teachers(
             "A run behind a gate cannot be repeated thousands of times; audit the mechanism itself with --mechanism."
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
-    queries = queries_of(view, plan.queries, strategy=options.queries_strategy, seed=options.seed)
+    queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
     users = _one_for_each(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []

@@ -226,16 +226,16 @@ def opened(
     *,
     ledger: str | None = None,
     budget: float | None = None,
-    account: str | None = None,
+    ledger_account: str | None = None,
     block: int = DEFAULT_BLOCK,
     progress: bool = False,
 ) -> Generator[Labeller]:
     """The teachers of the run in `folder`, ready to answer; the folder is this process's until the block ends.
 
     folder: of a run of trained teachers and Confident-GNMax on a table (`ostrakon train --teachers N`), whose private
-    and public files are where they were. ledger, budget, account: as of a run; no ledger: the one in which the run has
-    reserved, or budget.db beside its data. What the run itself costs is reserved there, too, if it was not yet. block:
-    answers that are reserved at a time.
+    and public files are where they were. ledger, budget, ledger_account: as of a run; no ledger: the one in which the
+    run has reserved, or budget.db beside its data. What the run itself costs is reserved there, too, if it was not yet.
+    block: answers that are reserved at a time.
     Errors: `InvalidInput` for a folder without such a run, data that changed, an account without room (`Refused`).
     """
     home = RunFolder(folder)
@@ -257,7 +257,7 @@ def opened(
     known = held.get("ledger")
     if ledger is None:
         ledger = beside(files.private) if known is None else known["ledger"]
-    spend = {"ledger": ledger, "budget": budget, "account": account}
+    spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
     named = {name: value for name, value in asked.items() if name not in spend}
     own = Options.of(
         {**Options.from_toml(named, home.description), **{k: v for k, v in spend.items() if v is not None}}

@@ -267,7 +267,7 @@ class Study:
 
         strategy: Any = chosen
         teacher = AUTO if self.teachers is None else self.teachers.teacher
-        return Options(queries_strategy=strategy, teacher=teacher, **own, **others)
+        return Options(query_strategy=strategy, teacher=teacher, **own, **others)
 
     def prices(self) -> list[tuple[str, float, float]]:
         """(exchange, its noise on the sum in votes, how many times a trusted aggregator's that is), at this epsilon."""

@@ -1,0 +1,116 @@
+"""`ostrakon.train`: what the command `ostrakon train` does, as a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ostrakon.data.object_store import object_path
+from ostrakon.data.understood import Understood
+from ostrakon.estimators.choices import require_choices
+from ostrakon.features.text import reads_text
+from ostrakon.options.call import with_own_parameters
+from ostrakon.options.files import Files
+from ostrakon.options.options import Options
+from ostrakon.options.report_details import ReportDetails
+from ostrakon.report.release import publish, refuse_other_report
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.pipeline import Outcome, run
+from ostrakon.teachers.engines import LOCAL, check_engine
+from ostrakon.validation import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """What `train` returns.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        The finished run; `outcome.statement` is what may be claimed, `outcome.student` predicts labels.
+    release : Path
+        The folder that may be published.
+    """
+
+    outcome: Outcome
+    release: Path
+
+
+def train(
+    *,
+    out: str | os.PathLike[str] = "my-run",
+    engine: str = LOCAL,
+    store: str | None = None,
+    store_options: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    say: Callable[[str], None] = lambda stage: None,
+    show_understood: Callable[[Understood], None] = lambda understood: None,
+    **options: Any,
+) -> Trained:
+    """Train on confidential files and write a differentially private release.
+
+    Parameters
+    ----------
+    out : path, default "my-run"
+        The run's folder. The same call resumes a run that was stopped.
+    engine : str, default "local"
+        Where teachers are trained: "local", "dask:HOST:PORT" or "ray:HOST:PORT".
+    store : str, optional
+        s3://BUCKET/FOLDER that stores the run, so that another machine can resume it.
+    store_options : path, optional
+        TOML file of the store's options.
+    progress : bool, default False
+        Whether progress bars are shown.
+    say : callable, optional
+        Receives one sentence at the start of each step.
+    show_understood : callable, optional
+        Receives how the files were read, before anything is trained.
+    **options
+        The options of `ostrakon train` by name, with underscores: `private`, `public`, `target`, `by`, `test`,
+        `epsilon`, `delta`, `mechanism`, `teachers`, `budget`, `student`, `operator` and all others.
+
+    Returns
+    -------
+    Trained
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown option, a value that is not allowed, files that cannot be read, or a run that does not fit into
+        its budget.
+
+    Notes
+    -----
+    Guarantee: as `outcome.statement.guarantee` says, for everything in `release`; `out/private` must not be published.
+
+    Examples
+    --------
+    >>> import ostrakon
+    >>> ostrakon.train(public="public.csv", target="income")
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: private must be given.
+    """
+    given = with_own_parameters(options)
+    files, settings, details = Files.of(given), Options.of(given), ReportDetails.of(given)
+    every = {**files.as_toml(), **settings.as_toml()}
+    known = {*Files.options(), *Options.options(), *ReportDetails.options(), *settings.parameters}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        raise InvalidInput(f"{unknown[0]} is not an option of train; `ostrakon train --help-all` lists them.")
+    check_engine("engine", engine)
+    require_choices(teacher=settings.teacher, student=settings.student, representation=settings.representation)
+    if store is None and store_options is not None:
+        raise InvalidInput("store-options are for a store: give --store, too.")
+    stored_at = None if store is None else object_path(store, store_options)
+    asked = {name: every[name] for name in given if name in every}
+    RunFolder(out).refuse_other_run(asked, {}, begun=True)
+    refuse_other_report(RunFolder(out), details)
+    task = task_from_files(**files.for_task(), text=reads_text(settings.representation))
+    show_understood(task.understood)
+    outcome = run(out, task, settings, asked=asked, progress=progress, say=say, engine=engine, store=stored_at)
+    return Trained(outcome=outcome, release=publish(outcome, details, publish_accuracy=files.publish_accuracy))

@@ -1,0 +1,59 @@
+"""`ostrakon draw VOTES`: noisy answers to votes that one already has, paid from a ledger."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ostrakon.cli.account import first_queries, mechanism_of, number, read_votes, shown
+from ostrakon.cli.app import app, console
+from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
+
+
+@app.command()
+@with_options(parameters=mechanism_parameters())
+def draw(
+    *,
+    votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
+    ledger: Annotated[str, typer.Option(help="The ledger that pays: sqlite:///FILE or postgresql://HOST/DATABASE.")],
+    ledger_account: Annotated[str, typer.Option(help="Its account, opened before by `ostrakon ledger open`.")],
+    mechanism: Annotated[str, typer.Option(help="NAME or NAME(parameter=value, ...).")] = "confident-gnmax",
+    parameters: dict[str, Any],
+    out: Annotated[Path, typer.Option(help="The folder of the answers.")] = Path("answers"),
+    queries: Annotated[int | None, typer.Option(help="Only the first N queries. [default: all]")] = None,
+    max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
+    delta: Annotated[float | None, typer.Option(help="Of the printed cost. [default: the account's]")] = None,
+    kind: VotesFile.kind = "auto",
+    teachers: VotesFile.teachers = None,
+    classes: VotesFile.classes = None,
+    abstentions: VotesFile.abstentions = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Draw noisy answers to VOTES once, pay for them from a ledger, and write them to OUT/release.
+
+    The same command finds the same answers again and pays nothing.
+    """
+    from ostrakon.report.budget_table import account_table
+    from ostrakon.run.one_draw import draw_once
+
+    law = mechanism_of(mechanism, parameters)
+    shape: dict[str, Any] = {"kind": kind, "teachers": teachers, "classes": classes, "abstentions": abstentions}
+    held = first_queries(read_votes(votes, **shape, max_contributions=law.contribution_bound), queries)
+    drawn = draw_once(held, law, out, ledger=ledger, account=ledger_account, delta=delta, max_answers=max_answers)
+    if as_json:
+        worst = {"epsilon": number(drawn.cost.epsilon), "delta": drawn.cost.delta}
+        found = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
+        typer.echo(json.dumps(found, allow_nan=False))
+        return
+    console.print(account_table(drawn.account))
+    answered = int((drawn.labels >= 0).sum())
+    console.print(
+        f"{answered:,} of {held.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
+        f"{drawn.cost.delta!r}.",
+        highlight=False,
+    )
+    console.print(f"May be published: {drawn.file}", highlight=False, markup=False)
+    console.print(f"Must stay: {out / 'private'}", highlight=False, markup=False)
