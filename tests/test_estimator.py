@@ -43,7 +43,7 @@ class WithPublicRows(ostrakon.PATEClassifier):
             n_teachers=1,
             mechanism=GNMax(sigma2=1e-3),
             partition="random",
-            queries="all",
+            query_strategy="all",
             random_state=0,
         )
     ],
@@ -85,7 +85,7 @@ def test_what_may_leave_holds_nothing_private():
         {"mechanism": "interactive-gnmax", "epsilon": 6.0},
         {"mechanism": ostrakon.LNMax(gamma=0.5)},
         {"smooth": True},
-        {"queries": "random"},
+        {"query_strategy": "random"},
         {"classes": ["left", "right", "top", "unseen"]},
     ],
 )

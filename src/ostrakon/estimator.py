@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -19,6 +22,8 @@ from ostrakon.data.images import require_same_scale
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.options.report_details import ReportDetails
+from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
 from ostrakon.run.spending import warn_of_searches
@@ -152,7 +157,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         )
         memory = InMemory()
         try:
-            finished = run_steps(task, self._options(), memory, rng=self.noise)
+            # Learners inside give weights to each other, whatever the caller has switched on for pipelines.
+            with config_context(enable_metadata_routing=False):
+                finished = run_steps(task, self._options(), memory, rng=self.noise)
         except InvalidInput as error:
             error.args = (in_python_words(str(error)),)
             raise
@@ -160,11 +167,51 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.queries_ = finished.queries
         self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
         self.mechanism_ = finished.plan.mechanism
-        self.statement_ = finished.statement
+        self.statement_, self.finished_ = finished.statement, finished
         self.student_name_, self.agreement_ = finished.student_name, finished.agreement
         self.released_ = finished.student
         self.pool_ = finished.pool
         return self
+
+    def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
+        """Write the files that may be published: student, statement, released labels, model card and report.
+
+        Parameters
+        ----------
+        folder : path
+            A new or empty folder.
+        **details : str
+            `operator`, `contact`, `purpose` and `data_name`, for the report.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
+
+        Notes
+        -----
+        Guarantee: as `statement_.guarantee` says, for all files together.
+        """
+        from ostrakon.report.release import save_release
+
+        check_is_fitted(self)
+        unknown = [name for name in details if name not in ReportDetails.options()]
+        if unknown:
+            raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")
+        return save_release(self.finished_, folder, ReportDetails(**details), date=today())
+
+    def _repr_html_inner(self) -> str:
+        own = str(super()._repr_html_inner())
+        return own + self.statement_.to_html() if hasattr(self, "statement_") else own
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     def predict(self, X: Any) -> Any:
         """The student's label of every row."""

@@ -19,7 +19,7 @@ def test_forty_representatives_teach_a_student_of_digits(smooth):
         mechanism=ostrakon.GNMax(sigma2=1.0),
         delta=1e-4,
         representation="pca",
-        queries="representatives",
+        query_strategy="representatives",
         smooth=smooth,
         student=GraphStudent(KernelOnFeatures("pca"), representation="pca"),
         random_state=0,

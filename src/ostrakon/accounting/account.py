@@ -18,6 +18,7 @@ from ostrakon.accounting.gate.sanitizer import Sanitizer
 from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Conversion, Curve, require_orders
+from ostrakon.html_table import html_table
 from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import PublicVotes, Votes
@@ -42,6 +43,14 @@ class Account:
     pass_probability: float | None = None
     sanitized: Sanitized | None = None
     notice: str = DATA_DEPENDENT_NOTICE
+
+    def _repr_html_(self) -> str:
+        """The publishable numbers; what is private does not show itself."""
+        guarantees = {"worst case": self.worst_case, "gated": self.gated}
+        rows = [
+            (name, f"epsilon {g.epsilon:.4g}, delta {g.delta:g}") for name, g in guarantees.items() if g is not None
+        ]
+        return html_table("Privacy cost", rows, note="Private costs are not shown: see data_dependent.reveal().")
 
 
 def account(

@@ -12,6 +12,7 @@ from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
 from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
+from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.statements.statement import UNITS, Unit
@@ -59,6 +60,16 @@ class Outlook:
             "rows. They hold as far as private rows are of the same kind as public ones, and tend to be low: a "
             "rehearsal has fewer public rows than the run."
         )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                f"epsilon {each.epsilon:g}, {each.mechanism}",
+                each.refusal if each.plan is None else f"{each.plan.queries} queries",
+            )
+            for each in self.offers
+        ]
+        return html_table("What an epsilon buys", rows, note=self.basis)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, finite numbers only."""

@@ -15,7 +15,7 @@ import numpy as np
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting"))
+_HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting", "papers"))
 _WORTH_COMPILING = 1.0
 """Seconds of interpreting above which the compiled loop is used: loading it takes about as long."""
 

@@ -13,6 +13,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case, worst_ca
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.membership_guess import membership_guess
+from ostrakon.html_table import html_table
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
@@ -50,6 +51,15 @@ class Plan:
     tuned: dict[str, str]
     gate: Gate | None = None
     trained: bool = False
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("Mechanism", repr(self.mechanism)),
+            ("Teachers", self.teachers),
+            ("Queries", self.queries),
+            ("Guarantee", f"epsilon {self.guarantee.epsilon:.4g}, delta {self.guarantee.delta:g}"),
+        ]
+        return html_table("Plan", rows)
 
     @property
     def guarantee(self) -> WorstCase | Gated:

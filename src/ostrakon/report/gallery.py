@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ostrakon.features.images import as_grey_images
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.page import Picture
-from ostrakon.run.pipeline import Outcome
+from ostrakon.run.steps import FinishedRun
 
 SHOWN = 120
 """Images that are shown; of more, the first so many."""
@@ -23,7 +23,7 @@ _ACROSS, _NAME = 12, 0.3
 """Images in a row, and the height of a label as a share of an image's width."""
 
 
-def gallery(outcome: Outcome) -> Picture | None:
+def gallery(outcome: FinishedRun) -> Picture | None:
     """The first `SHOWN` of them; None where rows are no images that can be shown."""
     images = None if outcome.images is None else _shades(outcome.images[:SHOWN])
     if outcome.images is None or images is None:

@@ -17,6 +17,7 @@ from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
+from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
 from ostrakon.votes import Votes
 
@@ -49,7 +50,7 @@ def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
     return path
 
 
-def released_picture(outcome: Outcome) -> bytes:
+def released_picture(outcome: FinishedRun) -> bytes:
     """One PNG of released facts alone: where the budget went, and how many labels each class was given."""
     figure = Figure(figsize=(10, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -61,7 +62,7 @@ def released_picture(outcome: Outcome) -> bytes:
     return image.getvalue()
 
 
-def _labels(axes: Axes, outcome: Outcome) -> None:
+def _labels(axes: Axes, outcome: FinishedRun) -> None:
     taught = outcome.answers.taught
     counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
     axes.bar(range(len(counts)), counts, color=_ANSWERED)
@@ -123,7 +124,7 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def budget_shares(outcome: Outcome) -> list[tuple[str, float, str]]:
+def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, str]]:
     """(what, share of the worst-case budget, colour): checks, answers, and answers that were paid for and not given.
 
     Shares of the squared Gaussian-DP parameter, which adds up over queries; all of it for answers where the mechanism
@@ -151,7 +152,7 @@ def budget_shares(outcome: Outcome) -> list[tuple[str, float, str]]:
     return [part for part in parts if part[1] > 0]
 
 
-def _budget(axes: Axes, outcome: Outcome) -> None:
+def _budget(axes: Axes, outcome: FinishedRun) -> None:
     left = 0.0
     for what, share, colour in budget_shares(outcome):
         axes.barh(0, share, left=left, color=colour, edgecolor="white")

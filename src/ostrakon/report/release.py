@@ -24,6 +24,7 @@ from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.pipeline import Outcome
+from ostrakon.run.steps import FinishedRun
 from ostrakon.validation import InvalidInput
 
 _PUBLIC = 0o644
@@ -45,67 +46,92 @@ def publish(outcome: Outcome, details: ReportDetails | None = None, *, publish_a
             return home.release
         details = ReportDetails() if details is None else details
         home.add("report", details.as_toml())
-        aside = home.path / "release.partial"
-        shutil.rmtree(aside, ignore_errors=True)
-        with writing(aside):
-            aside.mkdir(mode=0o755)
-            write_statement(aside, outcome.statement)
-            write_atomically(aside / "labels.csv", labels_csv(outcome), mode=_PUBLIC)
-            if outcome.answers.counts is not None:
-                write_atomically(aside / NOISY_COUNTS, counts_csv(outcome), mode=_PUBLIC)
-            if outcome.pool is not None:
-                write_atomically(aside / PUBLIC_ROWS, outcome.pool.to_csv(index_label="row"), mode=_PUBLIC)
-            if outcome.answers.moments is not None:
-                write_atomically(aside / NOISY_MOMENTS, moments_csv(outcome), mode=_PUBLIC)
-            manifest = export_student(outcome.student, aside, rows=outcome.rows)
-            accuracy = outcome.accuracy if publish_accuracy else None
-            tried = ", ".join(f"{name} {share:.1%}" for name, share in outcome.agreement.items())
-            agreements = [each for each in outcome.statement.estimates if isinstance(each, Agreement)]
-            facts = {
-                "Student": outcome.student_name,
-                **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
-                **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
-                "Representation": outcome.representation,
-                "Input": outcome.rows,
-            }
-            content = outcome.statement.as_dict()
-            told: dict[str, Any] = {
-                "details": details,
-                "date": (home.read() or {}).get("date"),
-                "estimates": agreements,
-            }
-            if content["private"]:
-                units = outcome.plan.teachers if outcome.plan.per_record else None
-                write_registry(aside, registry_entry(content, units=units, **told))
-            plain = first_page(
-                content,
-                needs=manifest["needs"],
-                encoded_with=encoded_with(manifest),
-                accuracy=accuracy,
-                test_rows=outcome.test_rows,
-                **told,
-            )
-            card = model_card(
-                content,
-                manifest,
-                plain=plain,
-                facts=facts,
-                understood=outcome.understood,
-                counts=outcome.answers.counts is not None,
-                moments=outcome.answers.moments is not None,
-                pool=outcome.pool is not None,
-            )
-            write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
-            parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(outcome))
-            budget = Picture(image=released_picture(outcome), told=f"Where the privacy budget went. {parts}.")
-            shown = page(card, budget=budget, asked=gallery(outcome))
-            write_atomically(aside / "report.html", shown, mode=_PUBLIC)
-            write_manifest(aside)
-            if home.release.is_dir():
-                home.release.rmdir()
-            os.rename(aside, home.release)
-            sync_folder(home.path)
-        return home.release
+        date = (home.read() or {}).get("date")
+        return _write_whole(home.release, outcome, details, date=date, publish_accuracy=publish_accuracy)
+
+
+def save_release(
+    finished: FinishedRun, folder: str | os.PathLike[str], details: ReportDetails, *, date: str | None
+) -> Path:
+    """Write the release of a run in memory to `folder`, which must be new or empty. Errors: as of `publish`."""
+    place = Path(folder)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InvalidInput(f"folder must be new or empty, got {place}.")
+    return _write_whole(place, finished, details, date=date, publish_accuracy=False)
+
+
+def _write_whole(
+    place: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
+) -> Path:
+    """Write a release aside and rename it to `place` at once."""
+    aside = place.with_name(f"{place.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    with writing(aside):
+        aside.mkdir(mode=0o755, parents=True)
+        _write_tables(aside, finished)
+        _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy)
+        write_manifest(aside)
+        if place.is_dir():
+            place.rmdir()
+        os.rename(aside, place)
+        sync_folder(place.parent)
+    return place
+
+
+def _write_tables(aside: Path, finished: FinishedRun) -> None:
+    """The statement and everything that was drawn."""
+    write_statement(aside, finished.statement)
+    write_atomically(aside / "labels.csv", labels_csv(finished), mode=_PUBLIC)
+    if finished.answers.counts is not None:
+        write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
+    if finished.pool is not None:
+        write_atomically(aside / PUBLIC_ROWS, finished.pool.to_csv(index_label="row"), mode=_PUBLIC)
+    if finished.answers.moments is not None:
+        write_atomically(aside / NOISY_MOMENTS, moments_csv(finished), mode=_PUBLIC)
+
+
+def _write_pages(
+    aside: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
+) -> None:
+    """The student, the registry entry, the model card and the report."""
+    manifest = export_student(finished.student, aside, rows=finished.rows)
+    tried = ", ".join(f"{name} {share:.1%}" for name, share in finished.agreement.items())
+    agreements = [each for each in finished.statement.estimates if isinstance(each, Agreement)]
+    facts = {
+        "Student": finished.student_name,
+        **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
+        **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
+        "Representation": finished.representation,
+        "Input": finished.rows,
+    }
+    content = finished.statement.as_dict()
+    shared: dict[str, Any] = {"details": details, "date": date, "estimates": agreements}
+    if content["private"]:
+        units = finished.plan.teachers if finished.plan.per_record else None
+        write_registry(aside, registry_entry(content, units=units, **shared))
+    plain = first_page(
+        content,
+        needs=manifest["needs"],
+        encoded_with=encoded_with(manifest),
+        accuracy=finished.accuracy if publish_accuracy else None,
+        test_rows=finished.test_rows,
+        **shared,
+    )
+    card = model_card(
+        content,
+        manifest,
+        plain=plain,
+        facts=facts,
+        understood=finished.understood,
+        counts=finished.answers.counts is not None,
+        moments=finished.answers.moments is not None,
+        pool=finished.pool is not None,
+    )
+    write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
+    parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(finished))
+    budget = Picture(image=released_picture(finished), told=f"Where the privacy budget went. {parts}.")
+    shown = page(card, budget=budget, asked=gallery(finished))
+    write_atomically(aside / "report.html", shown, mode=_PUBLIC)
 
 
 def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
@@ -125,7 +151,7 @@ def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
                 )
 
 
-def labels_csv(outcome: Outcome) -> str:
+def labels_csv(outcome: FinishedRun) -> str:
     """The released labels: one line per public row that was asked about, in the order it was asked.
 
     row: its place in the public data, from 0. label: empty where there is none. source: "teachers", or "student"
@@ -141,7 +167,7 @@ def labels_csv(outcome: Outcome) -> str:
     return text.getvalue()
 
 
-def counts_csv(outcome: Outcome) -> str:
+def counts_csv(outcome: FinishedRun) -> str:
     """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
 
     row: its place in the public data, from 0. Numbers are exact: steps of 1/1024 vote.
@@ -155,7 +181,7 @@ def counts_csv(outcome: Outcome) -> str:
     return text.getvalue()
 
 
-def moments_csv(outcome: Outcome) -> str:
+def moments_csv(outcome: FinishedRun) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of

@@ -12,6 +12,7 @@ import numpy as np
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.accounting.estimates import Agreement
+from ostrakon.html_table import html_table
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, whole
 
@@ -239,6 +240,20 @@ class Statement:
             "noise": SECURE_NOISE if self.noise_is_secure else ORDINARY_NOISE,
             "floating_point": COUNTS_LEAVE if self._releases_counts else LABELS_LEAVE,
         }
+
+    def to_html(self) -> str:
+        """The claim as an HTML table, as a notebook shows it."""
+        claim = self.guarantee
+        rows: list[tuple[str, object]] = [
+            ("Protects", self.unit if claim is not None else self.not_private),
+            ("Guarantee", "none" if claim is None else f"epsilon {round_up(claim.epsilon):g}, delta {claim.delta:g}"),
+            ("Neighbouring data sets", self.adjacency),
+            ("Queries", sum(each.queries for each in self.rounds)),
+            ("Teachers", self.teachers),
+        ]
+        return html_table("Privacy statement", rows, note=" ".join(self.remarks))
+
+    _repr_html_ = to_html
 
     def as_dict(self) -> dict[str, Any]:
         """The content of `statement.json`: plain values, keys documented in the guide."""
