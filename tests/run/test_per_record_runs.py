@@ -14,7 +14,8 @@ from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import load_student
 from ostrakon.options.options import Options
-from ostrakon.planning.make_plan import auto_mechanism, make_plan
+from ostrakon.planning.choose_mechanism import auto_mechanism
+from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files

@@ -12,8 +12,9 @@ import numpy as np
 
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import GATE, WORST_CASE, Options
+from ostrakon.planning.choose_mechanism import per_record_mechanism
 from ostrakon.planning.defaults import DEFAULT_OF_TEACHERS
-from ostrakon.planning.make_plan import make_plan, per_record_mechanism
+from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.statements.statement import Protects, Unit, round_up
 from ostrakon.validation import InvalidInput

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +11,15 @@ from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
-from ostrakon.options.options import WORST_CASE, Options, is_auto
-from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.options.options import AUTO, WORST_CASE, Options, is_auto
+from ostrakon.planning.choose_mechanism import auto_mechanism, per_record_mechanism
+from ostrakon.planning.defaults import (
+    DEFAULT_MECHANISM,
+    DEFAULT_OF_COUNTS,
+    FEWEST_PER_RECORD,
+    default_per_record_queries,
+)
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.settled import parameters_told, settled_delta, settled_epsilon, settled_queries
 from ostrakon.validation import InvalidInput
@@ -63,6 +71,22 @@ def per_record_plan(
         bound=worst_case(mechanism, queries=queries, **sizes),
         tuned=tuned,
     )
+
+
+def synthetic_plan(options: Options, tables: int, *, units: int, pool: int, classes: int, unit: str) -> Plan:
+    """The plan of a run that draws its public rows: per-record teachers, priced together with the marginals."""
+    chosen = auto_mechanism(options, classes=classes) if options.mechanism == AUTO else options.mechanism
+    if chosen not in (SyntheticGNMax.name, DEFAULT_MECHANISM, DEFAULT_OF_COUNTS):
+        raise InvalidInput(
+            f"synthetic rows are for per-record teachers, whose price is composed with that of the marginals, and not "
+            f"for {chosen}: leave out mechanism, teachers, teacher, smooth, max-answers, a gate and the noise of other "
+            "mechanisms."
+        )
+    if chosen == SyntheticGNMax.name:
+        chosen = per_record_mechanism(options, classes=classes)
+    fixed: dict[str, Any] = {"tables": tables} | ({"moments": 0.0} if chosen == DEFAULT_OF_COUNTS else {})
+    options = dataclasses.replace(options, mechanism=SyntheticGNMax.name)
+    return per_record_plan(options, units=units, pool=pool, classes=classes, unit=unit, fixed=fixed)
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:

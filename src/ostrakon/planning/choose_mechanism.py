@@ -1,0 +1,37 @@
+"""Which mechanism a run uses where none is named, from public numbers alone."""
+
+from __future__ import annotations
+
+from ostrakon.options.options import WORST_CASE, Options, is_auto
+from ostrakon.planning.defaults import DEFAULT_MECHANISM, DEFAULT_OF_COUNTS, DEFAULT_OF_TEACHERS, MOST_OF_MOMENTS
+
+_PER_RECORD = ("max_contributions", "moments", "marginals")
+"""Parameters of mechanisms of per-record teachers."""
+
+
+def learns_moments(options: Options) -> bool:
+    """Whether the student that was named learns from sums of features."""
+    named = options.student if isinstance(options.student, str) else type(options.student).__name__
+    return named.partition(":")[0] in ("moments", "MomentLogistic", "MomentVote")
+
+
+def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
+    """The mechanism of per-record teachers where none is named: with sums of features where somebody learns from them.
+
+    Of images nobody does, and of the students that can be named few; of many classes each has a sum of few records.
+    """
+    of_sums = learns_moments(options) or (is_auto(options.student) and not images and classes <= MOST_OF_MOMENTS)
+    return DEFAULT_MECHANISM if of_sums else DEFAULT_OF_COUNTS
+
+
+def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
+    """What the mechanism "auto" stands for: every record a teacher of its own, so that queries cost nothing each.
+
+    Confident-GNMax wherever something is asked for that only trained teachers have: how many, a cap on answers, a gate,
+    noise of other mechanisms, which they are, or that they are smoothed.
+    """
+    of_answers = options.max_answers is not None or options.guarantee != WORST_CASE
+    of_noise = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)
+    of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
+    trained = of_teachers or of_answers or of_noise
+    return DEFAULT_OF_TEACHERS if trained else per_record_mechanism(options, classes=classes, images=images)
