@@ -220,84 +220,100 @@ def partition_table(
     Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
     """
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
+    if by is not None and by not in table.columns:
+        raise InvalidInput(f"The column of users {by!r} is not in {table.path}.")
     written = list(table.columns if columns is None else columns)
     content = list(table.columns if identity is None else identity)
     belongs = {"table": digest, "key": sha256(key), "by": by, "columns": written, "labels": labels}
     if identity is not None:
         belongs["identity"] = content
-    if isinstance(folder, StoredFolder):
-        if _is_listed(folder.place):
-            return ShardFolder.open(folder.place, n_teachers, belongs=belongs)
-        made = partition_table(
-            table,
-            folder.scratch,
-            n_teachers,
-            key=key,
-            by=by,
-            columns=columns,
-            labels=labels,
-            identity=identity,
-            digest=digest,
-            memory_limit=memory_limit,
-            threads=threads,
-        )
-        for name, checksum in made.listed.items():
-            (folder.place / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
-        # Of two machines that split it at once, the first list counts; it names its own files.
-        with contextlib.suppress(FileExistsError):
-            (folder.place / _LIST).put((folder.scratch / _LIST).read_bytes(), create=True)
-        _remove(folder.scratch)
-        return ShardFolder.open(folder.place, n_teachers, belongs=belongs)
-    target = Path(folder)
-    if target.is_dir():
-        return ShardFolder.open(target, n_teachers, belongs=belongs)
-    threads = min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1)
-    if by is not None and by not in table.columns:
-        raise InvalidInput(f"The column of users {by!r} is not in {table.path}.")
-    with writing(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f"{target.name}.part")
-    spill = target.with_name(f"{target.name}.spill")
-    _remove(aside, spill)
-    rows = f"({table.select()})"
-    kept = [_written(name, table, labels) for name in written]
-    number, piece = _free_names(table, TEACHER, PIECE)
-    each = len(pieces(n_teachers)[0])
-    try:
-        for made in (aside, spill):
-            private_folder(made)
-        with asking(table.path) as connection:
+    split = _Split(
+        table=table,
+        n_teachers=n_teachers,
+        key=key,
+        identity=content if by is None else [by],
+        written=[_written(name, table, labels) for name in written],
+        belongs=belongs,
+        memory_limit=memory_limit,
+        threads=min(os.cpu_count() or 1, _MOST_THREADS) if threads is None else whole("threads", threads, at_least=1),
+    )
+    return split.into_store(folder) if isinstance(folder, StoredFolder) else split.into_folder(Path(folder))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Split:
+    """How a table is split. identity: columns that say whose a row is; written: what is written of a row, in SQL."""
+
+    table: Table
+    n_teachers: int
+    key: bytes
+    identity: list[str]
+    written: list[str]
+    belongs: dict[str, Any]
+    memory_limit: str
+    threads: int
+
+    def into_store(self, folder: StoredFolder) -> ShardFolder:
+        """Split in local scratch, put the shards into the store, the list last, and open them there."""
+        if not _is_listed(folder.place):
+            split = self.into_folder(folder.scratch)
+            for name, checksum in split.listed.items():
+                (folder.place / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
+            # Of two machines that split it at once, the first list counts; it names its own files.
+            with contextlib.suppress(FileExistsError):
+                (folder.place / _LIST).put((folder.scratch / _LIST).read_bytes(), create=True)
+            _remove(folder.scratch)
+        return ShardFolder.open(folder.place, self.n_teachers, belongs=self.belongs)
+
+    def into_folder(self, target: Path) -> ShardFolder:
+        """Split beside `target` and rename when all is written."""
+        if target.is_dir():
+            return ShardFolder.open(target, self.n_teachers, belongs=self.belongs)
+        with writing(target.parent):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        aside, spill = (target.with_name(f"{target.name}.{end}") for end in ("part", "spill"))
+        _remove(aside, spill)
+        number, piece = _free_names(self.table, TEACHER, PIECE)
+        try:
+            for folder in (aside, spill):
+                private_folder(folder)
+            self._copy(aside, spill, number, piece, target)
+            for part in list(aside.iterdir()):
+                _join(part, aside / _file_name(int(part.name.rpartition("=")[2])))
+            # Else shards of another table would pass for this one's.
+            self.table.require_unchanged()
+            _list_shards(aside, self.n_teachers, number, self.belongs)
+            sync_folder(aside)
+            os.replace(aside, target)
+            sync_folder(target.parent)
+        except OSError as error:
+            raise cannot_write(target, error) from error
+        finally:
+            _remove(aside, spill)
+        return ShardFolder.open(target, self.n_teachers)
+
+    def _copy(self, aside: Path, spill: Path, number: str, piece: str, target: Path) -> None:
+        """One SQL statement: every row with its teacher's number, partitioned by piece."""
+        size = len(pieces(self.n_teachers)[0])
+        with asking(self.table.path) as connection:
             # Spilled rows are private: they stay beside the shards, never in a shared temporary folder.
             connection.execute(f"SET temp_directory = {literal(spill.as_posix())}")
-            connection.execute(f"SET memory_limit = {literal(memory_limit)}")
+            connection.execute(f"SET memory_limit = {literal(self.memory_limit)}")
             connection.execute("SET preserve_insertion_order = false")
-            connection.execute(f"SET threads = {threads}")
-            teacher = teacher_sql(table.identity(content if by is None else [by]), n_teachers, key=key)
-            copied = f"SELECT {', '.join(kept)}, {teacher} AS {quoted(number)} FROM {rows}"
-            copied = f"SELECT *, {quoted(number)} // {each} AS {quoted(piece)} FROM ({copied})"
+            connection.execute(f"SET threads = {self.threads}")
+            teacher = teacher_sql(self.table.identity(self.identity), self.n_teachers, key=self.key)
+            rows = f"SELECT {', '.join(self.written)}, {teacher} AS {quoted(number)} FROM ({self.table.select()})"
+            rows = f"SELECT *, {quoted(number)} // {size} AS {quoted(piece)} FROM ({rows})"
+            copy = (
+                f"COPY ({rows}) TO {literal(aside.as_posix())} "
+                f"(FORMAT parquet, PARTITION_BY ({quoted(piece)}), OVERWRITE_OR_IGNORE true)"
+            )
             try:
-                copy = (
-                    f"COPY ({copied}) TO {literal(aside.as_posix())} "
-                    f"(FORMAT parquet, PARTITION_BY ({quoted(piece)}), OVERWRITE_OR_IGNORE true)"
-                )
                 interruptible(connection, lambda: connection.execute(copy))
             except duckdb.Error as error:
                 if any(sign in str(error) for sign in _FULL):
                     raise cannot_write(target, OSError(28, "no space")) from error
                 raise
-        for held in list(aside.iterdir()):
-            _join(held, aside / _file_name(int(held.name.rpartition("=")[2])))
-        # Else shards of another table would pass for this one's.
-        table.require_unchanged()
-        _list_shards(aside, n_teachers, number, belongs)
-        sync_folder(aside)
-        os.replace(aside, target)
-        sync_folder(target.parent)
-    except OSError as error:
-        raise cannot_write(target, error) from error
-    finally:
-        _remove(aside, spill)
-    return ShardFolder.open(target, n_teachers)
 
 
 def _written(name: str, table: Table, labels: str | None) -> str:
