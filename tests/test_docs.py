@@ -120,7 +120,8 @@ PRICES += ["Gate", "Sanitizer"]
 )
 def test_what_prices_says_what_it_guarantees_and_refuses_and_where_it_comes_from(thing: type[Mechanism]) -> None:
     text = inspect.getdoc(thing) or ""
-    assert [word for word in ("Guarantee", "Errors:", "Source:") if word not in text] == []
+    parts = {"Guarantee": "Guarantee", "Raises": r"Raises\n-+|Errors:", "References": r"References\n-+|Source:"}
+    assert [name for name, pattern in parts.items() if not re.search(pattern, text)] == []
 
 
 def test_the_coverage_check_sees_what_is_missing() -> None:

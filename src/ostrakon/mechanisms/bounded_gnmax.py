@@ -22,21 +22,37 @@ steps away, in a way that depends on the count, and the last bits of what is rel
 
 @dataclass(frozen=True, kw_only=True)
 class BoundedGNMax(StatefulMechanism):
-    """argmax_j (n_j + N(0, sigma2^2)) on votes in which every teacher votes on at most r = `max_contributions` queries.
+    """GNMax on votes in which every teacher votes on at most `max_contributions` queries.
 
-    sigma2: standard deviation of the vote noise, in votes, above 0, at most 2^32. max_contributions: queries that a
-    teacher may vote on, all batches of a run together, at least 1; which ones may depend on the teacher's own data.
+    Parameters
+    ----------
+    sigma2 : float
+        Standard deviation of the vote noise, in votes; above 0, at most 2^32.
+    max_contributions : int, default 1
+        r, the number of queries that a teacher may vote on, counted over all batches of a run; at least 1. A teacher's
+        own data may decide which queries these are.
 
+    Raises
+    ------
+    InvalidInput
+        If a parameter is out of range, or votes are not `BoundedVotes` with at most this number of contributions.
+
+    Notes
+    -----
     Guarantee: all queries together are sqrt(2 r)/sigma2 Gaussian-DP, however many they are, when one teacher's data
-    changes arbitrarily. It covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
-    Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. Changing them takes away
-    at most r entries and adds as many: at most sqrt(2 r) in L2. All counts get one draw of Gaussian noise, and
-    everything after is post-processing.
-    Errors: `InvalidInput` for a sigma2 that is not above 0 and at most 2^32, max_contributions that are not a whole
-    number of at least 1, votes that are not `BoundedVotes` of at most as many.
-    Source: contribution bounding (McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours); Dong, Roth
-    and Su 2022, Theorem 1.
+    change arbitrarily. This covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
 
+    Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. A change removes at most
+    r entries and adds at most r: at most sqrt(2 r) in L2. All counts get one draw of Gaussian noise, and everything
+    after that is post-processing.
+
+    References
+    ----------
+    Contribution bounding: McSherry and Mironov 2009; Zhu et al. 2020 for votes of neighbours. Dong, Roth and Su 2022,
+    Theorem 1.
+
+    Examples
+    --------
     >>> mechanism = BoundedGNMax(sigma2=100, max_contributions=1)
     >>> mechanism.run_cost(queries=40) == mechanism.run_cost(queries=1000)
     True

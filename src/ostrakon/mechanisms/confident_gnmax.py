@@ -27,14 +27,35 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentGNMax(Mechanism):
-    """If max_j n_j + N(0, sigma1^2) >= threshold: argmax_j (n_j + N(0, sigma2^2)), else no answer.
+    """Confident-GNMax: if max_j n_j + N(0, sigma1^2) >= threshold, argmax_j (n_j + N(0, sigma2^2)); else no answer.
 
-    threshold: T, in votes. sigma1, sigma2: standard deviations of the threshold and the vote noise, in votes.
+    Parameters
+    ----------
+    threshold : float
+        T, in votes; finite.
+    sigma1 : float
+        Standard deviation of the threshold noise, in votes; above 0.
+    sigma2 : float
+        Standard deviation of the vote noise, in votes; above 0.
 
-    Guarantee: the top count has sensitivity 1 and the histogram sqrt(2), so one query is Rényi-DP at
+    Raises
+    ------
+    InvalidInput
+        If threshold is not finite, or a sigma is not a finite number above 0.
+
+    Notes
+    -----
+    Guarantee: the top count has sensitivity 1 and the histogram sqrt(2). One query is therefore Rényi-DP at
     `order / (2 sigma1^2) + order / sigma2^2`; Gaussian-DP 1/sigma1 for the check and sqrt(2)/sigma2 for an answer.
-    Errors: `InvalidInput` where threshold is not finite or a sigma is not a finite number above 0.
-    Source: pate-2018, Algorithm 1 and Theorem 2.
+
+    References
+    ----------
+    pate-2018, Algorithm 1 and Theorem 2.
+
+    Examples
+    --------
+    >>> round(float(ConfidentGNMax(threshold=200, sigma1=150, sigma2=40).worst_case(np.array([2.0]))[0]), 6)
+    0.001294
     """
 
     name: ClassVar[str] = "confident-gnmax"

@@ -23,18 +23,31 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialMechanism(Mechanism):
-    """Class r with probability proportional to exp(epsilon_per_query * n_r / 2): always answers.
+    """Exponential mechanism: class r with probability proportional to exp(epsilon_per_query * n_r / 2). Always answers.
 
-    epsilon_per_query: epsilon of one answer under pure differential privacy, above 0. The same law is
-    argmax_r (n_r + Gumbel noise of scale 2 / epsilon_per_query), which is how it is sampled.
+    Parameters
+    ----------
+    epsilon_per_query : float
+        Pure epsilon of one answer; above 0. The same law is argmax_r (n_r + Gumbel noise of scale 2 /
+        epsilon_per_query), which is how it is sampled.
 
-    Guarantee: a vote moved changes one score by -1 and one by +1, so the log-odds of any two classes change by
-    at most epsilon_per_query: the answer has that *bounded range*, hence is epsilon_per_query-DP, and its Rényi
-    cost is that of `rdp_of_bounded_range`, at most order * epsilon_per_query^2 / 8: four times below eq. 15 of
-    the paper.
-    Errors: `InvalidInput` where epsilon_per_query is not a finite number above 0.
-    Source: exponential-screening-2024, section 4.3 with the score u = n_r; docs/mathematics.md B.
+    Raises
+    ------
+    InvalidInput
+        If epsilon_per_query is not a finite number above 0.
 
+    Notes
+    -----
+    Guarantee: moving one vote changes one score by -1 and one by +1, so the log-odds of any two classes change by at
+    most epsilon_per_query. The answer has this bounded range, hence is epsilon_per_query-DP, and its Rényi cost is that
+    of `rdp_of_bounded_range`, at most order * epsilon_per_query^2 / 8: a fourth of eq. 15 of the paper.
+
+    References
+    ----------
+    exponential-screening-2024, section 4.3 with the score u = n_r; docs/mathematics.md B.
+
+    Examples
+    --------
     >>> mechanism = ExponentialMechanism(epsilon_per_query=0.1)
     >>> bool(mechanism.worst_case(np.array([2.0]))[0] <= 2 * 0.1**2 / 8)
     True

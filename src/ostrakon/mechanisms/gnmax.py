@@ -16,15 +16,29 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class GNMax(Mechanism):
-    """argmax_j (n_j + N(0, sigma2^2)): always answers.
+    """GNMax: argmax_j (n_j + N(0, sigma2^2)). It always answers.
 
-    sigma2: standard deviation of the vote noise, in votes, above 0.
+    Parameters
+    ----------
+    sigma2 : float
+        Standard deviation of the vote noise, in votes; above 0.
 
-    Guarantee: a vote moved changes the histogram by sqrt(2) in L2, so one query is Rényi-DP at
-    `order / sigma2^2` and exactly sqrt(2)/sigma2 Gaussian-DP as a noisy histogram.
-    Errors: `InvalidInput` where sigma2 is not a finite number above 0.
-    Source: pate-2018, section 4.1 and Proposition 8.
+    Raises
+    ------
+    InvalidInput
+        If sigma2 is not a finite number above 0.
 
+    Notes
+    -----
+    Guarantee: moving one vote changes the histogram by sqrt(2) in L2. One query is therefore Rényi-DP at
+    `order / sigma2^2`, and sqrt(2)/sigma2 Gaussian-DP as a noisy histogram.
+
+    References
+    ----------
+    pate-2018, section 4.1 and Proposition 8.
+
+    Examples
+    --------
     >>> GNMax(sigma2=40).worst_case(np.array([2.0]))
     array([0.00125])
     """

@@ -32,21 +32,42 @@ _LONGEST = 1000.0
 
 @dataclass(frozen=True, kw_only=True)
 class Immutable(Mechanism):
-    """argmax_j (n_j + constant * [j leads] + noise), noise Lap(1/gamma) or N(0, sigma2^2): always answers.
+    """The immutable noisy argmax of the near-zero-cost papers, as published. It is not private as claimed.
 
-    constant: c, in votes, above 0, added to the leading class (the lowest one where several tie, as
-    `Votes.plurality`). Exactly one noise: `gamma`, an inverse Laplace scale, or `sigma2`, a standard deviation.
+    It returns argmax_j (n_j + constant * [j leads] + noise) with noise Lap(1/gamma) or N(0, sigma2^2). It always
+    answers.
 
-    *Not private as claimed.* The papers charge the noise against a sensitivity of 1; but where the constant goes is
-    decided by the private votes, so the true L1 sensitivity is 2 (c + 1) and the L2 one sqrt(2) (c + 1). What
-    the papers charge is `claimed_epsilon`. Any mechanism that names the plurality with probability 1 - t at every
-    lead of at least 1 has `e^epsilon >= (1 - t - delta) / t`; `warning` says it with two histograms.
+    Parameters
+    ----------
+    constant : float
+        c, in votes, added to the leading class (the lowest one where several tie, as `Votes.plurality`); above 0.
+    gamma : float, optional
+        Inverse scale of Laplace noise, per vote; above 0. Give this or sigma2, not both.
+    sigma2 : float, optional
+        Standard deviation of Gaussian noise, in votes; above 0.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite and above 0, or not exactly one noise is given.
+
+    Notes
+    -----
+    The papers charge the noise against a sensitivity of 1. But the private votes decide which class gets the constant,
+    so the true L1 sensitivity is 2 (c + 1) and the L2 one sqrt(2) (c + 1). `claimed_epsilon` is what the papers charge.
+    Any mechanism that names the plurality with probability 1 - t at every lead of at least 1 has `e^epsilon >= (1 - t -
+    delta) / t`; `warning` shows this on two histograms.
+
     Guarantee (true, and too weak to use): 2 gamma (c + 1)-DP, or sqrt(2) (c + 1) / sigma2 Gaussian-DP;
-    `two_class_epsilon` is exact. `releasable` is False: no release may rest on it.
-    Its authors hold a patent on the method, reported as US 11,640,527 B2.
-    Errors: `InvalidInput` where a number is not finite and above 0, or not exactly one noise is given.
-    Source: near-zero-cost-iclr, section 3.1 and Theorem 4; near-zero-cost-kdd; docs/mathematics.md E.
+    `two_class_epsilon` is exact. `releasable` is False: no release may rest on it. Its authors hold a patent on the
+    method, reported as US 11,640,527 B2.
 
+    References
+    ----------
+    near-zero-cost-iclr, section 3.1 and Theorem 4; near-zero-cost-kdd; docs/mathematics.md E.
+
+    Examples
+    --------
     >>> mechanism = Immutable(constant=100, gamma=0.1)
     >>> round(mechanism.claimed_epsilon(queries=1, delta=1e-5), 2), round(mechanism.two_class_epsilon(), 2)
     (0.2, 9.08)

@@ -34,18 +34,40 @@ def _scores(name: str, value: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class InteractiveGNMax(Mechanism):
-    """If max_j (n_j - N p_j) + N(0, sigma1^2) >= threshold: argmax_j (n_j + N(0, sigma2^2)), else no answer.
+    """If max_j (n_j - N p_j) + N(0, sigma1^2) >= threshold, argmax_j (n_j + N(0, sigma2^2)); else no answer.
 
-    threshold: T, in votes. sigma1, sigma2: standard deviations of the check's and the vote noise, in votes.
-    scores: the student's class probabilities p, shape (queries, classes), one row per query of the votes it is
-    used with. They must be public: from a student trained on public data and released labels only.
+    Parameters
+    ----------
+    threshold : float
+        T, in votes; finite.
+    sigma1 : float
+        Standard deviation of the check's noise, in votes; above 0.
+    sigma2 : float
+        Standard deviation of the vote noise, in votes; above 0.
+    scores : array of float, shape (queries, classes)
+        The student's class probabilities p, one row per query of the votes. They must be public: from a student trained
+        on public data and released labels only.
 
-    Guarantee: p is public and is not rounded, so one vote moved changes max_j (n_j - N p_j) by at most 1 and the
-    histogram by sqrt(2); the cost is that of Confident-GNMax, `order / (2 sigma1^2) + order / sigma2^2`.
-    (Rounding N p_j half to even, as the published 2018 accountant does, would make the sensitivity 2.)
-    A refused query may be reinforced by the student's own label at no further cost: see `reinforce`.
-    Errors: `InvalidInput` for a threshold, sigma or score out of range; for votes whose shape is not that of scores.
-    Source: pate-2018, Algorithm 2; docs/mathematics.md G.
+    Raises
+    ------
+    InvalidInput
+        If a threshold, sigma or score is out of range, or votes do not have the shape of scores.
+
+    Notes
+    -----
+    Guarantee: p is public and is not rounded, so moving one vote changes max_j (n_j - N p_j) by at most 1 and the
+    histogram by sqrt(2). The cost is that of Confident-GNMax, `order / (2 sigma1^2) + order / sigma2^2`. (Rounding N
+    p_j half to even, as the published 2018 accountant does, would make the sensitivity 2.) The student's own label may
+    reinforce a refused query at no further cost: see `reinforce`.
+
+    References
+    ----------
+    pate-2018, Algorithm 2; docs/mathematics.md G.
+
+    Examples
+    --------
+    >>> InteractiveGNMax(threshold=20, sigma1=15, sigma2=4, scores=[[0.5, 0.5]]).fixed_queries
+    1
     """
 
     name: ClassVar[str] = "interactive-gnmax"

@@ -16,14 +16,28 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class LNMax(Mechanism):
-    """argmax_j (n_j + Lap(1/gamma)): always answers.
+    """LNMax: argmax_j (n_j + Lap(1/gamma)). It always answers.
 
-    gamma: inverse scale of the Laplace noise, per vote, above 0 (the papers' scale 20 is gamma = 0.05).
+    Parameters
+    ----------
+    gamma : float
+        Inverse scale of the Laplace noise, per vote; above 0 (the papers' scale 20 is gamma = 0.05).
 
-    Guarantee: a vote moved changes the histogram by 2 in L1, so one query is 2 gamma-DP, and this is tight.
-    Errors: `InvalidInput` where gamma is not a finite number above 0.
-    Source: pate-2017, section 2.1 and Theorem 2; docs/mathematics.md B.
+    Raises
+    ------
+    InvalidInput
+        If gamma is not a finite number above 0.
 
+    Notes
+    -----
+    Guarantee: moving one vote changes the histogram by 2 in L1. One query is therefore 2 gamma-DP, and this is tight.
+
+    References
+    ----------
+    pate-2017, section 2.1 and Theorem 2; docs/mathematics.md B.
+
+    Examples
+    --------
     >>> LNMax(gamma=0.05).pure_dp()
     0.1
     """

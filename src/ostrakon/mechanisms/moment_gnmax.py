@@ -17,23 +17,41 @@ from ostrakon.votes import STEPS, Moments
 
 @dataclass(frozen=True, kw_only=True)
 class MomentGNMax(BoundedGNMax):
-    """`BoundedGNMax`, and beside its counts the noisy sums of the teachers' features by class, of one draw of noise.
+    """`BoundedGNMax` that also releases noisy sums of the teachers' features by class.
 
-    moments: the share of the cost (of mu squared) that goes to these sums, strictly between 0 and 1. sigma2: standard
-    deviation of the noise on the counts, in votes; that on the sums, `moment_noise`, follows from both.
-    max_contributions: as of `BoundedGNMax`; to the sums everyone contributes once.
+    Parameters
+    ----------
+    sigma2 : float
+        Standard deviation of the noise on the counts, in votes; above 0, at most 2^32.
+    max_contributions : int, default 1
+        As in `BoundedGNMax`. Every teacher contributes once to the sums.
+    moments : float, default 0.5
+        Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1. The noise on the sums,
+        `moment_noise`, follows from it.
 
-    Guarantee: counts and sums of all queries together are mu Gaussian-DP, mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2,
-    when one teacher's data change arbitrarily.
-    Proof: the counts as of `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, in one
-    class (`ostrakon.features.moments`). In another one's place, w comes in another class: at most sqrt(2) in L2; or in
-    the same: their product is not below 0, since both have the same constant direction and all others together are not
-    longer than that, so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables stacked, noise scaled to 1, move
-    by at most mu (Dong, Roth and Su 2022, Theorem 1).
-    Errors: as `BoundedGNMax`; a share of moments outside (0, 1), or so small that their noise passes 2^32 votes.
-    Source: sufficient statistics under Gaussian noise (Foulds et al. 2016; Wang 2018), of which the public pool knows
-    all but what depends on labels.
+    Raises
+    ------
+    InvalidInput
+        As `BoundedGNMax`; also if moments is outside (0, 1) or so small that the noise on the sums exceeds 2^32 votes.
 
+    Notes
+    -----
+    Guarantee: counts and sums of all queries together are mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 /
+    moment_noise^2, when one teacher's data change arbitrarily.
+
+    Proof: the counts as in `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, in one
+    class (`ostrakon.features.moments`). If its data change, w moves to another class, which is at most sqrt(2) in L2,
+    or changes within the class. There w w' >= 0, because both have the same constant direction and all other directions
+    together are not longer than that one; so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables together,
+    with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
+
+    References
+    ----------
+    Sufficient statistics under Gaussian noise: Foulds et al. 2016; Wang 2018. The public pool knows all statistics but
+    those that depend on labels.
+
+    Examples
+    --------
     >>> mechanism = MomentGNMax(sigma2=10, moments=0.5)
     >>> round(mechanism.moment_noise, 4), round(mechanism.run_cost(queries=40).mu, 4)
     (10.0, 0.2)

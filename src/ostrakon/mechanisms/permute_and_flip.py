@@ -16,17 +16,31 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlip(Mechanism):
-    """argmax_r (n_r + Exp(2 / epsilon_per_query)), the law of permute-and-flip: always answers.
+    """Permute-and-flip: argmax_r (n_r + Exp(2 / epsilon_per_query)), which has the same law. It always answers.
 
-    epsilon_per_query: epsilon of one answer under pure differential privacy, above 0.
+    Parameters
+    ----------
+    epsilon_per_query : float
+        Pure epsilon of one answer; above 0.
 
-    Guarantee: epsilon_per_query-DP and no more: its answers are *not* of bounded range, so the
-    order * epsilon^2 / 8 of the exponential mechanism does not hold (at equal votes its Rényi cost is four
-    times that). Charged as any pure-DP mechanism, about order * epsilon^2 / 2.
-    At equal epsilon it names the plurality at least as often as the exponential mechanism.
-    Errors: `InvalidInput` where epsilon_per_query is not a finite number above 0.
-    Source: McKenna and Sheldon 2020, Theorems 1 and 2; docs/mathematics.md B.
+    Raises
+    ------
+    InvalidInput
+        If epsilon_per_query is not a finite number above 0.
 
+    Notes
+    -----
+    Guarantee: epsilon_per_query-DP and no more. Its answers are not of bounded range, so the order * epsilon^2 / 8 of
+    the exponential mechanism does not hold (at equal votes its Rényi cost is four times that). It is charged as any
+    pure-DP mechanism, about order * epsilon^2 / 2. At equal epsilon it names the plurality at least as often as the
+    exponential mechanism.
+
+    References
+    ----------
+    McKenna and Sheldon 2020, Theorems 1 and 2; docs/mathematics.md B.
+
+    Examples
+    --------
     >>> PermuteAndFlip(epsilon_per_query=0.1).pure_dp()
     0.1
     """

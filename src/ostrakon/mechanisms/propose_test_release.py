@@ -27,22 +27,40 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class ProposeTestRelease(Mechanism):
-    """If d + noise > threshold: the exact plurality, else no answer; d is the distance to instability.
+    """If d + noise > threshold, the exact plurality; else no answer. d is the distance to instability.
 
-    threshold: w, in moved votes, above 0. Exactly one noise: `epsilon_per_query` (Laplace of scale
-    1/epsilon_per_query) or `sigma1` (Gaussian of that standard deviation), each above 0.
+    Parameters
+    ----------
+    threshold : float
+        w, in moved votes; above 0.
+    epsilon_per_query : float, optional
+        Laplace noise of scale 1/epsilon_per_query; above 0. Give this or sigma1, not both.
+    sigma1 : float, optional
+        Gaussian noise of this standard deviation, in votes; above 0.
 
-    Guarantee: d changes by at most 1 with a vote moved, and where the plurality changes with it, d is 0 on both
-    sides, so that an answer passes with probability f = exp(-epsilon_per_query * threshold) / 2 or
-    Phi(-threshold / sigma1) only. `queries` answers are (epsilon, delta + queries * f)-DP where the checks
-    alone are (epsilon, delta)-DP: one query is exactly (epsilon_per_query, f)-DP; Gaussian checks are
-    sqrt(queries) / sigma1 Gaussian-DP. Valid for adaptive queries. No Rényi or pure guarantee exists.
-    Proof: where the plurality differs between neighbours, both refuse with the same probability 1 - f; draw
-    those coins first. Outside an event of probability at most queries * f, *equal on both sides*, every answer is
-    a function of its check alone.
-    Errors: `InvalidInput` where a parameter is not a finite number above 0, or not exactly one noise is given.
-    Source: Dwork and Lei 2009 (propose-test-release); docs/mathematics.md E (i).
+    Raises
+    ------
+    InvalidInput
+        If a parameter is not a finite number above 0, or not exactly one noise is given.
 
+    Notes
+    -----
+    Guarantee: d changes by at most 1 when a vote moves. Where the plurality changes too, d is 0 on both sides, and an
+    answer passes only with probability f = exp(-epsilon_per_query * threshold) / 2, or Phi(-threshold / sigma1).
+    `queries` answers are (epsilon, delta + queries * f)-DP if the checks alone are (epsilon, delta)-DP: one query is
+    exactly (epsilon_per_query, f)-DP; Gaussian checks are sqrt(queries) / sigma1 Gaussian-DP. This holds for adaptive
+    queries. No Rényi and no pure guarantee exists.
+
+    Proof: where the plurality differs between neighbours, both refuse with the same probability 1 - f; draw those coins
+    first. Outside an event of probability at most queries * f, equal on both sides, every answer is a function of its
+    check alone.
+
+    References
+    ----------
+    Dwork and Lei 2009; docs/mathematics.md E (i).
+
+    Examples
+    --------
     >>> mechanism = ProposeTestRelease.for_delta(epsilon_per_query=1.0, delta_per_query=1e-6)
     >>> mechanism.failure(queries=1) <= 1e-6
     True

@@ -29,21 +29,39 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class ScreenedExponential(Mechanism):
-    """If max_j n_j + Lap(sigma1) > threshold: the exponential mechanism's answer, else no answer.
+    """If max_j n_j + Lap(sigma1) > threshold, the exponential mechanism's answer; else no answer.
 
-    threshold: T, in votes. sigma1: *scale* of the threshold's Laplace noise, in votes (the paper's symbol; its
-    standard deviation is sqrt(2) sigma1). epsilon_per_query: that of the exponential mechanism, `1 / sigma2` in
-    the paper.
+    Parameters
+    ----------
+    threshold : float
+        T, in votes; finite.
+    sigma1 : float
+        Scale of the threshold's Laplace noise, in votes; above 0 (the paper's symbol; the standard deviation is
+        sqrt(2) sigma1).
+    epsilon_per_query : float
+        Pure epsilon of one answer of the exponential mechanism; above 0 (`1 / sigma2` in the paper).
 
-    Guarantee: a vote moved changes the top count by at most 1, so the check is 1/sigma1-DP, and no less; the paper's
-    2/sigma1 holds and is twice as much, and its tighter eq. 12 lacks the logarithm, the refusal and the
-    other direction. The answer has bounded range: `rdp_of_pure_dp(1/sigma1) + rdp_of_bounded_range(epsilon)`,
-    and 1/sigma1 + epsilon under pure differential privacy.
-    The paper's section 4.6 (publishing a q with noise scaled to its *local* sensitivity) is not private and is
-    not built: at a nominal epsilon of 1 and 80 teachers its delta is 0.034.
-    Errors: `InvalidInput` where threshold is not finite, or sigma1 or epsilon_per_query not a finite number above 0.
-    Source: exponential-screening-2024, Algorithm 1; docs/mathematics.md B and F.
+    Raises
+    ------
+    InvalidInput
+        If threshold is not finite, or sigma1 or epsilon_per_query is not a finite number above 0.
 
+    Notes
+    -----
+    Guarantee: moving one vote changes the top count by at most 1, so the check is 1/sigma1-DP, and no less. (The
+    paper's 2/sigma1 holds and is twice as much; its tighter eq. 12 lacks the logarithm, the refusal and the other
+    direction.) The answer has bounded range: `rdp_of_pure_dp(1/sigma1) + rdp_of_bounded_range(epsilon)`, and 1/sigma1 +
+    epsilon under pure differential privacy.
+
+    The paper's section 4.6 (publishing a q with noise scaled to its local sensitivity) is not private and is not built:
+    at a nominal epsilon of 1 and 80 teachers its delta is 0.034.
+
+    References
+    ----------
+    exponential-screening-2024, Algorithm 1; docs/mathematics.md B and F.
+
+    Examples
+    --------
     >>> ScreenedExponential(threshold=150, sigma1=25, epsilon_per_query=0.25).pure_dp()
     0.29
     """

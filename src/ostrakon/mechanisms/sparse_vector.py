@@ -20,21 +20,43 @@ from ostrakon.votes import IntArray, Votes
 
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(StatefulMechanism):
-    """Answers exactly while d + Lap(2/epsilon2) > threshold + rho; refuses else, and stops after `refusals` of them.
+    """Exact answers while d + Lap(2/epsilon2) > threshold + rho, refusals otherwise; ends after `refusals` of them.
 
-    threshold: w, in moved votes, above 0. rho ~ Lap(1/epsilon1) is drawn afresh after every refusal; d is the
-    distance to instability. refusals: T, how many refusals end the run: every later query has no answer.
-    One call of `sample` is one whole run: its queries are tied together by rho and T, and asking again is a new
-    run with a new cost.
+    Parameters
+    ----------
+    threshold : float
+        w, in moved votes; above 0. rho ~ Lap(1/epsilon1) is drawn again after every refusal; d is the distance to
+        instability.
+    refusals : int
+        T, the number of refusals that end the run; at least 1. Every later query has no answer.
+    epsilon1 : float
+        Pure epsilon of the noisy threshold; above 0.
+    epsilon2 : float
+        Pure epsilon of the noisy distances; above 0.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is not finite and above 0, or refusals is not an integer of at least 1.
+
+    Notes
+    -----
+    One call of `sample` is one whole run: rho and T tie its queries together. Asking again is a new run with a new
+    cost.
 
     Guarantee: one run of k queries is (T (epsilon1 + epsilon2), delta_w)-DP with
     `delta_w = min_x [T e^{-epsilon1 x} / 2 + k e^{-epsilon2 (w - x) / 2} / 2]`, whatever the number of answers.
-    Proof: between refusals, rho shifted by 1 makes every answer of the other dataset at least as likely (epsilon1), and
-    the refusal's noise shifted by 2 its refusal (epsilon2). Answers reveal the plurality too, which is the
-    same for neighbours unless d = 0 at both; answering one such query has probability at most delta_w.
-    Errors: `InvalidInput` where a number is not finite and above 0 or refusals is not an integer of at least 1.
-    Source: Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017 (noise 2/epsilon2); docs/mathematics.md E (ii).
 
+    Proof: between refusals, shifting rho by 1 makes every answer of the other data set at least as likely (epsilon1),
+    and shifting the noise of the refusal by 2 its refusal (epsilon2). Answers reveal the plurality too, which is the
+    same for neighbours unless d = 0 at both; answering one such query has probability at most delta_w.
+
+    References
+    ----------
+    Dwork and Roth 2014, section 3.6; Lyu, Su and Li 2017 (noise 2/epsilon2); docs/mathematics.md E (ii).
+
+    Examples
+    --------
     >>> mechanism = SparseVector(threshold=40, refusals=1, epsilon1=0.5, epsilon2=0.5)
     >>> mechanism.run_cost(queries=10).failure <= 1e-2
     True

@@ -27,15 +27,27 @@ def _released(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SummedGNMax(BoundedGNMax):
-    """`BoundedGNMax` on a sum of tables, in each of which a person may vote: at `owners_per_person` owners at most.
+    """`BoundedGNMax` on the sum of several owners' tables.
 
-    owners_per_person: at least 1. Other fields: as `BoundedGNMax`, `max_contributions` at each owner.
+    Parameters
+    ----------
+    sigma2, max_contributions
+        As in `BoundedGNMax`; `max_contributions` holds at each owner.
+    owners_per_person : int, default 1
+        h, the number of owners at which one person may have rows; at least 1.
 
-    Guarantee: all queries together are h sqrt(2 r)/sigma2 Gaussian-DP, h = `owners_per_person`, when one person's data
-    change arbitrarily wherever they are.
-    Proof: each of h tables moves by at most sqrt(2 r) in L2 (`BoundedGNMax`), and their sum by the sum of that, which
-    is reached where a person votes alike at all of them.
-    Errors: as `BoundedGNMax`.
+    Raises
+    ------
+    InvalidInput
+        As `BoundedGNMax`.
+
+    Notes
+    -----
+    Guarantee: all queries together are h sqrt(2 r)/sigma2 Gaussian-DP when one person's data change arbitrarily at
+    every owner.
+
+    Proof: each of h tables moves by at most sqrt(2 r) in L2 (`BoundedGNMax`), and their sum by at most the sum of
+    these, which is reached when a person votes alike at all of them.
     """
 
     name: ClassVar[str] = "summed-gnmax"
@@ -61,20 +73,41 @@ class SummedGNMax(BoundedGNMax):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedGNMax(SummedGNMax):
-    """`SummedGNMax` whose noise is the sum of discrete Gaussians, one of every owner, in whole steps of 1/1024 vote.
+    """`SummedGNMax` whose noise is a sum of discrete Gaussians, one from every owner, in whole steps of 1/1024 vote.
 
-    sigma2: standard deviation of the whole sum's noise, in votes: each share has sigma2 / sqrt(owners). colluders: so
-    many owners may join all that they know against a person; their shares then count for nothing. released: "sum", or
-    "each": every owner's noisy table is itself released, so that each share has to do all by itself. dropouts: so
-    many owners' shares may be missing from the sum beside.
+    Parameters
+    ----------
+    sigma2 : float
+        Standard deviation of the noise of the whole sum, in votes; each share has sigma2 / sqrt(owners).
+    owners : int
+        Number of owners; at least 1.
+    colluders : int, default 0
+        Number of owners that may combine all they know against a person; their shares of the noise then count for
+        nothing.
+    dropouts : int, default 0
+        Number of owners whose shares may be missing from the sum as well.
+    released : {"sum", "each"}, default "sum"
+        With "each", every owner's noisy table is released, so that each share must suffice by itself.
+    max_contributions, owners_per_person
+        As in `SummedGNMax`.
 
-    Guarantee: as of `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that neither
-    collude nor drop out, and a distance of h sqrt(2 r) votes; of each, for single shares and a distance of sqrt(2 h r).
-    Proof: from the sum, what colluders know is subtracted: the noise of the others is left. Of tables released side by
-    side, a person moves h, each by at most sqrt(2 r).
-    Errors: as `SummedGNMax`; colluders and dropouts that are not fewer than the owners; another word for what is
-    released.
-    Source: Kairouz, Liu and Steinke 2021 (distributed discrete Gaussian).
+    Raises
+    ------
+    InvalidInput
+        As `SummedGNMax`; also if colluders and dropouts are not fewer than the owners, or released is another word.
+
+    Notes
+    -----
+    Guarantee: as in `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that neither
+    collude nor drop out and a distance of h sqrt(2 r) votes; with "each", for single shares and a distance of sqrt(2 h
+    r).
+
+    Proof: subtract from the sum what colluders know; the noise of the others is left. Of tables released side by side,
+    a person moves h, each by at most sqrt(2 r).
+
+    References
+    ----------
+    Kairouz, Liu and Steinke 2021 (distributed discrete Gaussian).
     """
 
     name: ClassVar[str] = "shared-gnmax"

@@ -24,22 +24,42 @@ def _share(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticGNMax(MomentGNMax):
-    """`MomentGNMax`, before which noisy marginals of the private table are released: the pool is drawn from them.
+    """`MomentGNMax` on public rows that are drawn from noisy marginals of the private table.
 
-    tables: how many marginals are measured, at least 1. marginals: the share of the whole cost (of mu squared) that
-    goes to them, strictly between 0 and 1. moments: the share of the rest for sums of features, 0 for none. sigma2,
-    max_contributions: as of `BoundedGNMax`; the noise on every cell of a marginal, `marginal_noise`, follows.
+    Parameters
+    ----------
+    sigma2, max_contributions
+        As in `BoundedGNMax`.
+    moments : float, default 0.5
+        Share of what is left after the marginals that pays for sums of features; 0 for no sums.
+    marginals : float, default 0.2
+        Share of the whole cost (of mu squared) that pays for the marginals; strictly between 0 and 1. The noise on
+        every cell of a marginal, `marginal_noise`, follows from it.
+    tables : int
+        Number of marginals that are measured; at least 1.
 
-    Guarantee: marginals, counts and sums together are mu Gaussian-DP, mu^2 = 2 t / marginal_noise^2 + 2 r / sigma2^2 +
-    2 / moment_noise^2, when one teacher's data change arbitrarily; whatever is made of the marginals (the pool, the
-    queries) may decide what the votes are asked about.
-    Proof: to each of t marginals a teacher adds a table of no negative cell whose length is at most 1 (one cell, or the
-    mean of its rows' cells). Two such are at most sqrt(2) apart, t of them side by side sqrt(2 t). Votes and sums as of
-    `MomentGNMax`, for any queries. Gaussian-DP mechanisms of which the second sees what the first released compose to
-    the root of their squares (Dong, Roth and Su 2022, Corollary 2).
-    Errors: as `MomentGNMax`; shares out of range, no tables.
-    Source: private-PGM (McKenna, Sheldon and Miklau 2019) for what is made of the marginals.
+    Raises
+    ------
+    InvalidInput
+        As `MomentGNMax`; also if a share is out of range or tables is below 1.
 
+    Notes
+    -----
+    Guarantee: marginals, counts and sums together are mu Gaussian-DP with
+    mu^2 = 2 t / marginal_noise^2 + 2 r / sigma2^2 + 2 / moment_noise^2, when one teacher's data change arbitrarily.
+    Everything computed from the marginals (the pool, the queries) may decide which queries the teachers answer.
+
+    Proof: to each of t marginals a teacher adds a table without negative cells, of length at most 1 (one cell, or the
+    mean of the cells of its rows). Two such tables are at most sqrt(2) apart, t of them side by side sqrt(2 t). Votes
+    and sums as in `MomentGNMax`, for any queries. When the second of two Gaussian-DP mechanisms sees what the first
+    released, they compose to the root of the sum of squares (Dong, Roth and Su 2022, Corollary 2).
+
+    References
+    ----------
+    McKenna, Sheldon and Miklau 2019 (private-PGM), for the rows that are drawn from the marginals.
+
+    Examples
+    --------
     >>> mechanism = SyntheticGNMax(sigma2=10, moments=0.5, marginals=0.2, tables=5)
     >>> round(mechanism.marginal_noise, 4), round(mechanism.run_cost(queries=40).mu ** 2, 6)
     (31.6228, 0.05)
