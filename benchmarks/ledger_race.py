@@ -19,7 +19,8 @@ import numpy as np
 
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 
 FORK = multiprocessing.get_context("fork")
 HOW = {"unit": "record", "relation": "replace"}

@@ -16,7 +16,8 @@ from ostrakon.ledger import ledger as module
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter, mu_within
-from ostrakon.ledger.ledger import Ledger, Receipt, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger, Receipt
 from ostrakon.ledger.place import require_url
 from ostrakon.validation import InvalidInput
 
@@ -70,7 +71,7 @@ def test_a_filter_made_by_hand_opens_nothing(opened):
 def test_a_hash_that_is_none_is_told_as_tampering(opened, sqlite, held):
     with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE ostrakon_entries SET hash = ?", (held,))
-    with pytest.raises(Tampered, match="is not as it was written, from entry 1 on"):
+    with pytest.raises(Tampered, match="is not as it was written"):
         opened.accounts()
 
 
@@ -201,26 +202,138 @@ TAMPERED = {
     "WHERE sequence = 3",
     "one removed": "DELETE FROM ostrakon_entries WHERE sequence = 3",
     "the last removed": "DELETE FROM ostrakon_entries WHERE sequence = 4",
-    "one put in": "INSERT INTO ostrakon_entries SELECT 5, content, hash FROM ostrakon_entries WHERE sequence = 4",
+    "one put in": "INSERT INTO ostrakon_entries SELECT 5, run, content, hash FROM ostrakon_entries WHERE sequence = 4",
     "all removed": "DELETE FROM ostrakon_entries",
     "the first row gone": "DELETE FROM ostrakon_ledger",
     "another ledger's": "UPDATE ostrakon_ledger SET identity = 'other'",
+    "less spent": "UPDATE ostrakon_ledger SET state = replace(state, '\"runs\": 3', '\"runs\": 1')",
+    "an entry hidden": "UPDATE ostrakon_entries SET run = NULL WHERE sequence = 3",
+    "the last one twice": "UPDATE ostrakon_entries SET sequence = 5 WHERE sequence = 4",
 }
+IN_THE_MIDDLE = {"another run", "a smaller cost", "another hash", "one removed", "an entry hidden"}
 
 
-@pytest.mark.parametrize("statement", TAMPERED.values(), ids=TAMPERED)
-def test_a_tampered_entry_is_noticed_before_anything_is_charged(opened, statement):
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_tampered_entry_is_noticed_before_anything_is_charged(opened, name):
     for number in range(3):
         opened.reserve("patients", f"run {number}", SMALL, **HOW)
-    change(opened, statement)
-    for use in (
-        lambda: opened.reserve("patients", "new", SMALL, **HOW),
-        lambda: opened.open("new", **CAP),
-        opened.accounts,
-        opened.entries,
-    ):
+    spent = opened.balance("patients").total
+    change(opened, TAMPERED[name])
+    for read in (opened.accounts, opened.entries, lambda: opened.reserve("patients", "run 0", SMALL, **HOW)):
         with pytest.raises(Tampered):
+            read()
+    if name in IN_THE_MIDDLE:
+        # What was spent is in the sealed state, which no entry in the middle has a part in.
+        opened.reserve("patients", "new", SMALL, **HOW)
+        assert opened.balance("patients").total == spent.plus(SMALL)
+    else:
+        for use in (lambda: opened.reserve("patients", "new", SMALL, **HOW), lambda: opened.open("new", **CAP)):
+            with pytest.raises(Tampered):
+                use()
+
+
+def cut_tail(ledger: Ledger, *, to: int) -> None:
+    """Delete every entry after `to`, and say in all that is not keyed that it is the last."""
+    with sqlite3.connect(file_of(ledger)) as connection:
+        (last,) = connection.execute("SELECT hash FROM ostrakon_entries WHERE sequence = ?", (to,)).fetchone()
+        connection.execute("DELETE FROM ostrakon_entries WHERE sequence > ?", (to,))
+        connection.execute("UPDATE ostrakon_ledger SET sequence = ?, hash = ?", (to, last))
+    head = file_of(ledger).with_name("budget.db.head")
+    head.write_text(json.dumps({**json.loads(head.read_text()), "sequence": to, "hash": last}))
+
+
+def test_without_the_key_the_tail_cannot_be_cut(opened):
+    for number in range(3):
+        opened.reserve("patients", f"run {number}", SMALL, **HOW)
+    cut_tail(opened, to=1)
+    for use in (opened.accounts, lambda: opened.balance("patients"), lambda: opened.open("new", **CAP)):
+        with pytest.raises(Tampered, match="does not belong to its last entry or to its key"):
             use()
+
+
+def test_a_state_that_was_saved_does_not_fit_a_head_that_is_newer(opened):
+    """Whoever has the files, and the database of an older day, but neither the key nor the head of that day."""
+    place, head = file_of(opened), file_of(opened).with_name("budget.db.head")
+    opened.reserve("patients", "run 0", SMALL, **HOW)
+    older = place.read_bytes()
+    opened.reserve("patients", "run 1", SMALL, **HOW)
+    seen = json.loads(head.read_text())
+    with sqlite3.connect(place) as connection:
+        connection.execute("DELETE FROM ostrakon_entries WHERE sequence = 3")
+        rows = connection.execute("SELECT hash FROM ostrakon_entries ORDER BY sequence").fetchall()
+    place.write_bytes(older)
+    for forged in (seen, {**seen, "sequence": 2, "hash": rows[-1][0]}, {**seen, "sequence": 0}, {}, []):
+        head.write_text(json.dumps(forged))
+        with pytest.raises(Tampered):
+            opened.balance("patients")
+
+
+def test_with_the_key_a_forged_state_is_noticed_when_the_entries_are_read(opened, monkeypatch):
+    opened.reserve("patients", "run 0", SMALL, **HOW)
+    with monkeypatch.context() as forger:
+        forger.setattr("ostrakon.ledger.total.Total.plus", lambda total, _: total)
+        opened.reserve("patients", "run 1", SMALL, **HOW)
+    assert opened.balance("patients").total.runs == 1
+    with pytest.raises(Tampered, match="its entries do not add up to what it says was spent"):
+        opened.accounts()
+
+
+def test_a_run_whose_entry_is_hidden_draws_once_all_the_same(opened):
+    receipt = opened.reserve("patients", "run", SMALL, **HOW)
+    opened.settle(receipt, "drawn")
+    change(opened, "UPDATE ostrakon_entries SET run = NULL")
+    change(opened, "DELETE FROM ostrakon_entries WHERE sequence = 2")
+    with pytest.raises(Tampered):
+        opened.settle(receipt, "drawn again")
+    opened.reserve("patients", "run", SMALL, **HOW)
+    assert opened.balance("patients").total.runs == 2  # paid again: never less
+
+
+def test_a_new_run_reads_no_entry_but_the_last(opened, monkeypatch):
+    def refused(_: object) -> None:
+        raise AssertionError("the whole chain was read")
+
+    monkeypatch.setattr("ostrakon.ledger.turn.Turn.links", refused)
+    receipts = [opened.reserve("patients", f"run {number}", SMALL, **HOW) for number in range(3)]
+    opened.settle(receipts[0], "marginals", part="marginals")
+    for receipt in receipts:
+        opened.require_kept(receipt)
+        opened.settle(receipt, "drawn")
+    assert opened.balance("patients").total.runs == 3
+    opened.close("patients")
+
+
+class Killed(BaseException):
+    """Nothing that a program catches."""
+
+
+def test_a_ledger_that_was_killed_while_it_is_made_is_made_the_next_time(sqlite, tmp_path, monkeypatch):
+    from ostrakon.data import files
+
+    for writes in range(3):  # head, key, and after both
+        left = [writes]
+
+        def write(path, content, *, mode, left=left):
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+            files.write_atomically(path, content, mode=mode)
+
+        with monkeypatch.context() as killed:
+            killed.setattr("ostrakon.ledger.place.write_atomically", write)
+            killed.setattr("ostrakon.ledger.store.write_atomically", write)
+            killed.setattr("ostrakon.ledger.store.State.of_text", write)
+            with pytest.raises((Killed, TypeError)):
+                Ledger(sqlite).open("patients", **CAP)
+        assert len(list(tmp_path.glob("budget.db.*[dy]"))) == writes
+    assert Ledger(sqlite).open("patients", **CAP).total.runs == 0
+    # One that has seen entries is another matter.
+    (tmp_path / "budget.db").unlink()
+    with pytest.raises(Tampered, match="has seen entries that"):
+        Ledger(sqlite).open("patients", **CAP)
+    (tmp_path / "budget.db.head").unlink()
+    with pytest.raises(Tampered, match="is of a ledger that is gone"):
+        Ledger(sqlite).open("patients", **CAP)
 
 
 def test_a_restored_copy_is_noticed_by_the_head_beside_it(opened):
@@ -258,11 +371,18 @@ def test_a_server_restored_is_noticed_by_a_run(postgresql):
 
     ledger = Ledger(postgresql)
     ledger.open("patients", **CAP)
+    with psycopg.connect(postgresql) as connection:
+        row = connection.execute("SELECT sequence, hash, state, seal FROM ostrakon_ledger").fetchone()
     receipt = ledger.reserve("patients", "run", SMALL, **HOW)
     with psycopg.connect(postgresql) as connection:
         connection.execute("DELETE FROM ostrakon_entries WHERE sequence = 2")
-    with pytest.raises(Tampered, match="which run run has seen"):
+    with pytest.raises(Tampered, match="does not belong to its last entry"):
         ledger.require_kept(receipt)
+    with psycopg.connect(postgresql) as connection:
+        connection.execute("UPDATE ostrakon_ledger SET sequence = %s, hash = %s, state = %s, seal = %s", row)
+    for use in (ledger.require_kept, lambda receipt: ledger.settle(receipt, "drawn")):
+        with pytest.raises(Tampered, match="which run run has seen"):
+            use(receipt)
 
 
 @pytest.mark.parametrize("suffix", ["head", "key"])
@@ -279,7 +399,7 @@ def test_what_is_beside_a_ledger_must_stay(opened, suffix):
 
 def test_another_key_does_not_fit(opened):
     file_of(opened).with_name("budget.db.key").write_text("00" * 32)
-    with pytest.raises(Tampered, match="from entry 1 on"):
+    with pytest.raises(Tampered, match="or to its key"):
         opened.accounts()
 
 

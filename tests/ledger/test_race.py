@@ -13,7 +13,8 @@ import pytest
 
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.validation import InvalidInput
 
 CAP = Filter.opened(epsilon=1.0, delta=1e-6)

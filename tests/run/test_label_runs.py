@@ -20,7 +20,8 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.sources import open_labels_only
 from ostrakon.data.task import open_task
 from ostrakon.export.student_files import load_student
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import BoundedGNMax, GNMax
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options

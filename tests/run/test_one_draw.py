@@ -10,7 +10,8 @@ import pytest
 from commands import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.ledger.chain import Tampered
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import GNMax, MomentGNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax

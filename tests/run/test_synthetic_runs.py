@@ -19,7 +19,8 @@ from ostrakon import Domain, PATEClassifier
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.features.synthetic import tables_of
 from ostrakon.ledger.cost import cost_of
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import SyntheticGNMax
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options

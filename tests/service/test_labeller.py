@@ -10,7 +10,8 @@ from scipy.stats import chisquare
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.ledger.chain import Tampered
-from ostrakon.ledger.ledger import Ledger, Refused
+from ostrakon.ledger.fits import Refused
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.run.budget import Budget
 from ostrakon.service import Spent, TooMany, opened

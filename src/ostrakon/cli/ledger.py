@@ -13,7 +13,7 @@ from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
     from ostrakon.ledger.ledger import Ledger
-    from ostrakon.ledger.state import Account
+    from ostrakon.ledger.state import History
 
 ledger = typer.Typer(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
@@ -54,12 +54,13 @@ def open_account(
     held = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
     known = epsilon is None and delta is None and private is not None
-    account = held.account(name) if known else held.open(name, epsilon=epsilon, delta=delta, **options)
+    if not known:
+        held.open(name, epsilon=epsilon, delta=delta, **options)
     if private is not None:
         from ostrakon.run.inputs.files import fingerprint_of_file
 
-        account = held.bind(name, held.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
-    _tell({name: account}, as_json=as_json)
+        held.bind(name, held.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
+    _tell({name: held.account(name)}, as_json=as_json)
 
 
 @ledger.command()
@@ -87,7 +88,9 @@ def show(
 def close(url: Url = None, name: Name = None, *, given: Given = None, as_json: AsJson = False) -> None:
     """End an account: nothing more may be spent on its data; what was spent stays written."""
     url, name = _of_account(url, name, given)
-    _tell({name: _ledger(url).close(name)}, as_json=as_json)
+    held = _ledger(url)
+    held.close(name)
+    _tell({name: held.account(name)}, as_json=as_json)
 
 
 @ledger.command()
@@ -129,7 +132,7 @@ def _ledger(url: str) -> Ledger:
     return Ledger(url)
 
 
-def _tell(accounts: dict[str, Account], *, as_json: bool) -> None:
+def _tell(accounts: dict[str, History], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps({"accounts": [each.as_dict() for each in accounts.values()]}, allow_nan=False))
         return

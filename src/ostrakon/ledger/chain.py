@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ostrakon.validation import InvalidInput
@@ -20,7 +21,7 @@ class Link:
     content: str
     hash: str
 
-    @property
+    @cached_property
     def fields(self) -> dict[str, Any]:
         """What the content says."""
         return json.loads(self.content)
@@ -32,7 +33,7 @@ class Tampered(InvalidInput):
 
 def beginning(key: bytes, identity: str) -> str:
     """What the first entry is chained to. identity: of the ledger, so that no entry fits into another one."""
-    return _keyed(key, f"ostrakon ledger 1 {identity}")
+    return _keyed(key, f"ostrakon ledger 2 {identity}")
 
 
 def following(key: bytes, previous: str, sequence: int, content: Mapping[str, Any]) -> Link:
@@ -41,12 +42,14 @@ def following(key: bytes, previous: str, sequence: int, content: Mapping[str, An
     return Link(sequence, text, _hash(key, previous, sequence, text))
 
 
-def require_whole(key: bytes, identity: str, links: Sequence[Link], *, where: str) -> str:
-    """The last hash of a chain without a flaw; else `Tampered`, which names the first entry that is not as written."""
-    last = beginning(key, identity)
-    for expected, link in enumerate(links, start=1):
+def require_whole(key: bytes, last: str, links: Iterable[Link], *, first: int = 1, where: str) -> str:
+    """The last hash of a chain without a flaw; else `Tampered`, which names the first entry that is not as written.
+
+    last: the hash of the entry before `first`, from which on `links` are.
+    """
+    for expected, link in enumerate(links, start=first):
         right = _hash(key, last, expected, link.content)
-        if link.sequence != expected or not _equal(right, link.hash):
+        if link.sequence != expected or not equal(right, link.hash):
             raise Tampered(
                 f"{where} is not as it was written, from entry {expected} on: an entry was changed, removed or put in; "
                 "restore it, and charge nothing to it until then."
@@ -55,17 +58,21 @@ def require_whole(key: bytes, identity: str, links: Sequence[Link], *, where: st
     return last
 
 
-def require_seen(links: Sequence[Link], *, sequence: int, seen: str, start: str, where: str, by: str) -> None:
-    """`Tampered` unless the chain still holds the entry that `by` has seen before."""
-    held = start if sequence == 0 else links[sequence - 1].hash if 0 < sequence <= len(links) else None
-    if held is None or not _equal(held, seen):
-        raise Tampered(
-            f"{where} no longer holds entry {sequence}, which {by} has seen: it was restored from an older copy, and "
-            "what was spent since then is missing; restore the newest copy, and charge nothing to it until then."
-        )
+def seal(key: bytes, what: str, *parts: object) -> str:
+    """A keyed hash of a head: of what was seen, or of what all entries add up to."""
+    return _keyed(key, json.dumps([f"ostrakon {what} 2", *parts]))
 
 
-def _equal(right: str, held: Any) -> bool:
+def older(where: str, sequence: int, by: str) -> Tampered:
+    """That a ledger lacks an entry that `by` has seen."""
+    return Tampered(
+        f"{where} no longer holds entry {sequence}, which {by} has seen: it was restored from an older copy, and "
+        "what was spent since then is missing; restore the newest copy, and charge nothing to it until then."
+    )
+
+
+def equal(right: str, held: Any) -> bool:
+    """Whether a stored hash is the right one."""
     return isinstance(held, str) and hmac.compare_digest(right.encode(), held.encode())
 
 
@@ -74,4 +81,4 @@ def _hash(key: bytes, previous: str, sequence: int, text: str) -> str:
 
 
 def _keyed(key: bytes, text: str) -> str:
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(key, text.encode(), hashlib.sha256).hex()

@@ -194,6 +194,8 @@ def _numbers(rdp: Any) -> NDArray[np.float64]:
 def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:
     if not isinstance(value, tuple) or len(value) != len(ORDERS):
         raise InvalidInput(f"{name} must hold one number for each of {len(ORDERS)} orders.")
+    if all(type(each) is float and 0 <= each < math.inf for each in value):
+        return value  # a ledger reads thousands of curves
     return tuple(None if each is None else non_negative(name, each) for each in value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ import numpy as np
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.rdp import Curve
 from ostrakon.ledger.cost import ORDERS, Cost, require_cost
+from ostrakon.ledger.total import Total
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import above
 from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, shown
@@ -139,41 +141,43 @@ class Filter:
         """The kind and, where there is one, the order: how runs are added up, in words."""
         return self.kind if self.order is None else f"{self.kind} at order {self.order:g}"
 
-    def admits(self, costs: Iterable[Cost]) -> bool:
+    def total(self, costs: Iterable[Cost] | Total = ()) -> Total:
+        """The exact sums of these runs. A total of this filter is returned as it is."""
+        if isinstance(costs, Total):
+            if costs.order != self.order:
+                raise InvalidInput(f"costs must be a total at order {self.order}, got one at {costs.order}.")
+            return costs
+        return functools.reduce(Total.plus, _costs(costs), Total(order=self.order))
+
+    def admits(self, costs: Iterable[Cost] | Total) -> bool:
         """Whether all these runs together stay within the cap."""
-        failures, lanes = self._used(_costs(costs))
+        failures, lanes = self._used(costs)
         return failures <= 1 and any(used is not None and used <= 1 for used in lanes)
 
-    def fraction_used(self, costs: Iterable[Cost]) -> float:
+    def fraction_used(self, costs: Iterable[Cost] | Total) -> float:
         """How much of the cap these runs take: of the lane that is least full, or of the failures; inf if unbounded."""
-        failures, lanes = self._used(_costs(costs))
+        failures, lanes = self._used(costs)
         known = [used for used in lanes if used is not None]
         return above(max(failures, min(known))) if known else math.inf
 
-    def _used(self, costs: list[Cost]) -> tuple[Fraction, list[Fraction | None]]:
+    def _used(self, costs: Iterable[Cost] | Total) -> tuple[Fraction, list[Fraction | None]]:
         """Exact shares used: (of the failures, of each lane: None where it is closed or a run has no bound there)."""
-        failed = sum((Fraction(cost.failure) for cost in costs), Fraction(0))
-        failures = failed / Fraction(self.failure) if self.failure else Fraction(0 if not failed else 2)
-        mu = None if self.mu is None else Fraction(self.mu) ** 2
-        rho = None if self.rho is None else Fraction(self.rho)
+        total = self.total(costs)
+        failures = total.failure / Fraction(self.failure) if self.failure else Fraction(2 if total.failure else 0)
         lanes = [
-            _share(mu, (None if cost.mu is None else Fraction(cost.mu) ** 2 for cost in costs)),
-            _share(rho, (_exact(self._at_order(cost)) for cost in costs)),
-            _share(Fraction(self.epsilon), (_exact(cost.pure) for cost in costs)),
+            (total.mu_squared, None if self.mu is None else Fraction(self.mu) ** 2),
+            (total.rho, None if self.rho is None else Fraction(self.rho)),
+            (total.pure, Fraction(self.epsilon)),
         ]
-        return failures, lanes
+        return failures, [None if used is None or cap is None else used / cap for used, cap in lanes]
 
-    def _at_order(self, cost: Cost) -> float | None:
-        return None if self.order is None else cost.at(self.order)
-
-    def spent(self, costs: Iterable[Cost]) -> float:
+    def spent(self, costs: Iterable[Cost] | Total) -> float:
         """The epsilon of these runs so far, at the account's delta: of the best lane, rounded upward; inf if none.
 
         For eyes that plan. The guarantee of runs chosen one after the other is the cap, not this number: it may have
         been looked at after the fact.
         """
-        known = _costs(costs)
-        failures, (gaussian, renyi, pure) = self._used(known)
+        failures, (gaussian, renyi, pure) = self._used(costs)
         if failures > 1:
             return math.inf
         found = [math.inf]
@@ -188,13 +192,13 @@ class Filter:
             found.append(above(pure * Fraction(self.epsilon)))
         return min(found)
 
-    def remaining(self, costs: Iterable[Cost], *, delta: float | None = None) -> float:
+    def remaining(self, costs: Iterable[Cost] | Total, *, delta: float | None = None) -> float:
         """The epsilon of one more run that still fits, rounded down: a Gaussian one, or a pure one where that is more.
 
         delta: of that run; None: the account's. 0 where nothing fits.
         """
         delta = self.delta if delta is None else fraction("delta", delta)
-        failures, (gaussian, renyi, pure) = self._used(_costs(costs))
+        failures, (gaussian, renyi, pure) = self._used(costs)
         if failures > 1:
             return 0.0
         found = [0.0]
@@ -254,19 +258,6 @@ def _epsilon_of(mu_squared: Fraction, delta: float) -> float:
 
 def _share_of(kind: str, place: int, delta: float) -> float:
     return _below(KINDS[kind][place] * Fraction(delta))
-
-
-def _share(cap: Fraction | None, amounts: Iterable[Fraction | None]) -> Fraction | None:
-    total = Fraction(0)
-    for amount in amounts:
-        if amount is None:
-            return None
-        total += amount
-    return None if cap is None else total / cap
-
-
-def _exact(value: float | None) -> Fraction | None:
-    return None if value is None else Fraction(value)
 
 
 def _below(value: Fraction) -> float:

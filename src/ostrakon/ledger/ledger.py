@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
-from ostrakon.ledger.state import Account, Spend, accounts_of
-from ostrakon.ledger.store import Store, Turn
-from ostrakon.statements.statement import UNITS, Unit, round_up
+from ostrakon.ledger.fits import describe, require_fits, require_unbound
+from ostrakon.ledger.state import Account, History, Reservation
+from ostrakon.ledger.store import Interrupted, Store, Turn
+from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")
 
 
-class Refused(InvalidInput):
-    """A run that does not fit into what is left of an account; nothing was spent."""
+PAUSES = (0.05, 0.2, 1.0, 3.0)
+"""Seconds before each further try of a turn that the database broke off."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +52,26 @@ class Receipt:
         return cls(**content)
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_A = TypeVar("_A", bound=Account)
+
+
+def _tried_again(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Try a call again where the database broke it off; each of them finds what it has written before."""
+
+    @functools.wraps(call)
+    def persistent(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for pause in PAUSES:
+            try:
+                return call(*args, **kwargs)
+            except Interrupted:
+                time.sleep(pause * random.uniform(0.5, 1))
+        return call(*args, **kwargs)
+
+    return persistent
+
+
 class Ledger:
     """Budgets of data sets over many runs, in a database (see `ostrakon.ledger.store` for what it keeps where).
 
@@ -70,6 +94,7 @@ class Ledger:
         """Where it is."""
         return self._store.url
 
+    @_tried_again
     def fingerprint(self, sums: Callable[[bytes], str], *, create: bool = False) -> str:
         """The fingerprint of data under this ledger's key. sums: from a key to what it makes of the data.
 
@@ -80,6 +105,7 @@ class Ledger:
         # Outside of the turn: reading the data may take minutes.
         return sums(key)
 
+    @_tried_again
     def open(
         self,
         name: str,
@@ -117,8 +143,8 @@ class Ledger:
             "when": _now(),
         }
         with self._store.turn(create=True) as turn:
-            known = accounts_of(turn.links)
-            _require_unbound(known, fingerprint, besides=name, unit=unit, relation=relation)
+            known = turn.state.accounts
+            require_unbound(known, fingerprint, besides=name, unit=unit, relation=relation)
             held = known.get(name)
             if held is None:
                 turn.append(content)
@@ -126,24 +152,26 @@ class Ledger:
                 asked = (cap.as_dict(), unit, relation)
                 if (held.cap.as_dict(), held.unit, held.relation) != asked:
                     raise InvalidInput(
-                        f"The account {name!r} must keep the cap that it was opened with, {_described(held)}; "
+                        f"The account {name!r} must keep the cap that it was opened with, {describe(held)}; "
                         "choose another name, or those settings."
                     )
                 if fingerprint is not None and fingerprint not in held.fingerprints:
                     raise InvalidInput(f"The account {name!r} is bound to other data; bind these, or open another.")
-            return accounts_of(turn.links)[name]
+            return turn.state.accounts[name]
 
+    @_tried_again
     def bind(self, name: str, fingerprint: str) -> Account:
         """Let data that changed (rows were added) go on with an account; whoever was in it before has spent as much."""
         fingerprint = line("fingerprint", fingerprint)
         with self._store.turn() as turn:
-            known = accounts_of(turn.links)
+            known = turn.state.accounts
             account = _find(known, name)
-            _require_unbound(known, fingerprint, besides=name, unit=account.unit, relation=account.relation)
+            require_unbound(known, fingerprint, besides=name, unit=account.unit, relation=account.relation)
             if fingerprint not in account.fingerprints:
                 turn.append({"event": "bind", "account": name, "fingerprint": fingerprint, "when": _now()})
-            return accounts_of(turn.links)[name]
+            return turn.state.accounts[name]
 
+    @_tried_again
     def reserve(
         self,
         name: str,
@@ -171,15 +199,13 @@ class Ledger:
         if not isinstance(what, str):
             raise InvalidInput(f"what must be text, got {shown(what)}.")
         with self._store.turn() as turn:
-            known = accounts_of(turn.links)
-            account = _find(known, name)
-            held = next((each for one in known.values() if (each := one.spend_of(run))), None)
-            if held is not None:
-                mine = account.spend_of(run)
+            account = _find(turn.state.accounts, name)
+            if turn.knows(run):
+                mine = _find(turn.histories(), name).spend_of(run)
                 same = (unit, relation) == (account.unit, account.relation)
                 if mine is None or not same or not mine.cost.near(cost):
                     raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
-                return self._receipt(name, held)
+                return Receipt(ledger=self.url, account=name, run=run, sequence=mine.sequence, hash=mine.hash)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
             content = {
                 "event": "reserve",
@@ -191,6 +217,7 @@ class Ledger:
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 
+    @_tried_again
     def settle(self, receipt: Receipt, drawn: str, *, part: str | None = None) -> None:
         """Note what a run drew, once, before any of it may leave: one reservation pays for one draw.
 
@@ -203,13 +230,18 @@ class Ledger:
         _receipt_of(receipt)
         drawn = line("drawn", drawn)
         with self._store.turn() as turn:
-            self._require_kept(turn, receipt)
-            spend = _find(accounts_of(turn.links), receipt.account).spend_of(receipt.run)
-            if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
-                raise InvalidInput(f"receipt must be of the entry in which run {shown(receipt.run)} has reserved.")
+            reserved = _reserved(turn, receipt)
+            if reserved is None:
+                # It has settled before, or the receipt is not of this ledger.
+                turn.require_seen(receipt.sequence, receipt.hash, by=f"run {receipt.run}")
+                spend = _find(turn.histories(), receipt.account).spend_of(receipt.run)
+                if spend is None or (spend.sequence, spend.hash) != (receipt.sequence, receipt.hash):
+                    raise InvalidInput(f"receipt must be of the entry in which run {shown(receipt.run)} has reserved.")
+                known = spend.drawn if part is None else spend.parts.get(part)
+            else:
+                known = None if part is None else reserved.parts.get(part)
             keyed = hmac.new(turn.key, f"drawn {drawn}".encode(), hashlib.sha256).hexdigest()
-            known = spend.drawn if part is None else spend.parts.get(part)
-            if known is None and not spend.settled:
+            if known is None and reserved is not None:
                 event = {"event": "settle"} if part is None else {"event": "draw", "part": line("part", part)}
                 content = {**event, "account": receipt.account, "run": receipt.run, "drawn": keyed}
                 turn.append({**content, "when": _now()})
@@ -219,98 +251,53 @@ class Ledger:
                     "drew is not paid for and does not leave; start a new run in a new folder."
                 )
 
+    @_tried_again
     def require_kept(self, receipt: Receipt) -> None:
         """`Tampered` unless the ledger still holds what a run has reserved: it may be an older copy."""
         _receipt_of(receipt)
         with self._store.turn() as turn:
-            self._require_kept(turn, receipt)
+            if _reserved(turn, receipt) is None:
+                turn.require_seen(receipt.sequence, receipt.hash, by=f"run {receipt.run}")
 
+    @_tried_again
     def close(self, name: str) -> Account:
         """End an account: nothing more may be reserved, and what was spent stays written."""
         with self._store.turn() as turn:
-            if not _find(accounts_of(turn.links), name).closed:
+            if not _find(turn.state.accounts, name).closed:
                 turn.append({"event": "close", "account": name, "when": _now()})
-            return accounts_of(turn.links)[name]
+            return turn.state.accounts[name]
 
-    def accounts(self) -> dict[str, Account]:
-        """All accounts by name."""
+    @_tried_again
+    def balance(self, name: str) -> Account:
+        """The account of that name without its runs, from the verified state alone; refused where there is none."""
         with self._store.turn() as turn:
-            return accounts_of(turn.links)
+            return _find(turn.state.accounts, name)
 
-    def account(self, name: str) -> Account:
-        """The account of that name; refused where there is none."""
+    @_tried_again
+    def accounts(self) -> dict[str, History]:
+        """All accounts by name with their runs, after every entry was verified."""
+        with self._store.turn() as turn:
+            return turn.histories()
+
+    def account(self, name: str) -> History:
+        """The account of that name with its runs, after every entry was verified; refused where there is none."""
         return _find(self.accounts(), name)
 
+    @_tried_again
     def entries(self) -> list[Link]:
         """All entries as they are stored, after their chain was verified."""
         with self._store.turn() as turn:
-            return turn.links
-
-    def _require_kept(self, turn: Turn, receipt: Receipt) -> None:
-        turn.require_seen(receipt.sequence, receipt.hash, where=self.url, by=f"run {receipt.run}")
-
-    def _receipt(self, name: str, spend: Spend) -> Receipt:
-        return Receipt(ledger=self.url, account=name, run=spend.run, sequence=spend.sequence, hash=spend.hash)
+            return turn.links()
 
 
-def require_fits(
-    account: Account,
-    cost: Cost,
-    *,
-    unit: Unit,
-    relation: Relation,
-    epsilon: float | None = None,
-    delta: float | None = None,
-) -> None:
-    """Refuse a run that an account has no room for. Arguments as of `Ledger.reserve`."""
-    name = account.name
-    if account.closed:
-        raise InvalidInput(f"The account {name!r} is closed: nothing more may be spent on its data.")
-    if (unit, relation) != (account.unit, account.relation):
-        raise InvalidInput(
-            f"The account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
-            f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
-        )
-    if account.cap.admits([*account.costs, cost]):
-        return
-    cap, wanted = account.cap, "" if epsilon is None else f" of epsilon {round_up(epsilon):g}"
-    told = delta if delta is not None else cap.delta
-    left = account.remaining(delta=told)
-    failing = cap.admits(account.costs) and not cap.admits([*account.costs, Cost.of(pure=0.0, failure=cost.failure)])
-    if failing and cost.failure:
-        room = cap.failure - sum(each.failure for each in account.costs)
-        raise Refused(
-            f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} "
-            f"({_described(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not "
-            "fail, or a smaller delta."
-        )
-    raise Refused(
-        f"The run{wanted} would pass the cap of account {name!r} ({_described(account)}): "
-        + (
-            f"epsilon {left:g} remains for a run at delta {told:g}; ask for that, or less."
-            if left > 0
-            else "nothing remains."
-        )
-    )
+def _reserved(turn: Turn, receipt: Receipt) -> Reservation | None:
+    """What the receipt is of, where its run has not settled."""
+    held = turn.state.reserved.get(receipt.run)
+    own = Reservation(account=receipt.account, sequence=receipt.sequence, hash=receipt.hash)
+    return held if held is not None and replace(held, parts={}) == own else None
 
 
-def _described(account: Account) -> str:
-    cap = account.cap
-    return f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.lanes}, {account.relation} of one {account.unit}"
-
-
-def _require_unbound(
-    known: dict[str, Account], fingerprint: str | None, *, besides: str, unit: Unit, relation: Relation
-) -> None:
-    for account in known.values():
-        same = (unit, relation) == (account.unit, account.relation)
-        if fingerprint is not None and same and account.name != besides and fingerprint in account.fingerprints:
-            raise InvalidInput(
-                f"These data have an account already, {account.name!r}: a second one would not know what was spent."
-            )
-
-
-def _find(known: dict[str, Account], name: str) -> Account:
+def _find(known: Mapping[str, _A], name: str) -> _A:
     if not isinstance(name, str) or name not in known:
         raise InvalidInput(
             f"account must be one of this ledger ({', '.join(known) or 'it has none'}), got {shown(name)}."

@@ -13,7 +13,7 @@ from filelock import FileLock
 
 from ostrakon.data.files import write_atomically
 from ostrakon.data.object_store import is_uri
-from ostrakon.ledger.chain import Tampered
+from ostrakon.ledger.chain import Tampered, equal, seal
 from ostrakon.validation import InvalidInput, shown
 
 _ALLOWED = "sqlite:///FILE or postgresql://HOST/DATABASE, without a password"
@@ -68,6 +68,7 @@ def sqlite_file(url: str) -> Path | None:
 class Head:
     """The newest entry that was seen of an SQLite ledger, in a file beside it, which a restored copy does not have.
 
+    It carries a keyed hash: without the ledger's key, only a head that was written before can be put in its place.
     It only ever grows. Written after the entry itself: killed in between, it is one behind, which proves less and
     refuses nothing.
     """
@@ -76,19 +77,38 @@ class Head:
         self.path = database.with_name(f"{database.name}.head")
         self._lock = FileLock(f"{self.path}.lock", mode=0o600)
 
-    def read(self) -> tuple[int, str]:
-        """(sequence, hash). Errors: `Tampered` where it is gone or no head."""
+    def read(self, key: bytes) -> tuple[str, int, str]:
+        """(identity, sequence, hash). Errors: `Tampered` where it is gone, damaged or was changed without the key."""
         try:
             held = json.loads(self.path.read_text())
-            return int(held["sequence"]), str(held["hash"])
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            seen = str(held["identity"]), int(held["sequence"]), str(held["hash"])
+            sealed = held["seal"]
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Tampered(
                 f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
                 "restored from an older copy would pass for the newest; restore it."
             ) from None
+        if not equal(seal(key, "seen", *seen), sealed):
+            raise Tampered(
+                f"{self.path} was changed, or belongs to another key: restore it, and charge nothing until then."
+            )
+        return seen
 
-    def advance(self, sequence: int, seen: str) -> None:
+    def claimed(self) -> int | None:
+        """The sequence that it names, without a key to verify it by; None where it names none."""
+        try:
+            return int(json.loads(self.path.read_text())["sequence"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return None
+
+    def write(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
+        """Note that this entry was seen, whatever was seen before."""
+        content = {"identity": identity, "sequence": sequence, "hash": seen}
+        sealed = seal(key, "seen", identity, sequence, seen)
+        write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600)
+
+    def advance(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
         """Note that this entry was seen, unless a later one was."""
         with self._lock:
-            if not self.path.exists() or self.read()[0] < sequence:
-                write_atomically(self.path, json.dumps({"sequence": sequence, "hash": seen}) + "\n", mode=0o600)
+            if self.read(key)[1] < sequence:
+                self.write(key, identity, sequence, seen)

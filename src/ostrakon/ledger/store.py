@@ -8,149 +8,137 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ostrakon.data.files import write_atomically
-from ostrakon.ledger.chain import Link, Tampered, beginning, following, require_seen, require_whole
+from ostrakon.data.files import sync_folder, write_atomically
+from ostrakon.ledger.chain import Tampered, beginning, equal
+from ostrakon.ledger.engine import engine_of, may_be_tried_again, reason_of
 from ostrakon.ledger.place import Head, require_url, sqlite_file
+from ostrakon.ledger.state import State
+from ostrakon.ledger.turn import ENTRIES, LEDGER, TABLES, Last, Turn, seal_of
 from ostrakon.validation import InvalidInput
 
 try:
     import sqlalchemy as sql
-    from sqlalchemy import event, exc
-    from sqlalchemy.pool import NullPool
+    from sqlalchemy import exc
 except ImportError as missing:
     raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install ostrakon[ledger].") from missing
 
-FORMAT = 1
-PATIENCE = 120
-"""Seconds that a writer waits for its turn."""
-
+FORMAT = 2
 _ADVISORY = 0x6F737472616B6F6E
-_TABLES = sql.MetaData()
-_LEDGER = sql.Table(
-    "ostrakon_ledger",
-    _TABLES,
-    sql.Column("format", sql.Integer, primary_key=True, autoincrement=False),
-    sql.Column("identity", sql.Text, nullable=False),
-    sql.Column("key", sql.Text),
-)
-_ENTRIES = sql.Table(
-    "ostrakon_entries",
-    _TABLES,
-    sql.Column("sequence", sql.BigInteger().with_variant(sql.Integer, "sqlite"), primary_key=True, autoincrement=False),
-    sql.Column("content", sql.Text, nullable=False),
-    sql.Column("hash", sql.Text, nullable=False),
-)
 
 
-class Turn:
-    """One writer's turn: all entries as they are, whole and the newest, and the one way to add to them."""
-
-    def __init__(self, connection: sql.Connection, key: bytes, links: list[Link], last: str, start: str) -> None:
-        self._connection = connection
-        self._last = last
-        self._start = start
-        self.key = key
-        self.links = links
-
-    @property
-    def head(self) -> tuple[int, str]:
-        """(sequence, hash) of the last entry."""
-        return len(self.links), self._last
-
-    def append(self, content: dict[str, Any]) -> Link:
-        """Add an entry; on the disk when the turn is over."""
-        link = following(self.key, self._last, len(self.links) + 1, content)
-        row = {"sequence": link.sequence, "content": link.content, "hash": link.hash}
-        self._connection.execute(sql.insert(_ENTRIES).values(row))
-        stored = sql.select(_ENTRIES).where(_ENTRIES.c.sequence == link.sequence)
-        held = self._connection.execute(stored).one_or_none()
-        if held is None or (held.content, held.hash) != (link.content, link.hash):
-            raise Tampered("The ledger's database does not keep what is written to it: something in it was changed.")
-        self.links.append(link)
-        self._last = link.hash
-        return link
-
-    def require_seen(self, sequence: int, seen: str, *, where: str, by: str) -> None:
-        """See `ostrakon.ledger.chain.require_seen`."""
-        require_seen(self.links, sequence=sequence, seen=seen, start=self._start, where=where, by=by)
+class Interrupted(InvalidInput):
+    """The database gave up a turn that may be tried again: its transaction, or the connection, was broken off."""
 
 
 class Store:
     """The database of a ledger.
 
     Every turn is one transaction that no other overlaps: BEGIN IMMEDIATE on SQLite, a row locked by SELECT … FOR UPDATE
-    on PostgreSQL. It reads and verifies the whole chain, so what it decides rests on all that was ever spent.
+    on PostgreSQL. That row holds what all entries add up to, under a keyed hash with the last entry's: a turn rests on
+    it, and reads the whole chain only where it needs the entries themselves.
     The key of hashes and fingerprints is beside an SQLite file (FILE.key), and in the database of a server.
     """
 
     def __init__(self, url: str) -> None:
         self.url = require_url("ledger", url)
         self._file = sqlite_file(self.url)
-        self._engine = _engine(self.url)
+        self._engine = engine_of(self.url)
 
     @contextmanager
     def turn(self, *, create: bool = False) -> Generator[Turn]:
         """Hold the ledger: what is added is written when the block ends, and forgotten where it raises.
 
         create: make the ledger where there is none. Errors: `InvalidInput` where there is none or it cannot be read or
-        written, `Tampered` where it is not as it was written.
+        written (`Interrupted` where another try may do better), `Tampered` where it is not as it was written.
         """
         if self._file is not None and not create and not self._file.exists():
             raise InvalidInput(f"There is no ledger at {self.url}.")
         head = None if self._file is None else Head(self._file)
         try:
             with self._engine.begin() as connection:
-                identity, key = self._opened(connection, create=create, head=head)
-                rows = connection.execute(sql.select(_ENTRIES).order_by(_ENTRIES.c.sequence)).all()
-                links = [Link(row.sequence, row.content, row.hash) for row in rows]
-                last, start = require_whole(key, identity, links, where=self.url), beginning(key, identity)
-                turn = Turn(connection, key, links, last, start)
+                turn = self._opened(connection, create=create, head=head)
                 if head is not None:
-                    turn.require_seen(*head.read(), where=self.url, by=str(head.path))
+                    turn.require_head(head)
                 yield turn
+                turn.finish()
         except exc.SQLAlchemyError as error:
-            raise InvalidInput(f"The ledger {self.url} could not be used: {_reason(error)}.") from error
+            told = Interrupted if may_be_tried_again(error) else InvalidInput
+            raise told(f"The ledger {self.url} could not be used: {reason_of(error)}.") from error
         if head is not None:
-            head.advance(*turn.head)
+            head.advance(turn.key, turn.identity, *turn.last)
 
-    def _opened(self, connection: sql.Connection, *, create: bool, head: Head | None) -> tuple[str, bytes]:
-        """(identity, key) of the ledger, which is made where it may be."""
+    def _opened(self, connection: sql.Connection, *, create: bool, head: Head | None) -> Turn:
+        """A turn of the ledger, which is made where it may be."""
         if self._file is None and create:
             # CREATE TABLE IF NOT EXISTS is not safe against itself.
             connection.execute(sql.text("SELECT pg_advisory_xact_lock(:name)"), {"name": _ADVISORY})
-        known = sql.inspect(connection).has_table(_LEDGER.name)
-        if not known and not create:
-            raise InvalidInput(f"There is no ledger at {self.url}.")
+        known = not create or sql.inspect(connection).has_table(LEDGER.name)
         if not known:
-            _TABLES.create_all(connection)
-        row = connection.execute(sql.select(_LEDGER).with_for_update()).one_or_none()
+            TABLES.create_all(connection)
+        row = self._row(connection)
         if row is None:
-            if known and connection.execute(sql.select(_ENTRIES)).first() is not None:
+            if known and connection.execute(sql.select(ENTRIES.c.sequence)).first() is not None:
                 raise Tampered(f"{self.url} is not as it was written: its first row is gone; restore it.")
-            return self._made(connection, head)
-        if row.format != FORMAT:
-            raise InvalidInput(f"The ledger {self.url} must be of format {FORMAT}, got {row.format}.")
-        return row.identity, _key_from(self._key_file, row.key)
+            self._make(connection, head)
+            row = self._row(connection)
+        if row is None or row.format != FORMAT:
+            raise InvalidInput(
+                f"The ledger {self.url} must be of format {FORMAT}, got {None if row is None else row.format}."
+            )
+        key, last = _key_from(self._key_file, row.key), (row.sequence, row.hash)
+        newest = connection.execute(sql.select(ENTRIES).order_by(ENTRIES.c.sequence.desc()).limit(1)).one_or_none()
+        there = (0, beginning(key, row.identity)) if newest is None else (newest.sequence, newest.hash)
+        if not equal(seal_of(key, row.identity, last, row.state), row.seal) or there != last:
+            raise Tampered(
+                f"{self.url} is not as it was written: what it says was spent does not belong to its last entry or to "
+                "its key; restore it, and charge nothing to it until then."
+            )
+        state = State.of_text(row.state)
+        return Turn(connection, where=self.url, identity=row.identity, key=key, last=last, state=state)
 
-    def _made(self, connection: sql.Connection, head: Head | None) -> tuple[str, bytes]:
+    def _row(self, connection: sql.Connection) -> Any:
+        """The ledger's row, whatever columns its format has, locked until the turn ends; None where it is gone."""
+        every = sql.select(sql.text("*")).select_from(LEDGER).with_for_update()
+        try:
+            return connection.execute(every).one_or_none()
+        except (exc.OperationalError, exc.ProgrammingError) as error:
+            if "no such table" in str(error.orig) or getattr(error.orig, "sqlstate", None) == "42P01":
+                raise InvalidInput(f"There is no ledger at {self.url}.") from None
+            raise
+
+    def _make(self, connection: sql.Connection, head: Head | None) -> None:
         identity, key = secrets.token_hex(16), secrets.token_bytes(32)
-        beside = self._key_file
-        if beside is not None and head is not None:
-            if head.path.exists() and head.read()[0] > 0:
-                raise Tampered(f"{head.path} has seen entries that {self.url} does not hold; restore the ledger.")
-            if beside.exists() and not head.path.exists():
-                raise Tampered(f"{beside} is of a ledger that is gone from {self.url}; restore it, or choose another.")
-            # Before the database is there: killed in between, the next one starts again.
-            write_atomically(beside, key.hex() + "\n", mode=0o600)
-            head.path.unlink(missing_ok=True)
-            head.advance(0, beginning(key, identity))
-        held = {"format": FORMAT, "identity": identity, "key": key.hex() if beside is None else None}
-        connection.execute(sql.insert(_LEDGER).values(held))
-        return identity, key
+        last, state = (0, beginning(key, identity)), State().as_text()
+        if head is not None and self._key_file is not None:
+            _make_files(head, self._key_file, self.url, identity=identity, key=key, last=last)
+        held = {"format": FORMAT, "identity": identity, "key": key.hex() if self._key_file is None else None}
+        sealed = seal_of(key, identity, last, state)
+        now = {"sequence": last[0], "hash": last[1], "state": state, "seal": sealed}
+        connection.execute(sql.insert(LEDGER).values({**held, **now}))
 
     @property
     def _key_file(self) -> Path | None:
         return None if self._file is None else self._file.with_name(f"{self._file.name}.key")
+
+
+def _make_files(head: Head, beside: Path, where: str, *, identity: str, key: bytes, last: Last) -> None:
+    """Write the head and the key of a new ledger, before its database is there.
+
+    The head comes first, of no entry: killed anywhere in between, there is never a key without a head, and the next
+    one starts again.
+    """
+    if beside.exists():
+        if not head.path.exists():
+            raise Tampered(f"{beside} is of a ledger that is gone from {where}; restore it, or choose another.")
+        if head.read(_key_from(beside, None))[1] > 0:
+            raise Tampered(f"{head.path} has seen entries that {where} does not hold; restore the ledger.")
+        # Of one that was killed here.
+        beside.unlink()
+        sync_folder(beside.parent)
+    elif head.path.exists() and head.claimed() != 0:
+        raise Tampered(f"{head.path} has seen entries that {where} does not hold; restore the ledger.")
+    head.write(key, identity, *last)
+    write_atomically(beside, key.hex() + "\n", mode=0o600)
 
 
 def _key_from(beside: Path | None, held: str | None) -> bytes:
@@ -158,36 +146,3 @@ def _key_from(beside: Path | None, held: str | None) -> bytes:
         return bytes.fromhex(held or "" if beside is None else beside.read_text().strip())
     except (OSError, ValueError):
         raise Tampered(f"{beside} must be beside its ledger, and it is gone or damaged; restore it.") from None
-
-
-def _engine(url: str) -> sql.Engine:
-    if not url.startswith("sqlite"):
-        try:
-            return sql.create_engine(
-                url.replace("postgresql://", "postgresql+psycopg://", 1),
-                poolclass=NullPool,
-                connect_args={"connect_timeout": PATIENCE},
-            )
-        except ImportError as missing:
-            raise InvalidInput(
-                "A ledger on PostgreSQL needs psycopg, which is not installed: pip install ostrakon[postgresql]."
-            ) from missing
-    engine = sql.create_engine(url, poolclass=NullPool, connect_args={"timeout": PATIENCE})
-
-    @event.listens_for(engine, "connect")
-    def connected(connection: Any, _: Any) -> None:
-        # Python's driver would begin late, after what was read is no longer so.
-        connection.isolation_level = None
-        connection.execute("PRAGMA synchronous = EXTRA")
-
-    @event.listens_for(engine, "begin")
-    def begun(connection: sql.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    del connected, begun
-    return engine
-
-
-def _reason(error: exc.SQLAlchemyError) -> str:
-    text = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-    return "the disk is full" if "full" in text or "disk I/O" in text else text.rstrip(".")

@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ostrakon.data.files import write_atomically, writing
-from ostrakon.ledger.state import Account
+from ostrakon.ledger.state import History
 from ostrakon.validation import InvalidInput
 
 BURN_DOWN = "burn-down.png"
 _LEFT, _CAP, _OPEN = "#1b3a5c", "#8b929c", "#d98e04"
 
 
-def save_burn_down(accounts: Mapping[str, Account], folder: str | os.PathLike[str]) -> Path:
+def save_burn_down(accounts: Mapping[str, History], folder: str | os.PathLike[str]) -> Path:
     """Write `burn-down.png` into `folder`: of every account, what remained after each run. Returns its path.
 
     Errors: `InvalidInput` without accounts, and where it cannot be written.
@@ -40,7 +40,7 @@ def save_burn_down(accounts: Mapping[str, Account], folder: str | os.PathLike[st
     return place / BURN_DOWN
 
 
-def _burn_down(axes: Axes, account: Account) -> None:
+def _burn_down(axes: Axes, account: History) -> None:
     costs, cap = account.costs, account.cap
     left = [cap.remaining(costs[:number]) for number in range(len(costs) + 1)]
     axes.step(range(len(left)), left, where="post", color=_LEFT, linewidth=2)

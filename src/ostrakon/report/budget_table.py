@@ -5,11 +5,11 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from ostrakon.ledger.state import Account
+from ostrakon.ledger.state import History
 from ostrakon.statements.statement import round_up
 
 
-def account_table(account: Account) -> Table:
+def account_table(account: History) -> Table:
     """One account: a line a run, its own epsilon beside what all runs up to it cost together, and what remains."""
     cap = account.cap
     table = Table(

@@ -115,7 +115,7 @@ def _privacy(outcome: Outcome) -> tuple[str, str]:
 
 def _budget(budget: Budget) -> str:
     account, cap = budget.account, budget.account.cap
-    runs = "1 run" if len(account.spends) == 1 else f"{len(account.spends)} runs"
+    runs = "1 run" if account.total.runs == 1 else f"{account.total.runs} runs"
     return (
         f"{runs} of account {escape(account.name)} together: epsilon {round_up(account.spent):.10g} of {cap.epsilon:g} "
         f"at delta {cap.delta:g}; {account.remaining():g} remains, of one more run at that delta "

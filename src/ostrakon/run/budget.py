@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import hashlib
 import secrets
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from ostrakon.votes import IntArray
 if TYPE_CHECKING:
     from ostrakon.ledger.cost import Cost
     from ostrakon.ledger.ledger import Ledger, Receipt
-    from ostrakon.ledger.state import Account
+    from ostrakon.ledger.state import Account, History
 
 
 class Receipts(Protocol):
@@ -62,14 +61,17 @@ class Budget:
         """Where the ledger is."""
         return self._ledger.url
 
+    def history(self) -> History:
+        """The account with all its runs, as it is now; every entry of the ledger is verified."""
+        return self._ledger.account(self.account.name)
+
     def require_room(self) -> None:
         """Refuse a run that will not fit, before anything is trained; a run that has reserved has its room."""
-        from ostrakon.ledger.ledger import require_fits
+        from ostrakon.ledger.fits import require_fits
 
         kept = self._receipts.receipt()
         if kept is None or "hash" not in kept:
-            held = None if kept is None else self.account.spend_of(kept["run"])
-            if held is None:
+            if kept is None or self.history().spend_of(kept["run"]) is None:
                 require_fits(self.account, self._cost, **self._told)
         else:
             self._ledger.require_kept(_receipt(kept))
@@ -84,12 +86,10 @@ class Budget:
 
     def times(self, most: int = 1000) -> int:
         """How many runs like this one still fit into the account, `most` at most, as it was when last looked at."""
-        costs, cap = self.account.costs, self.account.cap
-
-        def passes(runs: int) -> bool:
-            return not cap.admits([*costs, *[self._cost] * (runs + 1)])
-
-        return 0 if self.account.closed else bisect.bisect_left(range(most), True, key=passes)
+        runs, total, cap = 0, self.account.total.plus(self._cost), self.account.cap
+        while runs < most and not self.account.closed and cap.admits(total):
+            runs, total = runs + 1, total.plus(self._cost)
+        return runs
 
     def reserve(self) -> str:
         """Take the run's cost out of the account, and return its id there.
@@ -108,7 +108,7 @@ class Budget:
         receipt = self._ledger.reserve(self.account.name, kept["run"], self._cost, what=what, **self._told)
         if receipt.as_dict() != kept:
             self._receipts.keep_receipt(receipt.as_dict())
-        self.account = self._ledger.account(self.account.name)
+        self.account = self._ledger.balance(self.account.name)
         return receipt.run
 
     def settle(self, answers: Answers) -> None:
@@ -206,7 +206,7 @@ def _opened(
     ledger: Ledger, plan: Plan, options: Options, *, costs: list[Cost], of: dict[str, Any], fingerprint: str, known: int
 ) -> Account:
     from ostrakon.ledger.filter import Filter
-    from ostrakon.ledger.ledger import Refused
+    from ostrakon.ledger.fits import Refused
 
     if options.budget is None:
         raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.")

@@ -19,9 +19,9 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.text import reads_text
 from ostrakon.ledger.chain import Tampered
-from ostrakon.ledger.ledger import Refused
+from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.place import beside
-from ostrakon.ledger.state import Account
+from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.noise import secure_rng
@@ -281,7 +281,7 @@ def opened(
         store = TeacherStore(private / "teachers")
         teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=private / "shards")
         answers = stack.enter_context(contextlib.closing(AnswerStore(private / "service")))
-        _require_paid(answers, first.account)
+        _require_paid(answers, first.history())
         stack.enter_context(threadpool_limits(1))
         labeller = Labeller(
             task=task,
@@ -306,7 +306,7 @@ def _block_plan(plan: Plan, block: int) -> Plan:
     return dataclasses.replace(plan, interactive=False, bound=bound, **sizes)
 
 
-def _require_paid(answers: AnswerStore, account: Account) -> None:
+def _require_paid(answers: AnswerStore, account: History) -> None:
     """Refuse a ledger that does not know of a block from which answers were given: it is an older copy."""
     paid = {spend.run for spend in account.spends}
     unknown = sorted(answers.blocks - paid)

@@ -1,0 +1,74 @@
+"""Whether a run fits into an account, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ostrakon.accounting.adjacent import Relation
+from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.state import Account
+from ostrakon.statements.statement import Unit, round_up
+from ostrakon.validation import InvalidInput
+
+
+class Refused(InvalidInput):
+    """A run that does not fit into what is left of an account; nothing was spent."""
+
+
+def require_fits(
+    account: Account,
+    cost: Cost,
+    *,
+    unit: Unit,
+    relation: Relation,
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> None:
+    """Refuse a run that an account has no room for. Arguments as of `Ledger.reserve`."""
+    name = account.name
+    if account.closed:
+        raise InvalidInput(f"The account {name!r} is closed: nothing more may be spent on its data.")
+    if (unit, relation) != (account.unit, account.relation):
+        raise InvalidInput(
+            f"The account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
+            f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
+        )
+    if account.cap.admits(account.total.plus(cost)):
+        return
+    cap, wanted = account.cap, "" if epsilon is None else f" of epsilon {round_up(epsilon):g}"
+    told = delta if delta is not None else cap.delta
+    left = account.remaining(delta=told)
+    failing = cap.admits(account.total) and not cap.admits(account.total.plus(Cost.of(pure=0.0, failure=cost.failure)))
+    if failing and cost.failure:
+        room = cap.failure - float(account.total.failure)
+        raise Refused(
+            f"The run{wanted} may fail with probability {cost.failure:.3g}, and account {name!r} "
+            f"({describe(account)}) has {max(0.0, room):.3g} left for that; choose a mechanism that does not "
+            "fail, or a smaller delta."
+        )
+    raise Refused(
+        f"The run{wanted} would pass the cap of account {name!r} ({describe(account)}): "
+        + (
+            f"epsilon {left:g} remains for a run at delta {told:g}; ask for that, or less."
+            if left > 0
+            else "nothing remains."
+        )
+    )
+
+
+def describe(account: Account) -> str:
+    """The cap of an account and what it is for."""
+    cap = account.cap
+    return f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.lanes}, {account.relation} of one {account.unit}"
+
+
+def require_unbound(
+    known: Mapping[str, Account], fingerprint: str | None, *, besides: str, unit: Unit, relation: Relation
+) -> None:
+    """Refuse data to which another account for the same neighbours is bound."""
+    for account in known.values():
+        same = (unit, relation) == (account.unit, account.relation)
+        if fingerprint is not None and same and account.name != besides and fingerprint in account.fingerprints:
+            raise InvalidInput(
+                f"These data have an account already, {account.name!r}: a second one would not know what was spent."
+            )
