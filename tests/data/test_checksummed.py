@@ -75,7 +75,7 @@ def test_a_file_of_something_else_is_named(file):
 
 def test_what_cannot_be_read_is_damaged(tmp_path):
     (tmp_path / "votes.npy").mkdir()
-    with pytest.raises(Damaged, match="cannot be read"):
+    with pytest.raises(Damaged, match="must be a regular file"):
         read_checksummed(tmp_path / "votes.npy", what="votes")
 
 

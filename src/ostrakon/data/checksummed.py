@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.files import write_atomically
-from ostrakon.data.object_store import AnyPath, ObjectPath, as_file
+from ostrakon.data.object_store import AnyPath, ObjectPath
 from ostrakon.validation import InvalidInput
 
 _FOOTER = re.compile(rb"\nostrakon sha256 ([0-9a-f]{64}) ([0-9]{10})\n")
+_LARGEST_HEADER = 2**20
 _FOOTER_LENGTH = len(b"\nostrakon sha256 ") + 64 + 1 + 10 + 1
 
 
@@ -77,14 +80,18 @@ def write_checksummed(
     return checksum
 
 
-def read_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
+def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) -> Checksummed | None:
     """The content of a file that `write_checksummed` wrote; None where there is none.
 
-    Raises `Damaged` where the file is not whole, is not `what`, or cannot be read; `Unreachable` where object storage
+    largest: the most bytes of payload that it may have, for a file from somebody else. Raises `Damaged` where the file
+    is not whole, is not `what`, is larger, is not a regular file, or cannot be read; `Unreachable` where object storage
     does not answer.
     """
     try:
-        content = as_file(path).read_bytes()
+        if isinstance(path, ObjectPath):
+            content = path.read_bytes()
+        else:
+            content = read_regular(path, largest=None if largest is None else largest + _LARGEST_HEADER)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -97,11 +104,35 @@ def read_checksummed(path: AnyPath, *, what: str) -> Checksummed | None:
         checksum, length = footer[1].decode(), int(footer[2])
         start, end = len(content) - _FOOTER_LENGTH - length, len(content) - _FOOTER_LENGTH
         if start >= 0 and _checksum(memoryview(content)[:start], content[start:end]) == checksum:
-            header = json.loads(content[start:end])
+            header = _header(content[start:end])
+            if header is None:
+                raise Damaged(f"{path} must say what it holds and what it belongs to, and it does not.")
             if header["what"] == what:
                 return Checksummed(belongs=header["belongs"], payload=content[:start], checksum=checksum)
-            raise Damaged(f"{path} must hold {what}, but it holds {header['what']}: files were mixed up.")
+            raise Damaged(f"{path} must hold {what}, but it holds {header['what'][:80]}: files were mixed up.")
     raise Damaged(f"{path} is damaged: it is not as it was written.")
+
+
+def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) -> bytes:
+    """The content of a regular file; a pipe, a device or a folder under its name is neither waited for nor read.
+
+    largest: the most bytes that it may have. Raises `Damaged` for what is not a regular file or is larger, `OSError`
+    where it cannot be opened.
+    """
+    # Without waiting: opening a pipe would wait for somebody who writes into it.
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            raise Damaged(f"{path} must be a regular file, and it is not one.")
+        too_large = largest is not None and about.st_size > largest
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            content = b"" if too_large else file.read()
+    finally:
+        os.close(handle)
+    if too_large:
+        raise Damaged(f"{path} must have at most {largest:,} bytes, and it has {about.st_size:,}.")
+    return content
 
 
 def npy(array: NDArray[Any]) -> memoryview:
@@ -112,7 +143,17 @@ def npy(array: NDArray[Any]) -> memoryview:
 
 
 def array_from(payload: bytes) -> NDArray[Any]:
-    """The array whose .npy bytes these are."""
+    """The array whose .npy bytes these are; `ValueError` for anything else, before a claimed size is allocated."""
+    file = io.BytesIO(payload)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        size = math.prod(shape) * dtype.itemsize
+    except Exception as error:  # a header is parsed as Python: what a crafted one raises there is no short list
+        raise ValueError("not an .npy file") from error
+    if dtype.hasobject or size != len(payload) - file.tell():
+        raise ValueError("not an .npy file, or a part of one")
     return np.load(io.BytesIO(payload), allow_pickle=False)
 
 
@@ -131,6 +172,15 @@ def digest_of_json(value: Any) -> str:
 def sha256(content: bytes | memoryview) -> str:
     """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
+
+
+def _header(text: bytes) -> dict[str, Any] | None:
+    try:
+        held = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(held, dict) and {"what", "belongs"} <= set(held) and isinstance(held["what"], str)
+    return held if whole and held["what"].isprintable() else None
 
 
 def _file_checksum(path: Path) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from filelock import FileLock
 
 from ostrakon.accounting.adjacent import Relation
-from ostrakon.data.checksummed import sha256
+from ostrakon.data.checksummed import read_regular, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
@@ -249,11 +249,12 @@ class _Handed(InStudy):
         mark = self._shares / _SUMMED
         with FileLock(self._shares / ".lock", mode=0o600):
             if not mark.exists():
-                write_atomically(mark, token)
-        if mark.read_text(encoding="utf-8") != token:
+                write_atomically(mark, f"{token} {self._home.path.resolve()}")
+        known, _, where = read_regular(mark, largest=8192).decode(errors="replace").partition(" ")
+        if known != token:
             raise InvalidInput(
                 f"{self._shares} was summed and noised in another folder: a second draw would cost privacy twice; "
-                "go on there."
+                f"finish there, with --out {where or 'FOLDER'}."
             )
 
     def log(self) -> Log:

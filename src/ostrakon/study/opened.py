@@ -8,9 +8,9 @@ import numpy as np
 
 from ostrakon.data.checksummed import npy, read_checksummed, write_checksummed
 from ostrakon.data.files import writing
-from ostrakon.study.share import table_in
+from ostrakon.study.share import table_bytes, table_in
 from ostrakon.study.study import Study
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
 from ostrakon.votes import IntArray
 
 _WHAT = "the sum of owners' tables"
@@ -45,7 +45,7 @@ def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
     suffice, and a table of another shape or of numbers that no sum has.
     """
     path = folder / _NAME
-    held = read_checksummed(path, what=_WHAT)
+    held = read_checksummed(path, what=_WHAT, largest=table_bytes(study))
     if held is None:
         raise InvalidInput(f"{path} is not there: every owner runs `ostrakon study sum` first, all at the same time.")
     if not isinstance(held.belongs, dict) or held.belongs.get("study") != study.hash:
@@ -53,6 +53,6 @@ def read_sum(folder: Path, study: Study) -> tuple[list[str], IntArray]:
     named = held.belongs.get("owners")
     owners = [owner.name for owner in study.owners if isinstance(named, list) and owner.name in named]
     if not owners or owners != named:
-        raise InvalidInput(f"{path} must name owners of this study, in its order, got {named!r}.")
+        raise InvalidInput(f"{path} must name owners of this study, in its order, got {shown(named)}.")
     study.among(len(owners))
     return owners, table_in(path, held.payload, study, tables=len(owners))

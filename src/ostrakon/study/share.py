@@ -50,16 +50,25 @@ def write_share(folder: Path, study: Study, owner: str, table: IntArray) -> Path
 def read_share(path: Path, study: Study) -> tuple[str, IntArray]:
     """(owner, table) that a file holds.
 
-    Errors: `InvalidInput` for a file that is damaged or no share, of another study or version of it, of somebody who is
-    no owner, and for a table of another shape or of numbers that no owner counts.
+    Errors: `InvalidInput` for what is not a regular file, is larger than the study's table, damaged or no share, of
+    another study or version of it, of somebody who is no owner, and for a table of another shape or of numbers that no
+    owner counts.
     """
-    held = read_checksummed(path, what=_WHAT)
+    held = read_checksummed(path, what=_WHAT, largest=table_bytes(study))
     if held is None:
         raise InvalidInput(f"{path} is not there.")
     if not isinstance(held.belongs, dict) or held.belongs.get("study") != study.hash:
         raise InvalidInput(f"{path} was made for another study, or another version of this one: join this one.")
-    owner = study.owner(str(held.belongs.get("owner"))).name
+    try:
+        owner = study.owner(held.belongs.get("owner", "")).name
+    except InvalidInput as error:
+        raise InvalidInput(f"{path} must be of an owner of this study: {error}") from None
     return owner, table_in(path, held.payload, study)
+
+
+def table_bytes(study: Study) -> int:
+    """The size of a table of this study as an .npy file, and a little more."""
+    return 8 * len(study.queries) * len(study.classes) + 1024
 
 
 def table_in(path: Path, payload: bytes, study: Study, *, tables: int = 1) -> IntArray:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.data.checksummed import digest_of_json, npy, sha256
+from ostrakon.data.checksummed import array_from, digest_of_json, npy, read_regular, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.features.representation import require_shared
 from ostrakon.features.text import reads_text
@@ -36,6 +36,8 @@ from ostrakon.votes import IntArray
 
 FORMAT = 1
 DESCRIPTION = "study.toml"
+_LARGEST_DESCRIPTION = 2**24
+"""Bytes: a study of 1,000 owners with certificates has a tenth of it."""
 QUERIES = "representatives.npy"
 FEATURES = "features.npy"
 NOISE = ("sigma2", "max_contributions", "owners_per_person")
@@ -86,8 +88,8 @@ class Study:
         """
         place = Path(folder)
         try:
-            content = tomllib.loads((place / DESCRIPTION).read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError) as error:
+            content = tomllib.loads(read_regular(place / DESCRIPTION, largest=_LARGEST_DESCRIPTION).decode("utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise InvalidInput(
                 f"{place} must be a study with {DESCRIPTION}, and it cannot be read ({reason})."
@@ -111,7 +113,7 @@ class Study:
             if Path(name).name != name:
                 raise InvalidInput(f"{place / DESCRIPTION} must name files beside it, got {name!r}.")
             try:
-                held = sha256((place / name).read_bytes())
+                held = sha256(read_regular(place / name))
             except OSError:
                 raise InvalidInput(f"{place / name} is missing from the study; get the original one.") from None
             if held != checksum:
@@ -151,8 +153,8 @@ class Study:
             student=require_short_name("student", facts["student"]),
             seed=facts["seed"],
             public=place / facts["public"],
-            queries=_positions(np.load(place / QUERIES, allow_pickle=False)),
-            features=_features(np.load(place / FEATURES, allow_pickle=False)),
+            queries=_positions(array_from(read_regular(place / QUERIES))),
+            features=_features(array_from(read_regular(place / FEATURES))),
             tuned=content["tuned"],
         )
 
@@ -176,7 +178,7 @@ class Study:
         found = next((owner for owner in self.owners if owner.name == name), None)
         if found is None:
             names = ", ".join(owner.name for owner in self.owners)
-            raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {name!r}.")
+            raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {shown(name)}.")
         return found
 
     @property
