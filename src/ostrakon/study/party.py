@@ -29,7 +29,7 @@ from typing import Any
 
 MODULUS = 2**64 + 13
 """A prime above twice any sum: 1000 tables of numbers up to 2^52."""
-HELLO, BUSY, READY, DONE = -1, -2, -3, -4
+HELLO, BUSY, READY, DONE, STOPPED = -1, -2, -3, -4, -5
 """Labels of messages beside MPyC's own, which are hashes of 64 bits."""
 
 
@@ -48,6 +48,7 @@ class Meeting:
         self.peers: dict[int, Any] = {}
         self.came: set[int] = set()
         self.hung_up: set[int] = set()
+        self.missed: list[int] = []
         self.everybody = asyncio.Event()
         self.failure: asyncio.Future[str] = loop.create_future()
         self.begun = False
@@ -74,11 +75,32 @@ class Meeting:
         if self.peers.get(peer) is not connection or DONE in connection.heard:
             return
         if self.begun:
-            self.stop(
-                f"{self.names[peer]} left during the sum: start it again, all of you; your table keeps its noise."
-            )
+            self.missed = [peer]
+            self.stop(self.ended(self.names[peer]))
         del self.peers[peer]
         self.everybody.clear()
+
+    def ended(self, who: str) -> str:
+        return f"{who} left during the sum: start it again, all of you; your table keeps its noise."
+
+    def stopped(self, peer: int, missed: bytes) -> None:
+        """Another owner has stopped, and says because of whom: there will be no sum, and nobody waits for it."""
+        try:
+            said: Any = json.loads(missed)
+        except (ValueError, RecursionError):
+            said = []
+        here = [each for each in self.others if each != peer and isinstance(said, list) and each in said]
+        self.missed = here or [peer]
+        who = ", ".join(self.names[each] for each in here)
+        if self.begun:
+            self.stop(self.ended(who or self.names[peer]))
+        elif who:
+            self.stop(
+                f"{who} did not come while {self.names[peer]} waited: agree on a time, and start the sum again; "
+                "nothing was sent."
+            )
+        else:
+            self.stop(f"{self.names[peer]} has stopped, and was told why: start the sum again; nothing was sent.")
 
     async def within(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any], late: Callable[[], str]) -> Any:
         """What `work` gives, unless something fails before, or it is too late, which `late` says in a sentence."""
@@ -90,12 +112,16 @@ class Meeting:
             raise Stopped(self.failure.result() if self.failure.done() else late())
         return task.result()
 
+    def _named(self, owners: list[int]) -> str:
+        return ", ".join(self.names[each] for each in owners)
+
     def missing(self) -> str:
-        away = ", ".join(self.names[each] for each in self.others if each not in self.came)
-        left = ", ".join(self.names[each] for each in self.others if each in self.came and each not in self.peers)
-        told = [f"{away} did not come"] if away else []
-        told += [f"{left} came and left"] if left else []
-        hung_up = ", ".join(self.names[each] for each in sorted(self.hung_up))
+        away = [each for each in self.others if each not in self.came]
+        left = [each for each in self.others if each in self.came and each not in self.peers]
+        self.missed = away + left
+        told = [f"{self._named(away)} did not come"] if away else []
+        told += [f"{self._named(left)} came and left"] if left else []
+        hung_up = self._named(sorted(self.hung_up))
         why = f" ({hung_up} hung up: by its clock this owner's certificate may not be valid)" if hung_up else ""
         return (
             f"{', and '.join(told)}, within {self.settings['wait']:g} seconds{why}: agree on a time, and start the sum "
@@ -103,8 +129,9 @@ class Meeting:
         )
 
     def silent(self) -> str:
-        away = ", ".join(self.names[each] for each, one in self.peers.items() if one.awaited())
-        return f"{away or 'somebody'} did not answer within {self.settings['wait']:g} seconds: start the sum again."
+        self.missed = [each for each, one in self.peers.items() if one.awaited()]
+        away = self._named(self.missed) or "somebody"
+        return f"{away} did not answer within {self.settings['wait']:g} seconds: start the sum again."
 
 
 def contexts(meeting: Meeting) -> tuple[ssl.SSLContext, Callable[[int], ssl.SSLContext]]:
@@ -140,6 +167,7 @@ def connection_type(base: Any) -> Any:
             super().__init__(runtime, called)
             self.meeting, self.called, self.heard = meeting, called, set[int]()
             self.gone = asyncio.Event()
+            self.farewell: asyncio.Future[bytes] | None = None
 
         def connection_made(self, transport: Any) -> None:
             self.transport = transport
@@ -169,6 +197,7 @@ def connection_type(base: Any) -> Any:
             self.send(HELLO, b"")
             self.expect(HELLO)
             self.expect(BUSY)
+            self.farewell = self.expect(STOPPED)
 
         def expect(self, label: int) -> asyncio.Future[bytes]:
             """What the other side says under a label; noted once it did."""
@@ -182,7 +211,7 @@ def connection_type(base: Any) -> Any:
 
         def awaited(self) -> bool:
             """Whether something that the other side has to say is waited for."""
-            return any(isinstance(said, asyncio.Future) for label, said in self.buffers.items() if label != BUSY)
+            return any(isinstance(said, asyncio.Future) for label, said in self.buffers.items() if label not in _RARE)
 
         def hear(self, label: int, said: asyncio.Future[bytes]) -> None:
             if said.cancelled() or self.peer_pid is None:
@@ -192,6 +221,8 @@ def connection_type(base: Any) -> Any:
                 self.meeting.met(self.peer_pid, self)
             elif label == BUSY:
                 self.meeting.stop(_TWICE)
+            elif label == STOPPED and self.meeting.peers.get(self.peer_pid) is self:
+                self.meeting.stopped(self.peer_pid, said.result())
 
         def data_received(self, data: bytes) -> None:
             if self.peer_pid is not None:
@@ -199,12 +230,17 @@ def connection_type(base: Any) -> Any:
 
         def connection_lost(self, exc: BaseException | None) -> None:
             self.gone.set()
+            if self.farewell is not None and self.farewell.done():
+                self.hear(STOPPED, self.farewell)  # its callback may be due after this
             peer = self.called if self.peer_pid is None else self.peer_pid
             if peer is not None:
                 self.meeting.lost(peer, self)
 
     return Connection
 
+
+_RARE = (BUSY, STOPPED)
+"""What is said only where something went wrong."""
 
 _TWICE = "Another process of this owner is in the sum already: let that one finish."
 
@@ -288,6 +324,10 @@ async def take_part(meeting: Meeting, mpc: Any, made: Any, table: asyncio.Future
                 raise Stopped(f"{', '.join(other)} opened another sum: one of you has made an error; use none of them.")
         sent = sum(each.nbytes_sent for each in meeting.peers.values())
         return {"opened": opened, "seconds": seconds, "bytes": sent, "unsure": unsure}
+    except Stopped:
+        for each in meeting.peers.values():
+            each.send(STOPPED, json.dumps(meeting.missed).encode())
+        raise
     finally:
         for each in calls:
             each.cancel()
