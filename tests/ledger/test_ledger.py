@@ -15,6 +15,7 @@ import pytest
 from ostrakon.ledger import ledger as module
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.cost import Cost
+from ostrakon.ledger.engine import engine_of
 from ostrakon.ledger.filter import Filter, mu_within
 from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger, Receipt
@@ -191,8 +192,9 @@ def file_of(ledger: Ledger) -> Path:
 
 
 def change(ledger: Ledger, statement: str) -> None:
-    with sqlite3.connect(file_of(ledger)) as connection:
-        assert connection.execute(statement).rowcount >= 1
+    """Change its database as somebody does who may write it."""
+    with engine_of(ledger.url).begin() as connection:
+        assert connection.exec_driver_sql(statement).rowcount >= 1
 
 
 TAMPERED = {
@@ -214,7 +216,9 @@ IN_THE_MIDDLE = {"another run", "a smaller cost", "another hash", "one removed",
 
 
 @pytest.mark.parametrize("name", TAMPERED)
-def test_a_tampered_entry_is_noticed_before_anything_is_charged(opened, name):
+def test_a_tampered_entry_is_noticed_before_anything_is_charged(url, name):
+    opened = Ledger(url)
+    opened.open("patients", **CAP)
     for number in range(3):
         opened.reserve("patients", f"run {number}", SMALL, **HOW)
     spent = opened.balance("patients").total

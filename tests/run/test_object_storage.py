@@ -307,6 +307,40 @@ def test_noise_is_drawn_once_whoever_goes_on(bucket, tmp_path, monkeypatch):
     refused(mine, "once storage answers")
 
 
+@pytest.mark.parametrize("left", [0, 100, -1])
+def test_a_partial_object_is_no_draw_and_nothing_is_drawn_in_its_place(bucket, tmp_path, left):
+    place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
+    noise_log(run_folder(tmp_path / "mine"), place).draw("answers", votes_, law, np.random.default_rng(0))
+    whole = bucket.get_object(Bucket="hospital", Key="run/noise/answers.npy")["Body"].read()
+    bucket.put_object(Bucket="hospital", Key="run/noise/answers.npy", Body=whole[:left])
+    for name in ("mine", "new"):
+        home = RunFolder(tmp_path / "mine") if name == "mine" else run_folder(tmp_path / name)
+        with pytest.raises(InvalidInput, match="drawing again would cost privacy twice"):
+            noise_log(home, place).draw("answers", votes_, law, np.random.default_rng(1))
+
+
+def test_swapped_objects_are_not_taken_for_each_other(bucket, tmp_path):
+    place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)
+    home, store = run_folder(tmp_path / "mine"), TeacherStore(place)
+    store.open({"seed": 1})
+    for teacher in (3, 4):
+        store.save(teacher, [f"model {teacher}"], fingerprint="rows")
+    for name in ("answers", "refined"):
+        noise_log(home, place).draw(name, votes_, law, np.random.default_rng(0))
+
+    def swap(*keys):
+        held = [bucket.get_object(Bucket="hospital", Key=key)["Body"].read() for key in keys]
+        for key, content in zip(keys, reversed(held), strict=True):
+            bucket.put_object(Bucket="hospital", Key=key, Body=content)
+
+    swap("run/teachers-00003.bin", "run/teachers-00004.bin")
+    assert store.find(3, fingerprint="rows") is store.find(4, fingerprint="rows") is None
+    swap("run/noise/answers.npy", "run/noise/refined.npy")
+    for name in ("answers", "refined"):
+        with pytest.raises(InvalidInput, match="files were mixed up; drawing again would cost privacy twice"):
+            noise_log(home, place).draw(name, votes_, law, np.random.default_rng(1))
+
+
 def test_marks_of_one_folder_are_not_forgotten_by_another(bucket, tmp_path):
     """Both write their own run.toml to the store; a draw that is lost there is then missed by every folder."""
     place, votes_, law = object_path("s3://hospital/run"), Votes(np.tile([30, 20], (50, 1))), GNMax(sigma2=10.0)

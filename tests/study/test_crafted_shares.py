@@ -154,3 +154,11 @@ def test_a_pipe_in_a_study_is_not_waited_for(three):
             type(study).read(study.folder)
         file.unlink()
         file.write_bytes(held)
+
+
+def test_a_pool_that_changes_after_the_study_was_read_is_refused(three, tmp_path):
+    study = three.create("changing")
+    again = type(study).read(study.folder)
+    again.public.write_bytes(again.public.read_bytes().replace(b"Ulm", b"Bonn"))
+    with pytest.raises(InvalidInput, match="was changed while the study was read"):
+        join_study(again, three.table("south"), owner="south", by="patient", keep=tmp_path / "south")

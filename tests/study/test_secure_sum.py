@@ -1,5 +1,6 @@
 """The secure sum, over real processes and sockets of the loopback: what is opened, and all that can go wrong."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -293,6 +294,41 @@ def pump(source, target):
             target.close()
 
     threading.Thread(target=run, daemon=True).start()
+
+
+def test_a_relay_that_changes_a_byte_ends_the_sum_and_changes_nothing(owners):
+    """Somebody on the wire before south flips one bit of what passes, once the sum has begun."""
+    owners.seat(*NAMES)
+    port, real = owners.study.owner("south").place[1], free_ports(1)[0]
+    begun = threading.Event()
+
+    def carry(source, target):
+        with contextlib.suppress(OSError):
+            while piece := bytearray(source.recv(65536)):
+                if begun.is_set():
+                    piece[len(piece) // 2] ^= 1
+                target.sendall(piece)
+        target.close()
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                near, far = server.accept()[0], socket.create_connection(("127.0.0.1", real))
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=carry, args=pair, daemon=True).start()
+
+    def say(stage):
+        if "Adding up" in stage:
+            begun.set()
+
+    with socket.create_server(("127.0.0.1", port)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        done = owners.together(
+            *NAMES, north={"say": say}, south={"say": say, "listen": f"127.0.0.1:{real}"}, west={"say": say}
+        )
+    assert all(isinstance(each, str) for each in done.values()), done
+    assert all("start it again" in each or "start the sum again" in each for each in done.values()), done
+    assert not list(owners.place.glob("sum-*"))
 
 
 @pytest.mark.parametrize("opens", [True, pytest.param(False, marks=pytest.mark.slow)])

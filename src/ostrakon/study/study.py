@@ -76,6 +76,7 @@ class Study:
     student: str
     seed: int
     public: Path
+    pool_checksum: str
     queries: IntArray
     features: NDArray[np.float64]
     tuned: Mapping[str, str]
@@ -153,6 +154,7 @@ class Study:
             student=require_short_name("student", facts["student"]),
             seed=facts["seed"],
             public=place / facts["public"],
+            pool_checksum=content["files"][facts["public"]],
             queries=_positions(array_from(read_regular(place / QUERIES))),
             features=_features(array_from(read_regular(place / FEATURES))),
             tuned=content["tuned"],
@@ -188,8 +190,11 @@ class Study:
 
     @cached_property
     def pool(self) -> Pool:
-        """The public rows."""
-        return Pool.read(self.public, target=self.target, text=self.text)
+        """The public rows. Errors: `InvalidInput` where their file has changed since the study was read."""
+        pool = Pool.read(self.public, target=self.target, text=self.text)
+        if sha256(read_regular(self.public)) != self.pool_checksum:
+            raise InvalidInput(f"{self.public} was changed while the study was read; get the original one.")
+        return pool
 
     def view(self) -> View:
         """What is seen of a row, learned from the pool here.
