@@ -43,7 +43,9 @@ def without_privacy(data, seed: int) -> dict[str, float]:
 def with_privacy(data, seed: int, **options) -> dict[str, float]:
     """One run through the public API: accuracy; worst-case, data-dependent, published epsilon; answers; seconds."""
     started = time.perf_counter()
-    model = ostrakon.PATEClassifier(n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options)
+    model = ostrakon.PATEClassifier(
+        classes="from-private", n_teachers=TEACHERS, delta=DELTA, random_state=seed, n_jobs=-1, **options
+    )
     model.fit(data.X, data.y, X_public=data.X_public)
     accuracy = float((model.predict(data.X_test) == data.y_test).mean())
     seconds = time.perf_counter() - started

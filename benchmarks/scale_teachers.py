@@ -41,7 +41,18 @@ def make(file: Path, rows: int) -> None:
 def ours(home: Path, teachers: int, teacher: str) -> None:
     """`ostrakon train`, with the processor seconds at every line."""
     files = [part for name in ("private", "public", "test") for part in (f"--{name}", str(home / f"{name}.parquet"))]
-    chosen = ["--target", "label", "--teachers", str(teachers), "--teacher", teacher, "--epsilon", "2"]
+    chosen = [
+        "--target",
+        "label",
+        "--classes",
+        "no,yes",
+        "--teachers",
+        str(teachers),
+        "--teacher",
+        teacher,
+        "--epsilon",
+        "2",
+    ]
     command = [sys.executable, "-m", "ostrakon", "train", *files, *chosen, "--out", str(home / "run")]
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:

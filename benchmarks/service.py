@@ -90,7 +90,7 @@ def train(data: Any, folder: Path) -> list[dict[str, Any]]:
     labels = np.asarray(held.classes, object)
     pd.DataFrame(held.X).assign(**{TARGET: labels[held.y]}).to_csv(folder / "private.csv", index=False)
     pd.DataFrame(held.X_public).to_csv(folder / "public.csv", index=False)
-    files = ["--private", "private.csv", "--public", "public.csv", "--target", TARGET]
+    files = ["--private", "private.csv", "--public", "public.csv", "--target", TARGET, "--classes", "from-private"]
     sizes = ["--teachers", "250", "--teacher", "logistic", "--queries", "100", "--epsilon", "2", "--out", "run"]
     ostrakon("train", *files, *sizes, cwd=folder)
     rows: Any = pd.DataFrame(held.X_test).to_dict("records")

@@ -118,7 +118,9 @@ def run(data, columns, way: str, share: float, epsilon: float, seed: int) -> dic
         mechanism = ostrakon.SyntheticGNMax(sigma2=10.0, marginals=share, tables=len(rule(domain.sizes)))
     noise = np.random.default_rng([seed, round(100 * epsilon)])
     options = {"mechanism": mechanism, "epsilon": epsilon, "delta": 1e-5, "random_state": seed, "noise": noise}
-    model = ostrakon.PATEClassifier(**options).fit(data.X, data.y, X_public=pools.get(way, domain))
+    model = ostrakon.PATEClassifier(classes="from-private", **options).fit(
+        data.X, data.y, X_public=pools.get(way, domain)
+    )
     return {
         "way": way,
         "share": share,

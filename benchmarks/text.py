@@ -76,6 +76,7 @@ def run(name: str, seed: int, *, data: Path, work: Path, as_text: bool) -> dict[
     asked = ["--epsilon", EPSILONS[name], "--classes", ",".join(sorted(set(train["label"]))), "--out", here / "run"]
     asked += ["--target", "label", "--representation", "text"] if as_text else []
     start = time.perf_counter()
+    asked += ["--classes", "from-private"]
     subprocess.run([sys.executable, "-m", "ostrakon", "train", *map(str, [*given, *asked])], check=True)
     seconds = time.perf_counter() - start
     statement = json.loads((here / "run" / "release" / "statement.json").read_text())

@@ -46,6 +46,7 @@ def ours(home: str, teachers: str, teacher: str, by: str) -> None:
 
     files = [part for name in ("private", "public", "test") for part in (f"--{name}", f"{home}/{name}.parquet")]
     chosen = ["--by", "person"] if by == "person" else []
+    files = [*files, "--classes", "from-private"]
     sys.argv = ["ostrakon", "train", *files, "--target", "label", "--out", f"{home}/run", "--jobs", "1", *chosen]
     sys.argv += ["--teachers", teachers, "--teacher", teacher, "--epsilon", "2"]
     main()

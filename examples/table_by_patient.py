@@ -3,7 +3,7 @@
     python examples/table_by_patient.py [FOLDER]
 
 The command line does the same: ostrakon train --private patients.csv --public visitors.csv --target readmitted
---by patient --epsilon 2 --out my-run
+--classes no,yes --by patient --epsilon 2 --out my-run
 """
 
 from __future__ import annotations

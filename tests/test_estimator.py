@@ -24,7 +24,7 @@ NOISE = ostrakon.ConfidentGNMax(threshold=18, sigma1=15, sigma2=5)
 def fitted(**options):
     y = np.array(["left", "right", "top"])[Y]
     given = {"student": "logistic", "n_teachers": 30, "mechanism": NOISE, "n_queries": 60, "random_state": 0, **options}
-    model = ostrakon.PATEClassifier(**given)
+    model = ostrakon.PATEClassifier(**({"classes": "from-private"} | given))
     return model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC]), y
 
 
@@ -39,6 +39,7 @@ class WithPublicRows(ostrakon.PATEClassifier):
 @parametrize_with_checks(
     [
         WithPublicRows(
+            classes="from-private",
             student="logistic",
             n_teachers=1,
             mechanism=GNMax(sigma2=1e-3),
@@ -96,7 +97,7 @@ def test_its_parts_can_be_chosen(options):
 
 
 def test_a_mechanism_with_its_noise_is_used_as_it_is():
-    model = ostrakon.PATEClassifier(n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
+    model = ostrakon.PATEClassifier(classes="from-private", n_teachers=30, mechanism=GNMax(sigma2=7.5), n_queries=20)
     model.fit(X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC])
     assert model.mechanism_ == GNMax(sigma2=7.5)
 
@@ -111,7 +112,7 @@ def test_a_mechanism_that_is_not_what_its_name_stands_for_is_refused():
 
 def test_users_are_protected_together():
     users = np.arange(600) // 5
-    model = ostrakon.PATEClassifier(n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
+    model = ostrakon.PATEClassifier(classes="from-private", n_teachers=10, mechanism=GNMax(sigma2=2)).fit(
         X[PRIVATE], Y[PRIVATE], X_public=X[PUBLIC], users=users
     )
     assert model.statement_.unit == "user"
@@ -119,7 +120,7 @@ def test_users_are_protected_together():
 
 def test_frames_with_text_work():
     frame = pd.DataFrame({"x": X[:, 0], "y": X[:, 1], "side": np.where(X[:, 0] > 3, "east", "west")})
-    model = ostrakon.PATEClassifier(n_teachers=30, mechanism=NOISE, random_state=0)
+    model = ostrakon.PATEClassifier(classes="from-private", n_teachers=30, mechanism=NOISE, random_state=0)
     model.fit(frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC])
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
 
@@ -130,11 +131,11 @@ def test_numbers_are_a_table_however_they_are_held(tmp_path):
     frame = pd.DataFrame(rows, columns=["a", "b"])
     frame.assign(side=y)[PRIVATE].to_csv(tmp_path / "private.csv", index=False)
     frame[PUBLIC].to_csv(tmp_path / "public.csv", index=False)
-    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="side")
+    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="side", classes="from-private")
     outcome = run(tmp_path / "run", task, Options(student="logistic", seed=5, jobs=1))
     said = {"file": np.load(tmp_path / "run" / "private" / "votes.npy")}
     for name, given in (("frame", frame), ("array", rows)):
-        model = ostrakon.PATEClassifier(student="logistic", random_state=5).fit(
+        model = ostrakon.PATEClassifier(classes="from-private", student="logistic", random_state=5).fit(
             given[PRIVATE], y[PRIVATE], X_public=given[PUBLIC]
         )
         assert model.mechanism_.name == "bounded-gnmax"
@@ -149,7 +150,7 @@ def test_numbers_are_a_table_however_they_are_held(tmp_path):
 def test_a_numeric_frame_may_have_gaps():
     frame = pd.DataFrame(X, columns=["a", "b"])
     frame.loc[::50, "a"] = np.nan
-    model = ostrakon.PATEClassifier(student="logistic", random_state=0).fit(
+    model = ostrakon.PATEClassifier(classes="from-private", student="logistic", random_state=0).fit(
         frame[PRIVATE], Y[PRIVATE], X_public=frame[PUBLIC]
     )
     assert model.score(frame[PUBLIC], Y[PUBLIC]) > 0.9
@@ -196,19 +197,19 @@ def test_the_random_state_never_seeds_noise():
 )
 def test_what_cannot_be_is_refused_in_a_sentence(options, sentence):
     y = np.array(["left", "right", "top"])[Y]
-    model = ostrakon.PATEClassifier(**{"n_teachers": 30, "epsilon": 4.0, **options})
+    model = ostrakon.PATEClassifier(**{"classes": "from-private", "n_teachers": 30, "epsilon": 4.0, **options})
     with pytest.raises(InvalidInput, match=sentence):
         model.fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
 
 
 def test_without_public_rows_it_says_so():
     with pytest.raises(InvalidInput, match=r"X_public must be given: .* private rows cannot stand in for them"):
-        ostrakon.PATEClassifier().fit(X, Y)
+        ostrakon.PATEClassifier(classes="from-private").fit(X, Y)
 
 
 def test_public_images_of_another_shape_or_scale_are_refused():
     images = np.random.default_rng(0).random((60, 8, 8))
-    model = ostrakon.PATEClassifier(student="logistic")
+    model = ostrakon.PATEClassifier(classes="from-private", student="logistic")
     for sentence, public in {
         r"X_public must have values on the private images' scale .* mostly 25\d and 0.99": 255 * images[:20],
         r"X_public must have rows of the shape of those of X, \(8, 8\), got \(7, 7\)": images[:20, 1:, 1:],
@@ -223,7 +224,8 @@ def test_the_released_student_finds_columns_by_name():
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(900, 3)) * [1, 50, 2000], columns=["dose", "weight", "income"])
     y = (X["weight"] > 0).astype(int)
-    model = ostrakon.PATEClassifier(n_teachers=10, epsilon=20, random_state=0).fit(X[:700], y[:700], X_public=X[700:])
+    model = ostrakon.PATEClassifier(classes="from-private", n_teachers=10, epsilon=20, random_state=0)
+    model.fit(X[:700], y[:700], X_public=X[700:])
     expected = model.predict(X)
     assert (expected == y).mean() > 0.9
     other = X[["weight", "income", "dose"]]
@@ -242,4 +244,14 @@ def test_a_missing_label_is_refused_in_words(absent):
     for options in ({"protect": "labels"}, {}):
         given = {} if options else {"X_public": X[:20]}
         with pytest.raises(InvalidInput, match="y must have a label for every row, got 1 of 60 missing"):
-            ostrakon.PATEClassifier(**options).fit(X[:60], y, **given)
+            ostrakon.PATEClassifier(**{"classes": "from-private", **options}).fit(X[:60], y, **given)
+
+
+def test_classes_of_private_labels_are_published_only_when_asked():
+    y = np.array(["no", "yes"])[(X[:, 0] > 3).astype(int)]
+    y = np.where(np.arange(len(y)) == 7, "rare_secret_disease", y)
+    with pytest.raises(InvalidInput, match=r"Give classes=\['no', 'yes'\] .*, or classes='from-private'") as refused:
+        ostrakon.PATEClassifier().fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])
+    assert "rare" not in str(refused.value)
+    with pytest.raises(InvalidInput, match="a list of labels, or 'from-private', got 'no'"):
+        ostrakon.PATEClassifier(classes="no").fit(X[PRIVATE], y[PRIVATE], X_public=X[PUBLIC])

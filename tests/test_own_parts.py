@@ -84,7 +84,7 @@ def test_a_format_is_one_entry(monkeypatch, tmp_path):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     monkeypatch.setitem(sources.FORMATS, ".jsonl", lambda path: f"read_json({path}, format = 'newline_delimited')")
     ours, theirs = (
-        task_from_files(**{part: tmp_path / f"{part}.{suffix}" for part in parts}, target="ill")
+        task_from_files(**{part: tmp_path / f"{part}.{suffix}" for part in parts}, target="ill", classes="from-private")
         for suffix in ("jsonl", "csv")
     )
     assert ours.classes == theirs.classes == ("no", "yes")

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ostrakon.data.classes import CLASSES_FROM, FROM_PRIVATE, offered_classes, unnamed_classes
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
@@ -54,10 +55,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     features, was trained on, for the statement. query_strategy: which public rows to ask about. smooth: smooth
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. protect: "records", or "labels" alone, where the features, and who is in
-    the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge; None: those
-    of y. random_state: of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary
-    generator is for tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib;
-    None: one.
+    the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge, required;
+    "from-private": those of y, which are published (the setting for scikit-learn's `check_estimator`). random_state:
+    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
+    tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
@@ -72,7 +73,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2)); y = (X[:, 0] > 0).astype(int)
-    >>> model = PATEClassifier(n_teachers=20, epsilon=4.0, random_state=0).fit(X, y, X_public=rng.normal(size=(300, 2)))
+    >>> model = PATEClassifier(n_teachers=20, epsilon=4.0, classes=[0, 1], random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(300, 2)))
     >>> model.statement_.guarantee.epsilon <= 4
     True
     """
@@ -148,9 +150,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         task = Task(
             private=rows,
             classes=tuple(self.classes_),
-            classes_from="given by the caller"
-            if self.classes is not None
-            else "the labels of the private rows, which are thereby treated as public knowledge",
+            classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
             kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
             **own,
@@ -262,11 +262,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(rows)
         return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
 
+    @property
+    def _from_private(self) -> bool:
+        return isinstance(self.classes, str) and self.classes == FROM_PRIVATE
+
     def _known(self, found: Any, numbers: Any) -> tuple[Any, Any]:
         if self.classes is None:
+            counts = dict(zip(found.tolist(), np.bincount(numbers).tolist(), strict=True))
+            raise InvalidInput(unnamed_classes("labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}"))
+        if self._from_private:
             if len(found) < 2:
                 raise InvalidInput(f"y must hold at least two classes, got one class: {found.tolist()!r}.")
             return found, numbers
+        if isinstance(self.classes, str):
+            raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
         classes = np.asarray(self.classes)
         place = {label: number for number, label in enumerate(classes.tolist())}
         if len(place) != len(classes) or len(place) < 2:

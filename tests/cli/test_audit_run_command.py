@@ -21,7 +21,16 @@ def folder(tmp_path_factory):
     frame["ill"] = np.where(frame["age"] + rng.normal(0, 6, 1100) > 55, "yes", "no")
     frame[:1000].to_csv(place / "private.csv", index=False)
     frame[1000:].drop(columns=["ill"]).to_csv(place / "public.csv", index=False)
-    words = ["--private", place / "private.csv", "--public", place / "public.csv", "--target", "ill"]
+    words = [
+        "--private",
+        place / "private.csv",
+        "--public",
+        place / "public.csv",
+        "--target",
+        "ill",
+        "--classes",
+        "from-private",
+    ]
     words += ["--mechanism", "bounded-gnmax", "--queries", "100", "--epsilon", "2", "--delta", "1e-5", "--jobs", "1"]
     done = CliRunner().invoke(app, ["train", *map(str, words), "--out", str(place / "run")])
     assert done.exit_code == 0, done.output
@@ -76,7 +85,18 @@ def test_settings_in_a_file_will_do(folder):
 
 @pytest.mark.slow
 def test_trained_teachers_are_poisoned_and_nothing_is_written(folder):
-    words = ["--private", folder / "private.csv", "--public", folder / "public.csv", "--target", "ill", "--jobs", "1"]
+    words = [
+        "--private",
+        folder / "private.csv",
+        "--public",
+        folder / "public.csv",
+        "--target",
+        "ill",
+        "--classes",
+        "from-private",
+        "--jobs",
+        "1",
+    ]
     words += ["--mechanism", "gnmax", "--teachers", "40", "--queries", "5", "--epsilon", "2", "--delta", "1e-5"]
     words += ["--student", "logistic"]
     done = CliRunner().invoke(app, ["train", *map(str, words), "--out", str(folder / "trained")])

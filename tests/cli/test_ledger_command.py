@@ -91,7 +91,18 @@ def test_a_budget_without_a_ledger_has_one_beside_the_data(tmp_path):
     (tmp_path / "data").mkdir()
     frame[:300].to_csv(tmp_path / "data" / "private.csv", index=False)
     frame[300:].drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
-    asked = ["--private", "data/private.csv", "--public", "public.csv", "--target", "y", "--student", "logistic"]
+    asked = [
+        "--private",
+        "data/private.csv",
+        "--public",
+        "public.csv",
+        "--target",
+        "y",
+        "--classes",
+        "from-private",
+        "--student",
+        "logistic",
+    ]
     asked += ["--queries", 5, "--epsilon", 2, "--out", "run"]
     for _ in range(2):
         told = ostrakon("train", *asked, "--budget", 3, folder=tmp_path)

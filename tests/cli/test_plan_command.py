@@ -98,7 +98,9 @@ def test_users_are_priced_as_a_run_by_users_prices_them(command, tables, tmp_pat
     told = json.loads(out)
     (offer,) = told["offers"]
     options = {asked[at][2:].replace("-", "_"): asked[at + 1] for at in range(0, len(asked), 2)}
-    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="who")
+    task = task_from_files(
+        tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="who", classes="from-private"
+    )
     plan = plan_of(task, Options.of({**options, "epsilon": 30.0}))
     assert task.private.unit == told["unit"] == "user"
     assert (told["records"], offer["teachers"], offer["delta"]) == (200, plan.teachers, plan.delta)

@@ -44,7 +44,8 @@ def ostrakon(monkeypatch, capsys, *arguments) -> tuple[int, str, str]:
 @pytest.fixture
 def command(monkeypatch, capsys, tables, tmp_path):
     def train(*arguments, out=tmp_path / "run", fast=True, **options):
-        given = {"private": tables / "private.csv", "public": tables / "public.csv", "target": "ill", **options}
+        given = {"private": tables / "private.csv", "public": tables / "public.csv", "target": "ill"}
+        given |= {"classes": "from-private", **options}
         pairs = [part for key, value in given.items() if value is not None for part in (f"--{key}", value)]
         return ostrakon(monkeypatch, capsys, "train", *pairs, "--out", out, *(FAST if fast else []), *arguments)
 
@@ -331,7 +332,16 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     command = [
         *(sys.executable, "-c", "from ostrakon.cli import main; main()", "train", "--out", tmp_path / "run", *FAST),
-        *("--private", tables / "private.csv", "--public", tables / "public.csv", "--target", "ill"),
+        *(
+            "--private",
+            tables / "private.csv",
+            "--public",
+            tables / "public.csv",
+            "--target",
+            "ill",
+            "--classes",
+            "from-private",
+        ),
         *("--teacher", "unhurried.Tree"),
     ]
     process = subprocess.Popen(

@@ -1,9 +1,12 @@
 """The list of classes: who says it, and what no list may hide."""
 
+import re
+import shlex
+
 import numpy as np
 import pytest
 
-from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices
+from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices, labels_in
 from ostrakon.validation import InvalidInput
 
 NAMES = {"target": "income", "public": "public.csv"}
@@ -12,7 +15,8 @@ NAMES = {"target": "income", "public": "public.csv"}
 @pytest.mark.parametrize(
     ("counts", "shown", "classes", "expected"),
     [
-        ({"b": 2, "a": 1}, None, None, (("b", "a"), "private")),
+        ({"b": 2, "a": 1}, None, "from-private", (("b", "a"), "private")),
+        ({"b": 2, "a": 1}, ["a", "b", "c"], "from-private", (("b", "a"), "private")),
         ({"b": 2, "a": 1}, ["a", "b", "c", None], None, (("a", "b", "c"), "public")),
         ({"b": 2, "a": 1}, ["a"], ["c", "b", "a"], (("c", "b", "a"), "user")),
         # A final full stop is spelling; the public one decides, and where all have it, none gets it.
@@ -39,6 +43,9 @@ def test_the_private_spelling_never_shows():
         ({f"c{k}": 1 for k in range(MOST_CLASSES + 1)}, None, None, f"at most {MOST_CLASSES} are classes"),
         ({str(k): 1 for k in range(MOST_NUMBERS + 1)}, None, None, r"a quantity \(regression\) cannot be learned"),
         ({f"{k}.5": 1 for k in range(MOST_FRACTIONS + 1)}, None, None, r"a quantity \(regression\)"),
+        ({"a": 1, "b": 1}, None, "a,b", r"a list of labels, or 'from-private', got 'a,b'"),
+        ({"a": 1, "b": 1}, None, None, r"Give all labels, or --classes from-private, which publishes every"),
+        ({"a b": 10, "c,d": 11, "rare": 9}, None, None, r"""Give --classes 'a b,"c,d"' \(the labels of at least 10"""),
         ({"a": 1, "b": 1}, None, ["a", "a", "b"], "2 different labels"),
         ({"a": 1, "b": 1}, ["a", "a"], None, "one label alone, 'a', in public.csv"),
         ({"a": 1, "b": 1, "c": 1}, ["a", "b"], None, "class 'c' .* does not occur in public.csv"),
@@ -56,3 +63,11 @@ def test_labels_are_places_in_the_list():
     assert made.tolist() == [1, 0, 0]
     # Where both spellings are classes, each is its own.
     assert label_indices(["a", "a."], ("a", "a.")).tolist() == [0, 1]
+
+
+def test_the_refusal_never_shows_a_rare_label_and_its_list_can_be_pasted():
+    with pytest.raises(InvalidInput) as refused:
+        agree_on_classes({"no": 40, "later, if": 12, "rare_secret": 1}, None, None, **NAMES)
+    assert "rare_secret" not in str(refused.value)
+    pasted = shlex.split(re.search(r"--classes .*? \(", str(refused.value))[0][:-2])
+    assert labels_in(pasted[1]) == ["no", "later, if"]

@@ -18,7 +18,9 @@ PLANNED = {"records": 200, "epsilons": [4.0], "rehearse": "none"}
 
 
 def model() -> ostrakon.PATEClassifier:
-    return ostrakon.PATEClassifier(student="logistic", epsilon=8.0, random_state=0, noise=np.random.default_rng(1))
+    return ostrakon.PATEClassifier(
+        classes="from-private", student="logistic", epsilon=8.0, random_state=0, noise=np.random.default_rng(1)
+    )
 
 
 def test_polars_works_as_pandas_does_wherever_rows_enter():

@@ -335,7 +335,7 @@ def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path, change, way)
         frame.to_parquet(folder / f"{name}.parquet")
     frame.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
     by = "who" if way == "users" else None
-    task = task_from_files(folder, tmp_path / "public.parquet", target="ill", by=by)
+    task = task_from_files(folder, tmp_path / "public.parquet", target="ill", by=by, classes="from-private")
 
     def changed():
         if change == "removed":

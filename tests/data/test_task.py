@@ -45,9 +45,12 @@ def tables(tmp_path):
 
 def test_a_task_that_fits(tables) -> None:
     private, public, test = tables
-    task = open_task(private, public, target="sick", by="user", test=test)
+    task = open_task(private, public, target="sick", by="user", test=test, classes="from-private")
     assert (task.features, task.classes, task.classes_from) == (("age", "city"), ("no", "yes"), "private")
-    assert (task.unit, open_task(private, public, target="sick", by="user").by) == ("user", "user")
+    assert (task.unit, open_task(private, public, target="sick", by="user", classes="from-private").by) == (
+        "user",
+        "user",
+    )
     assert task.units() == people(60)["user"].nunique() == 9
     X = task.public_rows()
     assert (list(X.columns), len(X)) == (["age", "city"], 40)
@@ -59,9 +62,9 @@ def test_a_task_that_fits(tables) -> None:
 def test_the_whole_record_is_the_identity_without_users(tables) -> None:
     private, public, _ = tables
     with pytest.raises(InvalidInput, match="does not fit"):
-        open_task(private, public, target="sick")
+        open_task(private, public, target="sick", classes="from-private")
     public_with = write(public, people(40, seed=1).drop(columns="sick"))
-    task = open_task(private, public_with, target="sick")
+    task = open_task(private, public_with, target="sick", classes="from-private")
     assert task.unit == "record"
     assert task.units() == 60
 
@@ -80,11 +83,11 @@ def test_tables_without_header_take_the_private_names(tmp_path) -> None:
     bare = write(tmp_path / "public.csv", people(20, seed=1).drop(columns="user"), header=False)
     short = write(tmp_path / "short.csv", people(20, seed=1)[["age", "city"]], header=False)
     for public in (bare, short):
-        assert list(open_task(private, public, target="sick").public_rows()) == ["age", "city"]
+        assert list(open_task(private, public, target="sick", classes="from-private").public_rows()) == ["age", "city"]
     bare_private = write(tmp_path / "bare.csv", rows, header=False)
-    task = open_task(bare_private, bare, target=-1, names=None)
+    task = open_task(bare_private, bare, target=-1, names=None, classes="from-private")
     assert (task.target, task.classes) == ("column2", ("no", "yes"))
-    named = open_task(bare_private, bare, target="sick", names="age,city,sick")
+    named = open_task(bare_private, bare, target="sick", names="age,city,sick", classes="from-private")
     assert named.features == ("age", "city")
 
 
@@ -94,13 +97,13 @@ def test_text_without_header_is_not_taken_for_names(tmp_path) -> None:
     public = write(tmp_path / "public.csv", pd.DataFrame(rows[:8]), header=False)
     short = write(tmp_path / "short.csv", pd.DataFrame(rows[:8])[[0, 1]], header=False)
     for shown in (public, short):
-        task = open_task(private, shown, target="sick", names="city,age,sick")
+        task = open_task(private, shown, target="sick", names="city,age,sick", classes="from-private")
         assert (task.private.rows(), len(task.public_rows())) == (12, 8)
     headed = write(tmp_path / "headed.csv", pd.DataFrame(rows[:8], columns=["city", "age", "sick"]))
-    task = open_task(private, headed, target="sick", names="city,age,sick")
+    task = open_task(private, headed, target="sick", names="city,age,sick", classes="from-private")
     assert len(task.public_rows()) == 8
     both = write(tmp_path / "both.csv", pd.DataFrame(rows, columns=["city", "age", "sick"]))
-    assert open_task(both, headed, target="sick", names="city,age,sick").private.rows() == 12
+    assert open_task(both, headed, target="sick", names="city,age,sick", classes="from-private").private.rows() == 12
 
 
 @pytest.mark.parametrize("odd", [["x", "1.5", "1"], ["x", "y", "z"], ["0", "word", "1"]])
@@ -114,10 +117,15 @@ def test_an_odd_first_record_does_not_become_the_names_of_columns(tmp_path, odd)
     named = write(tmp_path / "named.csv", rows)
     refused("may be a header or a record", private, public, target=-1)
     refused("may be a header or a record", private, public, target=2, by=0)
-    assert open_task(named, public, target="c").private.columns == ("a", "b", "c")
-    assert open_task(named, write(tmp_path / "shown.csv", rows[:10]), target=-1).private.rows() == 30
+    assert open_task(named, public, target="c", classes="from-private").private.columns == ("a", "b", "c")
+    assert (
+        open_task(named, write(tmp_path / "shown.csv", rows[:10]), target=-1, classes="from-private").private.rows()
+        == 30
+    )
     if odd[-1] == "1":
-        assert open_task(private, public, target="c", names=["a", "b", "c"]).private.rows() == 31
+        assert (
+            open_task(private, public, target="c", names=["a", "b", "c"], classes="from-private").private.rows() == 31
+        )
 
 
 def test_a_final_full_stop_makes_no_other_class(tmp_path) -> None:
@@ -138,7 +146,7 @@ def test_the_private_table_in_another_format_and_order_is_still_private(tmp_path
     private = write(tmp_path / "private.csv", people(30))
     people(30)[::-1].to_parquet(tmp_path / "public.parquet")
     with pytest.raises(InvalidInput, match="is the private one"):
-        open_task(private, tmp_path / "public.parquet", target="sick")
+        open_task(private, tmp_path / "public.parquet", target="sick", classes="from-private")
 
 
 def test_the_signs_of_a_csv_are_those_of_the_public_one(tmp_path) -> None:
@@ -156,7 +164,7 @@ def test_the_signs_of_a_csv_are_those_of_the_public_one(tmp_path) -> None:
         assert read["b"].tolist()[1:] == [f"x{place % 3}" for place in range(60)]
     private.write_text("a;b;y\n" + "\n".join(row.replace(",", ";") for row in rows) + "\n")
     with pytest.raises(InvalidInput):
-        open_task(private, public, target="y")
+        open_task(private, public, target="y", classes="from-private")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
@@ -164,7 +172,7 @@ def test_a_public_parquet_decides_by_the_names_of_its_columns(tmp_path, delimite
     people(30, seed=1).to_parquet(tmp_path / "public.parquet")
     text = people(30).to_csv(index=False, sep=delimiter)
     (tmp_path / "private.csv").write_text(text)
-    task = open_task(tmp_path / "private.csv", tmp_path / "public.parquet", target="sick")
+    task = open_task(tmp_path / "private.csv", tmp_path / "public.parquet", target="sick", classes="from-private")
     assert task.private.dialect.delim == delimiter
     assert len(task.private.read()) == 30
 
@@ -186,7 +194,7 @@ def test_users_without_a_number_are_refused(tmp_path) -> None:
     )
     pq.write_table(numbers, tmp_path / "private.parquet")
     with pytest.raises(InvalidInput, match="column of users 'user' is missing in 1 rows"):
-        open_task(tmp_path / "private.parquet", public, target="sick", by="user")
+        open_task(tmp_path / "private.parquet", public, target="sick", by="user", classes="from-private")
 
 
 def refused(sentence: str, *arguments, **options) -> None:
@@ -262,8 +270,8 @@ def test_rows_that_a_quote_would_swallow_are_missed(tables, tmp_path) -> None:
     (tmp_path / "private.csv").write_text("\n".join(lines) + "\n")
     domain = Domain.of({"age": {"low": 0, "high": 100}, "city": {"categories": ["Ulm", "Bonn"]}})
     for opened in (
-        lambda: open_task(private, public, target="sick", by="user"),
-        lambda: open_described_task(private, domain, target="sick", by="user"),
+        lambda: open_task(private, public, target="sick", by="user", classes="from-private"),
+        lambda: open_described_task(private, domain, target="sick", by="user", classes="from-private"),
     ):
         with pytest.raises(InvalidInput, match="no line break within a cell of the column 'city'"):
             opened()
@@ -274,4 +282,6 @@ def test_free_text_may_have_lines(tmp_path) -> None:
     private = write(tmp_path / "private.csv", people(60).assign(notes=notes))
     public = write(tmp_path / "public.csv", people(40, seed=1).assign(notes=notes[:40]))
     for text in (False, True):
-        assert open_task(private, public, target="sick", by="user", text=text).private.rows() == 60
+        assert (
+            open_task(private, public, target="sick", by="user", text=text, classes="from-private").private.rows() == 60
+        )

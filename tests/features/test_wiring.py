@@ -13,6 +13,7 @@ def test_forty_representatives_teach_a_student_of_digits(smooth):
     X, y = load_digits(return_X_y=True)
     X = X / 16
     model = ostrakon.PATEClassifier(
+        classes="from-private",
         teacher="kernel-ridge",
         n_teachers=20,
         n_queries=40,

@@ -283,7 +283,13 @@ def test_every_kind_of_teacher_and_mechanism_is_charged(task, tmp_path, url, mec
 def test_fits_of_the_estimator_add_up(task, url):
     rows = {"X": task.private.X, "y": task.private.y, "X_public": task.X_public}
     model = PATEClassifier(
-        n_teachers=60, n_queries=20, delta=1e-4, mechanism=GNMax(sigma2=18.0), ledger=url, budget=4.0
+        classes="from-private",
+        n_teachers=60,
+        n_queries=20,
+        delta=1e-4,
+        mechanism=GNMax(sigma2=18.0),
+        ledger=url,
+        budget=4.0,
     )
     for _ in range(2):
         model.fit(**rows)

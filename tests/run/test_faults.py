@@ -30,7 +30,9 @@ def make_task(folder: Path):
     frame["ill"] = np.where(frame["age"] + rng.normal(0, 6, 500) > 55, "yes", "no")
     for name, rows in (("private", frame[:300]), ("public", frame[300:400]), ("test", frame[400:])):
         rows.to_csv(folder / f"{name}.csv", index=False)
-    return task_from_files(folder / "private.csv", folder / "public.csv", target="ill", test=folder / "test.csv")
+    return task_from_files(
+        folder / "private.csv", folder / "public.csv", target="ill", test=folder / "test.csv", classes="from-private"
+    )
 
 
 @pytest.fixture(scope="module")

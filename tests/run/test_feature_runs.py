@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 
 
 def task_of(folder, kind, **options):
-    target = {"target": "y"} if kind == "parquet" else {}
+    target = {"classes": "from-private"} | ({"target": "y"} if kind == "parquet" else {})
     return task_from_files(
         folder / f"private.{kind}", folder / f"public.{kind}", test=folder / f"test.{kind}", **target, **options
     )
@@ -96,7 +96,12 @@ def test_texts_in_a_frame_in_python():
     words = (["a", "fine", "film", "to", "watch", "again"], ["dull", "and", "tedious", "hours", "of", "it"])
     frame = pd.DataFrame({"note": [" ".join(rng.choice(words[one], 6)) for one in y], "age": rng.normal(size=300)})
     model = ostrakon.PATEClassifier(
-        student="logistic", representation="tfidf", epsilon=8.0, n_queries=20, noise=np.random.default_rng(0)
+        classes="from-private",
+        student="logistic",
+        representation="tfidf",
+        epsilon=8.0,
+        n_queries=20,
+        noise=np.random.default_rng(0),
     ).fit(frame[:200], y[:200], X_public=frame[200:])
     assert model.score(frame[200:], y[200:]) > 0.8
     assert model.released_.form.columns[0] == {"name": "note", "kind": "text"}

@@ -14,6 +14,8 @@ from tiny_onnx import IMAGE_TOML, pictures, written
 
 COLOURS = {"red": (200, 60, 60), "green": (60, 200, 60)}
 
+CLASSES = ("--classes", "from-private")
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
@@ -28,7 +30,16 @@ def folders(tmp_path_factory):
 
 
 def train(folders, out, representation, *more):
-    command = ["train", "--private", folders / "private", "--public", folders / "public", "--test", folders / "test"]
+    command = [
+        "train",
+        *CLASSES,
+        "--private",
+        folders / "private",
+        "--public",
+        folders / "public",
+        "--test",
+        folders / "test",
+    ]
     options = ["--representation", representation, "--epsilon", 4, "--out", out, "--jobs", 1, *more]
     return CliRunner().invoke(app, [str(word) for word in (*command, *options)])
 

@@ -129,6 +129,7 @@ GATED = Options(
 def estimator(planned, monkeypatch):
     monkeypatch.setattr(planning, "_gate", lambda *_, **__: planned.gate)
     return PATEClassifier(
+        classes="from-private",
         student="logistic",
         n_teachers=20,
         mechanism=GNMax(sigma2=3.0),

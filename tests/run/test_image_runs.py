@@ -14,6 +14,8 @@ from ostrakon.export.student_files import load_student
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
+CLASSES = ("--classes", "from-private")
+
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
@@ -31,7 +33,7 @@ def letters(tmp_path_factory):
 
 @pytest.mark.slow
 def test_train_learns_from_images(letters, tmp_path):
-    command = ["train", "--private", letters / "private.npz", "--public", letters / "public.npy"]
+    command = ["train", *CLASSES, "--private", letters / "private.npz", "--public", letters / "public.npy"]
     options = ["--test", letters / "test", "--teachers", 20, "--epsilon", 20, "--out", tmp_path / "run", "--jobs", 1]
     done = CliRunner().invoke(app, [str(word) for word in (*command, *options)])
     assert done.exit_code == 0, done.output
@@ -48,13 +50,17 @@ def test_train_learns_from_images(letters, tmp_path):
 
 
 def test_users_labels_and_shapes(letters):
-    task = task_from_files(letters / "private.npz", letters / "public.npy", test=letters / "test", by="who")
+    task = task_from_files(
+        letters / "private.npz", letters / "public.npy", test=letters / "test", by="who", classes="from-private"
+    )
     assert (task.private.unit, task.private.units) == ("user", 500)
     assert task.classes == ("A", "B", "C")
     assert task.pool == 250
     assert task.X_test.shape == (100, 28, 28)
     assert np.bincount(task.y_test).min() > 0
-    again = task_from_files(letters / "private.npz", letters / "public.npy", test=letters / "test", by="who")
+    again = task_from_files(
+        letters / "private.npz", letters / "public.npy", test=letters / "test", by="who", classes="from-private"
+    )
     assert again.fingerprints == task.fingerprints
 
 
@@ -74,15 +80,15 @@ def test_images_that_do_not_fit_are_refused(letters, tmp_path):
         "must have labels": (public, private),
     }.items():
         with pytest.raises(InvalidInput, match=sentence):
-            task_from_files(*arguments)
+            task_from_files(*arguments, classes="from-private")
     np.save(tmp_path / "bare.npy", np.zeros((5, 28, 28)))
     with pytest.raises(InvalidInput, match=r"test images .* must have labels"):
-        task_from_files(private, public, test=tmp_path / "bare.npy")
+        task_from_files(private, public, test=tmp_path / "bare.npy", classes="from-private")
     with pytest.raises(InvalidInput, match="--names belongs to tables"):
-        task_from_files(private, public, names="a,b")
+        task_from_files(private, public, names="a,b", classes="from-private")
     (tmp_path / "a.csv").write_text("x,y\n1,2\n3,4\n")
     with pytest.raises(InvalidInput, match="--target must be given"):
-        task_from_files(tmp_path / "a.csv", public)
+        task_from_files(tmp_path / "a.csv", public, classes="from-private")
 
 
 @pytest.mark.slow
@@ -94,7 +100,18 @@ def test_colour_images_by_contrast_hear_the_noisy_sums(tmp_path):
     np.savez(tmp_path / "private.npz", X=images[:1200], y=y[:1200])
     np.save(tmp_path / "public.npy", images[1200:1500])
     np.savez(tmp_path / "test.npz", X=images[1500:], y=y[1500:])
-    command = ["train", "--private", "private.npz", "--public", "public.npy", "--test", "test.npz", "--out", "run"]
+    command = [
+        "train",
+        *CLASSES,
+        "--private",
+        "private.npz",
+        "--public",
+        "public.npy",
+        "--test",
+        "test.npz",
+        "--out",
+        "run",
+    ]
     words = [str(tmp_path / word) if "." in word or word == "run" else word for word in command]
     done = CliRunner().invoke(app, [*words, "--representation", "contrastive", "--epsilon", "2", "--seed", "0"])
     assert done.exit_code == 0, done.output

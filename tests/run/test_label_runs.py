@@ -138,6 +138,7 @@ def test_the_price_is_that_of_r_entries_each_way(most):
     rng = np.random.default_rng(0)
     X, users = rng.normal(size=(300, 2)), np.arange(300) // 3
     model = PATEClassifier(
+        classes="from-private",
         protect="labels",
         student="logistic",
         mechanism=BoundedGNMax(sigma2=4, max_contributions=most),
@@ -280,7 +281,7 @@ def test_no_record_passes_for_a_header_that_has_another_number_of_cells(tmp_path
     frame = people(60).drop(columns="user")
     place.write_text(f"{header}\n" + frame.to_csv(header=False))
     with pytest.raises(InvalidInput, match=r"The first line of .* must be its header, with as many cells") as refused:
-        open_task(place, None, target=target, protect="labels")
+        open_task(place, None, target=target, protect="labels", classes="from-private")
     assert frame["city"][0] not in str(refused.value)
     with pytest.raises(InvalidInput, match=r"The first line of .* must be a row"):
         open_labels_only(place, names=["n", "age", "city", "ill"])
@@ -291,10 +292,13 @@ def test_a_record_is_no_header_because_there_is_none(tmp_path):
     frame = people(60)
     frame.to_csv(place, index=False, header=False)
     with pytest.raises(InvalidInput, match=r"The first row of .* may be a header or a record, and the target does not"):
-        open_task(place, None, target="-1", protect="labels")
-    assert open_task(place, None, target="-1", protect="labels", names=list(frame.columns)).target == "ill"
+        open_task(place, None, target="-1", protect="labels", classes="from-private")
+    assert (
+        open_task(place, None, target="-1", protect="labels", names=list(frame.columns), classes="from-private").target
+        == "ill"
+    )
     frame.to_csv(place, index=False)
-    assert open_task(place, None, target="ill", by="2", protect="labels").by == "user"
+    assert open_task(place, None, target="ill", by="2", protect="labels", classes="from-private").by == "user"
 
 
 # --- what is said ------------------------------------------------------------------------------------------------
@@ -387,7 +391,7 @@ def test_labels_have_an_account_of_their_own(tmp_path):
     with pytest.raises(Refused):
         run(tmp_path / "more", task_of(path), dataclasses.replace(options, seed=1))
     public = written(people(100, 5).drop(columns="ill"), tmp_path / "public.csv")
-    records = task_from_files(path, public, target="ill")
+    records = task_from_files(path, public, target="ill", classes="from-private")
     named = dataclasses.replace(options, ledger_account=account.name, budget=None, epsilon=0.1, queries=2)
     with pytest.raises(InvalidInput, match="guarantees for labels of one record, got a run for replace of one record"):
         run(tmp_path / "records", records, named)
@@ -410,17 +414,17 @@ def test_a_pool_is_refused_beside_labels_and_asked_for_beside_records(tmp_path):
     path = written(people(), tmp_path / "people.csv")
     for made in (
         lambda: Files(private=str(path), public=str(path), protect="labels"),
-        lambda: task_from_files(path, path, target="ill", protect="labels"),
-        lambda: PATEClassifier(protect="labels").fit(X, ROWS.y, X_public=X),
+        lambda: task_from_files(path, path, target="ill", protect="labels", classes="from-private"),
+        lambda: PATEClassifier(classes="from-private", protect="labels").fit(X, ROWS.y, X_public=X),
     ):
         with pytest.raises(InvalidInput, match="cannot be given where labels alone are protected"):
             made()
-    for made in (lambda: Files(private=str(path)), lambda: task_from_files(path, target="ill")):
+    for made in (lambda: Files(private=str(path)), lambda: task_from_files(path, target="ill", classes="from-private")):
         with pytest.raises(InvalidInput, match="public must be given"):
             made()
     for made in (
         lambda: Files(private=str(path), protect="features"),
-        lambda: PATEClassifier(protect="features").fit(X, ROWS.y),
+        lambda: PATEClassifier(classes="from-private", protect="features").fit(X, ROWS.y),
     ):
         with pytest.raises(InvalidInput, match="protect must be one of records, labels, got 'features'"):
             made()
@@ -453,7 +457,9 @@ def test_a_service_refuses_a_run_that_protects_labels(tmp_path):
 
 
 def test_the_estimator_needs_no_public_rows():
-    model = PATEClassifier(protect="labels", epsilon=2.0, student="logistic", random_state=0).fit(X, ROWS.y)
+    model = PATEClassifier(
+        classes="from-private", protect="labels", epsilon=2.0, student="logistic", random_state=0
+    ).fit(X, ROWS.y)
     assert model.statement_.unit == model.statement_.as_dict()["unit_of_privacy"] == "the label of one record"
     assert model.statement_.level == "record"
     assert model.score(X, ROWS.y) > 0.85
@@ -461,7 +467,7 @@ def test_the_estimator_needs_no_public_rows():
     said = model.statement_.as_dict()
     assert RECORDS_ONLY.search(json.dumps(said)) is None
     assert "features" in said["not_covered"][0]
-    fixed = PATEClassifier(
+    fixed = PATEClassifier(classes="from-private",
         protect="labels", partition="random", n_teachers=10, teacher="logistic", epsilon=60.0, n_queries=20,
         student="logistic", random_state=0,
     ).fit(X, ROWS.y)  # fmt: skip

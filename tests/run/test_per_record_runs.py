@@ -134,7 +134,9 @@ def test_a_table_on_disk_says_what_it_says_in_memory(tmp_path, by, monkeypatch):
     frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
     frame[:500].to_parquet(tmp_path / "private.parquet")
     frame[500:].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
-    disk = task_from_files(tmp_path / "private.parquet", tmp_path / "public.csv", target="ill", by=by)
+    disk = task_from_files(
+        tmp_path / "private.parquet", tmp_path / "public.csv", target="ill", by=by, classes="from-private"
+    )
     assert isinstance(disk.private, PrivateTable)
     tables = disk.private.tables
     rows = Rows(
@@ -175,7 +177,9 @@ def test_one_odd_record_changes_its_own_vote_alone(tmp_path):
     found = []
     for name, private in (("one", frame[:300]), ("other", odd)):
         private.to_parquet(tmp_path / f"{name}.parquet")
-        task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.parquet", target="ill")
+        task = task_from_files(
+            tmp_path / f"{name}.parquet", tmp_path / "public.parquet", target="ill", classes="from-private"
+        )
         run(tmp_path / name, task, request)
         found.append(np.load(tmp_path / name / "private" / "votes.npy"))
     assert 0 < np.linalg.norm(found[0] - found[1]) <= np.sqrt(2)
@@ -188,7 +192,9 @@ def test_one_user_however_written_speaks_once(tmp_path):
     frame.loc[[5, 6, 7], "user"] = ["0009", "9.0", " 9"]  # with row 9: four rows of one user
     frame[:250].to_csv(tmp_path / "private.csv", index=False)
     frame[250:].drop(columns=["ill", "user"]).to_csv(tmp_path / "public.csv", index=False)
-    task = task_from_files(tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="user")
+    task = task_from_files(
+        tmp_path / "private.csv", tmp_path / "public.csv", target="ill", by="user", classes="from-private"
+    )
     outcome = run(tmp_path / "run", task, replace(RECIPE, queries=20))
     assert outcome.statement.teachers == 247
     assert np.load(tmp_path / "run" / "private" / "votes.npy").sum() == 247
@@ -227,7 +233,7 @@ def test_a_plan_survives_the_disk():
 
 
 def test_the_estimator_takes_per_record_teachers_too(task):
-    model = ostrakon.PATEClassifier(mechanism=NAME, epsilon=2.0, random_state=0)
+    model = ostrakon.PATEClassifier(classes="from-private", mechanism=NAME, epsilon=2.0, random_state=0)
     model.fit(task.private.X, task.private.y, X_public=task.X_public)
     assert model.score(task.X_test, task.y_test) > 0.9
     assert model.statement_.guarantee.epsilon <= 2

@@ -239,25 +239,27 @@ def test_a_description_that_misses_its_column_is_told_of_from_noisy_cells_alone(
 def test_python_draws_its_public_rows_too(plain):
     frame = people()
     X, y = frame[["age", "city"]], frame["ill"]
-    model = PATEClassifier(epsilon=2.0, student="logistic", random_state=0).fit(X, y, X_public=DOMAIN)
+    model = PATEClassifier(classes="from-private", epsilon=2.0, student="logistic", random_state=0).fit(
+        X, y, X_public=DOMAIN
+    )
     assert list(model.pool_) == ["age", "city"]
     assert len(model.pool_) == 300
     assert model.statement_.guarantee.epsilon <= 2
     assert model.mechanism_.moments == 0, "a student that was named learns from no sums"
     assert model.score(X, y) > 0.7
     seeded = [
-        PATEClassifier(epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(seed)).fit(
-            X, y, X_public=DOMAIN
-        )
+        PATEClassifier(
+            classes="from-private", epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(seed)
+        ).fit(X, y, X_public=DOMAIN)
         for seed in (1, 1, 2)
     ]
     pd.testing.assert_frame_equal(seeded[0].pool_, seeded[1].pool_)
     assert not seeded[0].pool_.equals(seeded[2].pool_)
     assert seeded[0].statement_.guarantee is None, "noise that can be undone has no guarantee"
     with pytest.raises(InvalidInput, match="X must be a frame of the columns that are described, age, city"):
-        PATEClassifier().fit(frame[["age", "user"]], y, X_public=DOMAIN)
+        PATEClassifier(classes="from-private").fit(frame[["age", "user"]], y, X_public=DOMAIN)
     with pytest.raises(InvalidInput, match="X must be a frame of the columns that are described"):
-        PATEClassifier().fit(np.zeros((600, 2)), y, X_public=DOMAIN)
+        PATEClassifier(classes="from-private").fit(np.zeros((600, 2)), y, X_public=DOMAIN)
 
 
 @pytest.mark.parametrize("cell", [None, pd.Timestamp("2023-05-05"), "unknown"])
@@ -275,7 +277,9 @@ def test_one_cell_moves_its_own_record_alone_in_memory_too(plain, monkeypatch, c
     domain = Domain.of({"day": {"low": low, "high": high}, "city": {"categories": ["Ulm", "Bonn"]}})
     for day in (pd.Series(days), pd.Series([cell, *days[1:]])):
         X = pd.DataFrame({"day": day, "city": frame["city"]})
-        made = PATEClassifier(epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(1))
+        made = PATEClassifier(
+            classes="from-private", epsilon=2.0, student="logistic", random_state=0, noise=np.random.default_rng(1)
+        )
         if cell == "unknown" and day.dtype == object:
             with pytest.raises(InvalidInput, match=r"'day' of X must be datetime64, .*as it is described; got object"):
                 made.fit(X, frame["ill"], X_public=domain)
@@ -290,7 +294,9 @@ def test_one_cell_moves_its_own_record_alone_in_memory_too(plain, monkeypatch, c
 def test_an_infinity_in_memory_is_missing(plain):
     frame = people()
     X = frame[["age", "city"]].assign(age=frame["age"].where(np.arange(600) > 0, np.inf))
-    made = PATEClassifier(epsilon=2.0, student="logistic", random_state=0).fit(X, frame["ill"], X_public=DOMAIN)
+    made = PATEClassifier(classes="from-private", epsilon=2.0, student="logistic", random_state=0).fit(
+        X, frame["ill"], X_public=DOMAIN
+    )
     assert made.statement_.guarantee.epsilon <= 2
 
 
@@ -330,7 +336,9 @@ def test_what_cannot_be_synthetic_is_refused(files, plain, tmp_path):
     with pytest.raises(InvalidInput, match="or, of a table, synthetic"):
         Files(private="a.csv")
     with pytest.raises(InvalidInput, match="images and free text need public rows"):
-        task_from_files(files / "private.csv", synthetic=files / "columns.toml", target="ill", text=True)
+        task_from_files(
+            files / "private.csv", synthetic=files / "columns.toml", target="ill", text=True, classes="from-private"
+        )
     (files / "columns.toml").write_text(TOML + "[columns.income]\nlow = 0\nhigh = 1\n")
     with pytest.raises(InvalidInput, match=r"must have every column that is described.*'income' is missing"):
         task_of(files)

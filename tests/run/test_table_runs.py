@@ -50,7 +50,7 @@ def tables(tmp_path_factory):
 
 
 def task_of(tables, file, **options):
-    return task_from_files(tables / file, tables / "public.csv", target="ill", **options)
+    return task_from_files(tables / file, tables / "public.csv", target="ill", **{"classes": "from-private", **options})
 
 
 def in_memory(task):
@@ -118,7 +118,7 @@ def test_a_shuffled_table_trains_the_same_teachers(tables, tmp_path):
     shuffled = tmp_path / "shuffled.parquet"
     pd.read_parquet(tables / "private.parquet").sample(frac=1, random_state=0).to_parquet(shuffled, index=False)
     for name, file in (("one", tables / "private.parquet"), ("other", shuffled)):
-        task = task_from_files(file, tables / "public.csv", target="ill")
+        task = task_from_files(file, tables / "public.csv", target="ill", classes="from-private")
         run(tmp_path / name, task, replace(RECIPE, teacher="random-forest(n_estimators=5)"))
     one, other = (np.load(tmp_path / name / "private" / "votes.npy") for name in ("one", "other"))
     np.testing.assert_array_equal(one, other)
@@ -135,7 +135,9 @@ def test_teachers_do_not_depend_on_who_is_read_beside_them(tmp_path):
     holed.to_parquet(tmp_path / "holed.parquet")
     loaded = []
     for name in ("full", "holed"):
-        task = task_from_files(tmp_path / f"{name}.parquet", tmp_path / "public.csv", target="ill", by="age")
+        task = task_from_files(
+            tmp_path / f"{name}.parquet", tmp_path / "public.csv", target="ill", by="age", classes="from-private"
+        )
         folder = tmp_path / f"shards of {name}"
         loaded.append(task.private.shards(5, classes=len(task.classes), seed=0, transform=lambda X: X, folder=folder))
     before, after = (shards.part(range(5)).load() for shards in loaded)
@@ -145,7 +147,7 @@ def test_teachers_do_not_depend_on_who_is_read_beside_them(tmp_path):
 
 
 def test_users_are_counted_in_parts(tables, monkeypatch):
-    tables = open_task(tables / "private.csv", tables / "public.csv", target="ill", by="user")
+    tables = open_task(tables / "private.csv", tables / "public.csv", target="ill", by="user", classes="from-private")
     monkeypatch.setattr(sources, "_COUNTED_AT_ONCE", 100)
     assert tables.units() == 150
 

@@ -21,6 +21,8 @@ GOOD = ["a", "fine", "film", "that", "I", "would", "gladly", "watch", "again", "
 BAD = ["what", "dull", "and", "tedious", "hours", "with", "no", "end", "in", "sight"]
 PARTS = {"private": 240, "public": 120, "test": 60}
 
+CLASSES = ("--classes", "from-private")
+
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
@@ -41,7 +43,16 @@ def folders(tmp_path_factory):
 
 
 def train(folders, out, *more, public="public"):
-    command = ["train", "--private", folders / "private", "--public", folders / public, "--test", folders / "test"]
+    command = [
+        "train",
+        *CLASSES,
+        "--private",
+        folders / "private",
+        "--public",
+        folders / public,
+        "--test",
+        folders / "test",
+    ]
     options = ["--epsilon", 8, "--student", "logistic", "--queries", 20, "--out", out, "--jobs", 1, *more]
     return CliRunner().invoke(app, [str(word) for word in (*command, *options)])
 
@@ -80,9 +91,9 @@ def test_a_sentence_encoder_of_one_s_own(folders, tmp_path):
 
 
 def test_files_and_a_table_of_them_are_the_same_to_learners(folders):
-    files = task_from_files(folders / "private", folders / "public", test=folders / "test")
+    files = task_from_files(folders / "private", folders / "public", test=folders / "test", classes="from-private")
     where = (folders / f"{part}.csv" for part in ("private", "public"))
-    table = task_from_files(*where, test=folders / "test.csv", target="label", text=True)
+    table = task_from_files(*where, test=folders / "test.csv", target="label", text=True, classes="from-private")
     assert files.classes == table.classes == ("bad", "good")
     assert files.private.units == table.private.units == PARTS["private"]
     assert files.X_public["text"].tolist() == table.X_public["text"].tolist()
@@ -96,7 +107,7 @@ def test_files_and_a_table_of_them_are_the_same_to_learners(folders):
 
 
 def test_the_default_is_the_encoder_that_is_there_else_words(folders, monkeypatch):
-    public = task_from_files(folders / "private", folders / "public").X_public
+    public = task_from_files(folders / "private", folders / "public", classes="from-private").X_public
 
     def absent(_):
         raise InvalidInput("not installed")
@@ -135,7 +146,7 @@ def test_stray_pictures_are_not_trained_on(folders, tmp_path):
             place.write_text("a text of several words")
     (tmp_path / "mixed" / "good" / "logo.png").write_bytes(b"")
     for read in (
-        lambda: task_from_files(tmp_path / "mixed", folders / "public"),
+        lambda: task_from_files(tmp_path / "mixed", folders / "public", classes="from-private"),
         lambda: read_public(tmp_path / "mixed"),
     ):
         with pytest.raises(InvalidInput, match="must hold pictures or texts, got 18 files of text and 1 of pictures"):
@@ -153,7 +164,9 @@ def test_by_default_on_the_public_s_loose_files_and_lines(folders, tmp_path):
     for number, one in enumerate(texts):
         (tmp_path / "flat" / f"{number:03}.md").write_text(one)
     (tmp_path / "lines.txt").write_text("".join(f"{one}\n" for one in texts))
-    tasks = [task_from_files(folders / "private", tmp_path / name) for name in ("flat", "lines.txt")]
+    tasks = [
+        task_from_files(folders / "private", tmp_path / name, classes="from-private") for name in ("flat", "lines.txt")
+    ]
     assert tasks[0].X_public.equals(tasks[1].X_public)
     assert "private data" in tasks[0].classes_from
     done = train(folders, tmp_path / "run", "--classes", "bad,good", public=tmp_path / "lines.txt")
@@ -194,4 +207,4 @@ def test_what_does_not_fit_is_one_sentence(folders, tmp_path):
         with pytest.raises(InvalidInput, match=sentence):
             task_from_files(**{"private": private, "public": public, **given})
     with pytest.raises(InvalidInput, match=r"private texts .* must have labels"):
-        task_from_files(tmp_path / "few", public)
+        task_from_files(tmp_path / "few", public, classes="from-private")

@@ -40,7 +40,8 @@ def test_votes_and_moments_are_those_of_the_plain_way(tmp_path, monkeypatch, by,
     for name, rows in {"private": 4000, "public": 500}.items():
         made = table(rows, people=by is not None)
         made.to_parquet(f"{name}.parquet") if suffix == "parquet" else made.to_csv(f"{name}.csv", index=False)
-    task = task_from_files(f"private.{suffix}", f"public.{suffix}", target="ill", **({"by": by} if by else {}))
+    chosen = {"classes": "from-private"} | ({"by": by} if by else {})
+    task = task_from_files(f"private.{suffix}", f"public.{suffix}", target="ill", **chosen)
     view = view_of(task.X_public)
     queries, moments = view.public[:60], MomentMap.of(view.public)
     told = {"classes": 2, "units": task.private.units, "max_contributions": 2 if by else 1}

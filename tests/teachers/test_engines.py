@@ -151,7 +151,9 @@ def test_per_record_votes_are_counted_once_where_a_worker_is_killed(tmp_path, en
     frame["ill"] = np.where(frame["a"] + rng.normal(size=2300) > 0, "yes", "no")
     frame[:2000].to_parquet(tmp_path / "private.parquet")
     frame[2000:].to_parquet(tmp_path / "public.parquet")
-    private = task_from_files(tmp_path / "private.parquet", tmp_path / "public.parquet", target="ill").private
+    private = task_from_files(
+        tmp_path / "private.parquet", tmp_path / "public.parquet", target="ill", classes="from-private"
+    ).private
     transform, queries = FeaturesOnce(str(tmp_path / "killed"), os.getpid()), rng.normal(size=(50, 2))
     told = {"classes": 2, "units": 2000}
     here = collect_per_record(private.by_unit(seed=0, transform=transform, folder=tmp_path), queries, **told)

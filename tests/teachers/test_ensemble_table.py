@@ -26,7 +26,7 @@ def people(n: int, seed: int) -> pd.DataFrame:
 def test_shards_on_disk_train_the_same_teachers(tmp_path, by) -> None:
     people(900, 0).to_csv(tmp_path / "private.csv", index=False)
     people(200, 1).to_csv(tmp_path / "public.csv", index=False)
-    task = open_task(tmp_path / "private.csv", tmp_path / "public.csv", target="sick", by=by)
+    task = open_task(tmp_path / "private.csv", tmp_path / "public.csv", target="sick", by=by, classes="from-private")
     features = TableFeatures().fit(task.public_rows())
     pool = features.transform(task.public_rows())
     folder = task.partition(tmp_path / "shards", 6, key=KEY)

@@ -334,6 +334,7 @@ def test_per_record_teachers_through_the_classifier(unit):
     counts = []
     for rows in (X, np.where(changed[:, None], np.float32(-3e29), X)):
         model = ostrakon.PATEClassifier(
+            classes="from-private",
             student="logistic",
             representation="raw",
             mechanism=BoundedGNMax(sigma2=5, max_contributions=2),
@@ -360,7 +361,16 @@ def test_through_the_command_line(teacher, jobs, tmp_path, monkeypatch):
         )
     pd.DataFrame(rng.normal(size=(80, 5)), columns=names).to_csv(tmp_path / "public.csv", index=False)
     for name in tables:
-        given = ["--private", tmp_path / f"{name}.csv", "--public", tmp_path / "public.csv", "--target", "ill"]
+        given = [
+            "--private",
+            tmp_path / f"{name}.csv",
+            "--public",
+            tmp_path / "public.csv",
+            "--target",
+            "ill",
+            "--classes",
+            "from-private",
+        ]
         noise = ["--mechanism", "gnmax(sigma2=20)", "--queries", "60", "--teachers", "20", "--jobs", jobs]
         arguments = ["train", *given, *noise, "--teacher", teacher, "--out", tmp_path / f"{name}-run"]
         monkeypatch.setattr(sys, "argv", ["ostrakon", *map(str, arguments)])
@@ -400,7 +410,7 @@ def test_texts_and_embeddings_on_the_disk(representation, tmp_path, monkeypatch)
     counts, said = [], []
     for name, table in tables.items():
         table.to_csv(f"{name}.csv", index=False)
-        task = task_from_files(f"{name}.csv", "public.csv", target="ill", text=not embedded)
+        task = task_from_files(f"{name}.csv", "public.csv", target="ill", text=not embedded, classes="from-private")
         view = view_of(task.X_public, representation)
         where = {"seed": 0, "transform": transform_of(view, tmp_path / name / "features")}
         blocks = task.private.by_unit(folder=tmp_path / name / "shards", **where)

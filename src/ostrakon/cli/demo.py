@@ -56,7 +56,8 @@ def demo(
     console.print(f"[bold]Picture[/]           {shown} (must stay: it shows votes)", highlight=False, soft_wrap=True)
     console.print(
         "\nNext, with a table of your own:\n"
-        "  [bold]ostrakon train --private private.csv --public public.csv --target COLUMN --epsilon 2 --out my-run[/]",
+        "  [bold]ostrakon train --private private.csv --public public.csv --target COLUMN "
+        "--classes A,B --epsilon 2 --out my-run[/]",
         highlight=False,
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ import typer
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import Declared, mechanism_parameters, options_of, with_options
 from ostrakon.cli.train import say
-from ostrakon.options.files import labels_in
+from ostrakon.data.classes import labels_in
 from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
 

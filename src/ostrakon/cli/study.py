@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ostrakon.cli.app import app, console
+from ostrakon.data.classes import labels_in
 from ostrakon.ledger.place import beside
-from ostrakon.options.files import labels_in
 
 if TYPE_CHECKING:
     from ostrakon.study.study import Study

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +16,10 @@ from numpy.typing import NDArray
 from ostrakon.validation import InvalidInput
 
 MOST_CLASSES = 1000
+FROM_PRIVATE = "from-private"
+"""What stands for the list of classes where the private labels shall be that list, and are published."""
+OFTEN = 10
+"""Private rows that a label needs to be offered in the refusal of a missing list of classes."""
 MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
 """Classes that are all numbers: above how many they may be a quantity, and are one (with fractions, and without)."""
 
@@ -21,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 CLASSES_FROM = {
     "user": "given by the operator",
     "public": "the labels in the public data",
-    "private": "the labels in the private data, which are thereby treated as public knowledge",
+    "private": "the labels in the private data, which are thereby treated as public knowledge, as the operator chose",
 }
 """Who said so (see `agree_on_classes`), as the statement words it."""
 
@@ -76,7 +83,7 @@ def quantity(target: str, different: int, *, about: bool = False) -> str:
 def agree_on_classes(
     counts: Mapping[str | None, int],
     shown: Sequence[str | None] | None,
-    classes: Sequence[str] | None,
+    classes: Sequence[str] | str | None,
     *,
     target: str,
     public: str,
@@ -85,11 +92,13 @@ def agree_on_classes(
     """The classes in order, and who said so: "user", "public" or "private".
 
     counts: how often the private data has each label, None standing for a missing one. shown: the public data's labels,
-    None where it has none. classes: the user's list, which comes first. target, public: names for the messages. alone:
-    whether these are all private data that there are, so that one class among them cannot be learned.
+    None where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target, public: names for
+    the messages. alone: whether these are all private data that there are, so that one class among them cannot be
+    learned.
     The list becomes part of what is released, so "private" belongs into the statement.
     Raises `InvalidInput` for missing labels, a constant target, a private class that is not in the list, more than
-    `MOST_CLASSES`, and so many different numbers that they are a quantity (unless the user lists them).
+    `MOST_CLASSES`, so many different numbers that they are a quantity (unless the user lists them), and where nobody
+    but the private data names the classes and `FROM_PRIVATE` was not given: one record's label would be published.
     """
     if counts.get(None):
         raise InvalidInput(
@@ -99,9 +108,11 @@ def agree_on_classes(
     held = [str(label) for label in counts]
     if alone and len(held) < 2:
         raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
-    if classes is not None:
+    if isinstance(classes, str) and classes != FROM_PRIVATE:
+        raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {classes!r}.")
+    if classes is not None and not isinstance(classes, str):
         given, origin = tuple(str(label) for label in classes), "user"
-    elif shown is not None:
+    elif classes is None and shown is not None:
         given, origin = tuple(label for label in shown if label is not None), "public"
     else:
         given, origin = tuple(held), "private"
@@ -111,6 +122,10 @@ def agree_on_classes(
         raise InvalidInput(
             f"The target {target!r} has {len(held)} different values; at most {MOST_CLASSES} are classes."
         )
+    if origin == "private" and classes is None:
+        labels = _often(counts)
+        written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
+        raise InvalidInput(unnamed_classes(f"target {target!r}", written, f"--classes {FROM_PRIVATE}"))
     if origin == "public" and len(set(given)) < 2:
         only = f"one label alone, {given[0]!r}," if given else "no label"
         raise InvalidInput(f"The target {target!r} has {only} in {public}; name all classes with --classes.")
@@ -128,3 +143,62 @@ def agree_on_classes(
         # Decided by the public labels alone: the spelling of private ones must not show in the release.
         given = tuple(label.removesuffix(".") for label in given)
     return given, origin
+
+
+def _often(counts: Mapping[Any, int]) -> list[Any]:
+    return [label for label, times in counts.items() if times >= OFTEN]
+
+
+def unnamed_classes(what: str, written: str | None, from_private: str) -> str:
+    """The sentence that refuses a missing list of classes.
+
+    It shows private labels: it is for the terminal of the trusted side alone.
+
+    Parameters
+    ----------
+    what : str
+        What has the labels.
+    written : str or None
+        The option with the labels that occur at least `OFTEN` times, or None where fewer than two do.
+    from_private : str
+        The option that takes the classes from the private labels.
+    """
+    offered = "all labels"
+    if written is not None:
+        offered = f"{written} (the labels of at least {OFTEN} private rows each; check them first)"
+    return (
+        f"The classes of the {what} are published, and no public data names them. Give {offered}, or {from_private}, "
+        "which publishes every private label, even one that a single record has."
+    )
+
+
+def offered_classes(counts: Mapping[Any, int]) -> str | None:
+    """The argument `classes=` with the labels that occur often, for Python; None where fewer than two do.
+
+    >>> offered_classes({"no": 40, "rare": 1, "yes": 30})
+    "classes=['no', 'yes']"
+    """
+    labels = _often(counts)
+    return f"classes={labels!r}" if len(labels) > 1 else None
+
+
+def joined(labels: Sequence[Any]) -> str:
+    """Labels as one line, as `labels_in` reads it.
+
+    >>> joined(["no", "yes, later"])
+    'no,"yes, later"'
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow([str(label) for label in labels])
+    return line.getvalue()
+
+
+def labels_in(classes: str | None) -> list[str] | None:
+    """The labels in `a,b,c`; one with a comma is written in double quotes.
+
+    >>> labels_in('no, "yes, later"')
+    ['no', 'yes, later']
+    """
+    if classes is None:
+        return None
+    return [label.strip() for label in next(csv.reader([classes], skipinitialspace=True), [])]

@@ -119,7 +119,7 @@ def open_task(
     test: str | os.PathLike[str] | None = None,
     names: Sequence[str] | str | None = None,
     header: bool | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | str | None = None,
     text: bool = False,
     alone: bool = True,
     protect: Protects = "records",
@@ -128,7 +128,7 @@ def open_task(
 
     target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
     names, header: see `open_table`; the private table's names hold for the others where those have no header.
-    classes: the labels, where the public table does not hold them and the private one shall not decide them.
+    classes: the labels, where the public table does not hold them, or `FROM_PRIVATE`.
     text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`. protect:
     "labels" where all but the target is public: `public` is None then, and nothing of how the tables are read, split or
     asked about depends on a label (a CSV needs its header, or `names`).
@@ -202,7 +202,7 @@ def open_described_task(
     by: str | int | None = None,
     test: str | os.PathLike[str] | None = None,
     names: Sequence[str] | str | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | str | None = None,
     alone: bool = True,
 ) -> TableTask:
     """Open the private table of a run without public rows; `domain` alone says what its columns are and how it is cut.
@@ -321,7 +321,7 @@ def _enough_rows(public: Table) -> None:
 
 
 def _classes(
-    private: Table, public: Table | None, target: str, classes: Sequence[str] | None, *, alone: bool
+    private: Table, public: Table | None, target: str, classes: Sequence[str] | str | None, *, alone: bool
 ) -> tuple[tuple[str, ...], str]:
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:

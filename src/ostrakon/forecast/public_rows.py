@@ -80,7 +80,7 @@ class PublicRows:
             found = f"one label alone, {known[0]!r}," if known else "no labels"
             raise InvalidInput(f"{told} has {found} in the public data; name all classes with --classes.")
         counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
-        names, _ = agree_on_classes(counts, None, given, target=told, public="the public data")
+        names, _ = agree_on_classes(counts, known, given, target=told, public="the public data")
         numbers = np.full(row_count(X), _UNKNOWN, np.int64)
         where = [place for place, label in enumerate(labels or ()) if label is not None]
         if where and labels is not None:

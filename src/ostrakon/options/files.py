@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
+from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.options.option import Option, Settings
 from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
@@ -30,7 +31,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _joined(value: Any) -> Any:
-    return ",".join(map(str, value)) if isinstance(value, list) else value
+    return joined(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Files(Settings):
     private, public, test: paths, made absolute, or s3://BUCKET/KEY of tables. protect: "records", or "labels" alone:
     then the private rows, which are public but for their labels, are the pool, and no other is given. synthetic: a
     description of the columns, from which, and from noisy marginals of the private table, the pool is drawn where there
-    is none. classes: labels joined by commas. publish_accuracy: the test file is public, too.
+    is none. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public, too.
 
     Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
     """
@@ -85,7 +86,10 @@ class Files(Settings):
     names: Annotated[
         str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA, advanced=True)
     ] = None
-    classes: Annotated[str | None, Option(help="All labels, as a,b,c.", panel=_DATA, from_toml=_joined)] = None
+    classes: Annotated[
+        str | None,
+        Option(help="All labels, as a,b,c, where PUBLIC has none; or from-private.", panel=_DATA, from_toml=_joined),
+    ] = None
     publish_accuracy: Annotated[
         bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA, advanced=True)
     ] = False
@@ -100,13 +104,4 @@ class Files(Settings):
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
-        return {**given, "classes": labels_in(self.classes)}
-
-
-def labels_in(classes: str | None) -> list[str] | None:
-    """The labels in `a,b,c`.
-
-    >>> labels_in("yes, no")
-    ['yes', 'no']
-    """
-    return None if classes is None else [label.strip() for label in classes.split(",")]
+        return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

@@ -33,13 +33,13 @@ def task_from_images(
     test: str | os.PathLike[str] | None = None,
     target: str | None = None,
     by: str | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
 ) -> Task:
     """Read and check the images of a run; private ones may be more than memory has room for.
 
     target, by: names of the arrays of labels and users, in .npz files. classes: all labels, where the public images
-    have none and the private ones shall not decide them. An image's content is its identity; where --by names users,
+    have none, or `FROM_PRIVATE`. An image's content is its identity; where --by names users,
     theirs is.
     Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
     sizes, a class that the public images do not know, private images given as public or for testing.

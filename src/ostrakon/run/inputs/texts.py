@@ -36,14 +36,14 @@ def task_from_texts(
     test: str | os.PathLike[str] | None = None,
     target: str | None = None,
     by: str | None = None,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
     private, test: folders with a folder for every class. public: the same, loose files, or a .txt file of one text a
-    line. target: what the classes are called in messages. classes: all labels, where the public texts have none and the
-    private ones shall not decide them. A text's content is its identity. protect: "labels" where the texts are public
+    line. target: what the classes are called in messages. classes: all labels, where the public texts have none, or
+    `FROM_PRIVATE`. A text's content is its identity. protect: "labels" where the texts are public
     but for their classes: `public` is None then.
     A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty.
 
