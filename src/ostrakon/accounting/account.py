@@ -90,7 +90,7 @@ def account(
     delta = fraction("delta", delta)
     mechanism.require_votes(votes)
     a = require_orders(orders)
-    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
+    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True)
     if isinstance(mechanism, StatefulMechanism):
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng, report)

@@ -12,6 +12,7 @@ import numpy as np
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_delta, gaussian_dp_epsilon
 from ostrakon.accounting.composition.pure_dp import pure_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.accounting.data_independent.adaptive_bound import BASIS, adaptive_profile
 from ostrakon.accounting.data_independent.argmax_rdp import argmax_rdp
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
@@ -33,6 +34,7 @@ def worst_case(
     teachers: int | None = None,
     classes: int | None = None,
     abstentions: bool = False,
+    adaptive: bool = False,
 ) -> WorstCase:
     """The smallest data-independent epsilon that any theorem here gives `queries` queries of `mechanism`.
 
@@ -41,6 +43,7 @@ def worst_case(
     before any private vote is seen: the number of answers that a run happened to give is not such a cap.
     teachers, classes: public numbers; where both are given, bounds that need them are tried too. abstentions: whether
     a teacher may abstain; False claims that every teacher votes on every query, and bounds may rest on that.
+    adaptive: whether adaptive composition is tried too, which takes seconds and gives the smallest epsilons.
 
     Guarantee: (epsilon, delta)-DP when one vote moves between two classes (or to or from "abstain") on every
     query, whatever the votes are. The minimum over several theorems is a guarantee because each of them is one
@@ -55,6 +58,7 @@ def worst_case(
         teachers=teachers,
         classes=classes,
         abstentions=abstentions,
+        adaptive=adaptive,
     )
     return at(delta)
 
@@ -67,6 +71,7 @@ def worst_case_at(
     teachers: int | None = None,
     classes: int | None = None,
     abstentions: bool = False,
+    adaptive: bool = False,
 ) -> Callable[[float], WorstCase]:
     """`worst_case` as a function of delta: what takes time, the Rényi curves, is computed once for all of them.
 
@@ -87,7 +92,19 @@ def worst_case_at(
             # A NaN compares false and so can never become the bound.
             if epsilon >= 0 and epsilon < best.epsilon:
                 best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
-        return best
+        if not adaptive:
+            return best
+        profile = adaptive_profile(
+            mechanism,
+            queries=sizes["queries"],
+            teachers=sizes["teachers"],
+            classes=sizes["classes"],
+            abstentions=abstentions,
+            epsilon=best.epsilon,
+            delta=delta,
+        )
+        epsilon = math.inf if profile is None else profile.epsilon(delta)
+        return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if 0 <= epsilon < best.epsilon else best
 
     return at
 
@@ -124,7 +141,9 @@ def worst_case_curve(
     return Curve(orders, best)
 
 
-def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None) -> WorstCase:
+def worst_case_of(
+    votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None, adaptive: bool = False
+) -> WorstCase:
     """`worst_case` for as many queries, teachers and classes as these votes have; of the votes only their shape counts.
 
     A number of classes that was read off private predictions is not used: another teacher may name one more.
@@ -137,6 +156,7 @@ def worst_case_of(votes: Votes, mechanism: Mechanism, *, delta: float, max_answe
         teachers=votes.teachers,
         classes=votes.classes if votes.classes_are_public else None,
         abstentions=votes.abstentions,
+        adaptive=adaptive,
     )
 
 

@@ -1,0 +1,102 @@
+"""The worst case of labels by adaptive composition: the exact price, but for rounding, of two-class votes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
+from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
+from ostrakon.validation import fraction, whole
+from ostrakon.votes import Votes
+
+BASIS = "adaptive composition of labels, exact but for rounding"
+
+_MOST_WORK = 2e10
+"""Outcomes times points of the grid times queries that are worth the wait, about five seconds of one core."""
+
+_SHARE = 0.006
+"""The chords add at most this share of the run's variance, divided by six."""
+
+_COARSEST = 8.0
+"""How much coarser the grid may become before the bound is not worth its time."""
+
+
+def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
+    """Every pair of neighbouring votes of two classes without abstentions, by the mechanism's own outcome law.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Of labels alone: None is returned where noisy counts leave too, where queries share state or where parameters
+        differ by query.
+    teachers : int
+        How many vote, at least 1.
+
+    Returns
+    -------
+    Family or None
+        `teachers` pairs: n and n + 1 votes for the first class. The exchange of classes is the exchange of the pairs.
+    """
+    teachers = whole("teachers", teachers, at_least=1)
+    if not _labels_alone(mechanism):
+        return None
+    first = np.arange(teachers + 1)
+    law = np.exp(mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first]))))
+    # Where classes are treated alike, the exchange of n and n + 1 votes is a pair of the list already.
+    mirrored = law[::-1][:, [1, 0, 2]]
+    alike = np.allclose(law, mirrored, rtol=RELATIVE_ERROR / 100, atol=0)
+    return Family(p=law[:-1], q=law[1:], symmetric=bool(alike))
+
+
+def _labels_alone(mechanism: Mechanism) -> bool:
+    """Whether the outcome law of one query is all that the query releases, and the same for every query."""
+    tied = isinstance(mechanism, StatefulMechanism) or mechanism.per_record or mechanism.contribution_bound is not None
+    return not (tied or mechanism.releases_counts or mechanism.fixed_queries is not None or not mechanism.releasable)
+
+
+def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Grid | None:
+    """A grid on which a run is priced that is known to be (epsilon, delta)-DP; None where it would take too long.
+
+    Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
+    the chords must blur it by much less.
+    """
+    delta = fraction("delta", delta)
+    if not 0 < epsilon < 100:
+        return None
+    deviation = epsilon / math.sqrt(2 * max(math.log(1 / delta), 0.5))
+    step = deviation * math.sqrt(_SHARE / queries)
+    length = 1.15 * epsilon + 0.5 * deviation
+    work = length / step * queries * outcomes
+    coarser = max(1.0, work / _MOST_WORK)
+    if coarser > _COARSEST:
+        return None
+    return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
+
+
+def adaptive_profile(
+    mechanism: Mechanism, *, queries: int, teachers: int | None, classes: int | None, abstentions: bool,
+    epsilon: float, delta: float,
+) -> Profile | None:  # fmt: skip
+    """The privacy profile of adaptively chosen queries around (epsilon, delta); None where no theorem applies.
+
+    Parameters
+    ----------
+    mechanism, queries, teachers, classes, abstentions
+        As of `worst_case`. A cap on answers is not used: every query may be answered.
+    epsilon, delta : float
+        What is known of the run already: the grid is laid around it.
+
+    Returns
+    -------
+    Profile or None
+        An upper bound on delta at every epsilon, whatever the votes are and however the queries are chosen.
+    """
+    if teachers is None or classes != 2 or abstentions:
+        return None
+    grid = grid_for(queries=queries, outcomes=6 * teachers, epsilon=epsilon, delta=delta)
+    family = None if grid is None else two_class_family(mechanism, teachers=teachers)
+    if grid is None or family is None:
+        return None
+    return compose_adaptively([(family, queries)], grid=grid)
