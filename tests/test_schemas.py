@@ -90,7 +90,7 @@ def statements() -> dict[str, dict[str, Any]]:
             noise_is_secure=True,
             estimates=(
                 Sanitized(mean=-0.3, sd=0.1, upper=1.7),
-                Agreement(**AGREED, at_most=0.9),
+                Agreement(**AGREED),
                 Agreement(**{**AGREED, "of": "majority", "against": "held-out released answers"}),
             ),
             **BASE,

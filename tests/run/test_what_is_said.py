@@ -48,7 +48,7 @@ def test_the_agreement_with_the_private_labels_is_estimated():
     student, majority = estimates(model)
     assert (student.of, student.against, student.counted) == ("student", "private labels", "private records")
     right = np.mean(model.predict(X) == Y)
-    assert student.low <= right <= student.at_most
+    assert student.low <= right <= student.high
     assert majority.low <= np.mean(Y == 0) <= majority.high
     assert model.statement_.remarks == ()
 
@@ -75,14 +75,14 @@ def test_trained_teachers_are_judged_on_released_answers():
 
 def test_a_student_of_one_class_says_so():
     (remark,) = fitted(DummyClassifier()).statement_.remarks
-    assert remark == "Warning: the student says '0' of every public row: it knows one class."
+    assert remark == "Warning: the student predicts '0' for every public row."
 
 
 def test_a_student_that_is_not_better_than_the_majority_says_so():
     coins = np.random.default_rng(1).integers(0, 2, 1500)
     for mechanism, options in ((None, {}), (GNMax(sigma2=3), {"n_teachers": 20})):
         (remark,) = fitted(y=coins, mechanism=mechanism, queries=20, **options).statement_.remarks
-        assert "not shown to be better than one that always says the most frequent class" in remark
+        assert "did not clearly beat a model that always predicts the most frequent class" in remark
 
 
 def test_libraries_do_not_warn_through():

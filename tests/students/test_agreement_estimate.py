@@ -20,21 +20,22 @@ COUNTS = RNG.multinomial(40, [0.6, 0.3, 0.1], CELLS).astype(float)
 VOTES = int(COUNTS.sum())
 PURE = np.eye(CLASSES)[COUNTS.argmax(axis=1)]
 MIXED = RNG.dirichlet([6, 2, 1], CELLS)
-FIRST = np.eye(CLASSES)[np.zeros(CELLS, int)]
 
 
 def held(counts, shares, *, complete=True, sizes=10_000):
-    return HeldOut(
-        counts=counts, shares=shares, majority=FIRST, sizes=np.full(len(counts), sizes), complete=complete
-    )  # fmt: skip
+    """Cells of `sizes` public rows, of which the student says the classes in the proportions `shares`."""
+    rows = np.floor(shares * sizes).astype(int)
+    rows[np.arange(len(rows)), shares.argmax(axis=1)] += sizes - rows.sum(axis=1)
+    said = np.stack([(rows + 1) // 2, rows // 2])
+    return HeldOut(counts=counts, said=said, frequent=0, complete=complete)
 
 
-def estimates(shares, *, votes, sigma2=SIGMA, runs=RUNS, sizes=10_000):
+def estimates(shares, *, votes, sigma2=SIGMA, runs=RUNS, sizes=10_000, of="student"):
     rng = np.random.default_rng(1)
     return [
         with_private_labels(
             held(COUNTS + rng.normal(0, SIGMA, COUNTS.shape), shares, sizes=sizes),
-            of="student",
+            of=of,
             sigma2=sigma2,
             votes=votes,
             counted="records",
@@ -44,11 +45,12 @@ def estimates(shares, *, votes, sigma2=SIGMA, runs=RUNS, sizes=10_000):
 
 
 @pytest.mark.parametrize("votes", [VOTES, None], ids=["known", "unknown"])
-def test_intervals_cover_and_a_wrong_noise_does_not(votes):
-    truth = float((PURE * COUNTS).sum()) / VOTES
+def test_intervals_of_the_majority_cover_and_a_wrong_noise_does_not(votes):
+    truth = float(COUNTS[:, 0].sum()) / VOTES
 
     def covered(sigma2):
-        return np.mean([each.low <= truth <= each.high for each in estimates(PURE, votes=votes, sigma2=sigma2)])
+        found = estimates(PURE, votes=votes, sigma2=sigma2, of="majority")
+        return np.mean([each.low <= truth <= each.high for each in found])
 
     # Of 1,500 runs one standard error is 0.6 points.
     assert covered(SIGMA) == pytest.approx(0.95, abs=0.015)
@@ -58,7 +60,7 @@ def test_intervals_cover_and_a_wrong_noise_does_not(votes):
 
 @pytest.mark.parametrize("shares", [PURE, MIXED], ids=["pure", "mixed"])
 def test_the_estimate_is_unbiased_and_its_sd_is_the_one_it_has(shares):
-    truth = float((shares * COUNTS).sum()) / VOTES
+    truth = float((held(COUNTS, shares).shares * COUNTS).sum()) / VOTES
     found = estimates(shares, votes=VOTES)
     share = np.array([each.share for each in found])
     assert share.mean() == pytest.approx(truth, abs=4 * share.std() / RUNS**0.5)
@@ -75,27 +77,74 @@ def test_the_estimate_is_unbiased_and_its_sd_is_the_one_it_has(shares):
 def test_few_public_rows_of_a_mixed_cell_widen_it():
     wide, narrow = (estimates(MIXED, votes=VOTES, sizes=sizes, runs=20) for sizes in (5, 10_000))
     assert np.mean([each.sd for each in wide]) > 1.2 * np.mean([each.sd for each in narrow])
-    pure = estimates(PURE, votes=VOTES, sizes=2, runs=1)[0]
-    assert pure.sd == pytest.approx(SIGMA * (CELLS * (1 - 1 / CLASSES)) ** 0.5 / VOTES)
 
 
-def test_the_range_holds_whatever_happens_within_cells():
-    """Records of a cell, paired with what is said of them as well as can be, and blindly."""
-    rng = np.random.default_rng(2)
-    said = (MIXED * 40).round()
-    said[:, 0] += 40 - said.sum(axis=1)
-    shares = said / 40
-    best = float(np.minimum(said, COUNTS).sum()) / VOTES
-    blind = float((shares * COUNTS).sum()) / VOTES
-    assert best > blind + 0.1
-    inside = []
-    for _ in range(400):
-        noisy = held(COUNTS + rng.normal(0, SIGMA, COUNTS.shape), shares)
-        found = with_private_labels(noisy, of="student", sigma2=SIGMA, votes=VOTES, counted="records")
-        inside.append(found.low <= blind and best <= found.at_most)
-    assert np.mean(inside) > 0.95
-    pure = estimates(PURE, votes=VOTES, runs=1)[0]
-    assert pure.at_most == pytest.approx(pure.high)  # where a student says one class of a cell, nothing is hidden
+def joint(said, label, pairing):
+    """The law of (what is said, label) within a cell of two classes with the given margins."""
+    if pairing == "blind":
+        return np.outer(said, label)
+    right = np.minimum(said, label) if pairing == "best" else np.maximum(said + label - 1, 0)
+    return np.array([[right[0], said[0] - right[0]], [said[1] - right[1], right[1]]])
+
+
+def world(rng, pairing, *, public, private, pureness, shift=0.0):
+    """(held-out cells of one run, agreement of its records): 60 cells whose rows and records are drawn anew.
+
+    shift: by how much the share of records of which class 0 is said exceeds that of public rows.
+    """
+    counts, said, right = np.zeros((60, 2)), np.zeros((2, 60, 2), int), 0
+    for cell in range(60):
+        s, p = rng.dirichlet([pureness, pureness]), rng.dirichlet([pureness, pureness])
+        moved = np.clip([s[0] + shift, 1 - s[0] - shift], 0, 1)
+        records = rng.multinomial(rng.poisson(private), joint(moved, p, pairing).ravel().clip(0)).reshape(2, 2)
+        counts[cell], right = records.sum(axis=0), right + np.trace(records)
+        rows = np.repeat([0, 1], rng.multinomial(1 + rng.poisson(public), s))
+        for place, row in enumerate(rng.permutation(rows)):
+            said[place % 2, cell, row] += 1
+    noisy = counts + rng.normal(0, SIGMA, counts.shape)
+    return HeldOut(counts=noisy, said=said, frequent=0, complete=True), int(counts.sum()), right / counts.sum()
+
+
+def coverage(pairing, *, known=True, runs=500, **sizes):
+    """The share of runs whose interval holds the truth, and of those whose estimate without Fréchet bounds does."""
+    rng, inside, blindly = np.random.default_rng(5), 0, 0
+    for _ in range(runs):
+        cells, votes, truth = world(rng, pairing, **sizes)
+        found = with_private_labels(
+            cells, of="student", sigma2=SIGMA, votes=votes if known else None, counted="records"
+        )  # fmt: skip
+        inside += found.low <= truth <= found.high
+        blindly += abs(truth - found.share) <= 2 * found.sd
+    return inside / runs, blindly / runs
+
+
+@pytest.mark.parametrize("pureness", [0.2, 1.0], ids=["nearly pure", "mixed"])
+@pytest.mark.parametrize("public", [0, 8], ids=["one row a cell", "several rows"])
+@pytest.mark.parametrize("pairing", ["worst", "best", "blind"])
+def test_the_interval_holds_whatever_the_student_does_within_cells(pairing, public, pureness):
+    covered, blindly = coverage(pairing, public=public, private=40, pureness=pureness)
+    assert covered >= 0.95
+    if pairing != "blind" and public:
+        # Taking errors within cells to be at random is false here.
+        assert blindly < 0.6
+
+
+def test_the_interval_holds_where_the_number_of_votes_is_secret():
+    assert coverage("worst", known=False, public=8, private=40, pureness=1.0)[0] >= 0.95
+
+
+def test_the_interval_may_miss_where_public_and_private_rows_differ_within_cells():
+    """The assumption that the report states is needed."""
+    held_with, missed = (
+        coverage("best", public=100, private=200, pureness=0.05, shift=shift, runs=100)[0] for shift in (0.0, 0.4)
+    )
+    assert held_with >= 0.95
+    assert missed < 0.5
+
+
+def test_pure_cells_of_many_rows_give_a_narrow_interval():
+    width = np.mean([each.high - each.low for each in estimates(PURE, votes=VOTES, runs=20)])
+    assert width < 4.5 * SIGMA * (CELLS * (1 - 1 / CLASSES)) ** 0.5 / VOTES * 1.12
 
 
 def test_a_student_as_good_as_the_majority_is_seldom_called_better():
@@ -105,28 +154,36 @@ def test_a_student_as_good_as_the_majority_is_seldom_called_better():
     said = [
         better_than_majority(held(level + rng.normal(0, SIGMA, level.shape), alike), sigma2=SIGMA) for _ in range(RUNS)
     ]
-    assert np.mean(said) == pytest.approx(0.05, abs=0.02)
+    assert np.mean(said) <= 0.07
     other = np.tile([10.0, 30.0, 0.0], (CELLS, 1))
     assert better_than_majority(held(other, np.eye(CLASSES)[np.ones(CELLS, int)]), sigma2=SIGMA)
 
 
+def test_a_student_that_is_worse_within_cells_is_not_called_better():
+    """By cell it looks better than the majority; within cells it is right on the other records."""
+    rng = np.random.default_rng(6)
+    shares = np.tile([0.4, 0.6, 0.0], (CELLS, 1))
+    level = np.tile([18.0, 22.0, 0.0], (CELLS, 1))
+    level[::2] = [24.0, 16.0, 0.0]
+    shares[::2] = [0.6, 0.4, 0.0]
+    noisy = [held(level + rng.normal(0, 1.0, level.shape), shares) for _ in range(50)]
+    assert not any(better_than_majority(each, sigma2=1.0) for each in noisy)
+
+
 def test_released_answers_are_counted():
     answers = np.eye(2)[[0] * 30 + [1] * 20]
-    told = HeldOut(
-        counts=answers,
-        shares=np.eye(2)[[0] * 28 + [1] * 22],
-        majority=np.eye(2)[[0] * 50],
-        sizes=np.ones(50, int),
-        complete=True,
-    )
-    student, majority = (with_released_answers(told, of=of) for of in ("student", "majority"))
+
+    def told(labels):
+        return HeldOut(counts=answers, said=np.stack([np.eye(2, dtype=int)[labels], np.zeros((50, 2), int)]),
+                       frequent=0, complete=True)  # fmt: skip
+
+    found = told([0] * 28 + [1] * 22)
+    student, majority = (with_released_answers(found, of=of) for of in ("student", "majority"))
     assert (student.share, majority.share) == (0.96, 0.6)
     assert student.against == "held-out released answers"
     assert 0.86 < student.low < 0.96 < student.high < 0.99  # Wilson's
-    assert student.at_most is None
-    assert better_than_majority_of_answers(told)
-    level = HeldOut(counts=answers, shares=told.majority, majority=told.majority, sizes=told.sizes, complete=True)
-    assert not better_than_majority_of_answers(level)
+    assert better_than_majority_of_answers(found)
+    assert not better_than_majority_of_answers(told([0] * 50))
 
 
 def test_noise_that_drowns_everything_gives_no_estimate():
@@ -140,6 +197,8 @@ def test_noise_must_be_positive(sigma2):
         with_private_labels(held(COUNTS, PURE), of="student", sigma2=sigma2, votes=VOTES, counted="records")
 
 
-def test_shares_must_be_shares():
-    with pytest.raises(InvalidInput, match="rows of sum 1"):
-        held(COUNTS, 2 * PURE)
+def test_every_cell_must_have_rows():
+    with pytest.raises(InvalidInput, match="rows of each cell"):
+        HeldOut(counts=COUNTS, said=np.zeros((2, *COUNTS.shape), int), frequent=0, complete=True)
+    with pytest.raises(InvalidInput, match="rows of each cell"):
+        HeldOut(counts=COUNTS, said=np.ones((2, 3, 3), int), frequent=0, complete=True)

@@ -16,17 +16,32 @@ Against = Literal["private labels", "held-out released answers"]
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How often a student, or the answer that is always the same, says what others say. From released numbers alone.
+    """How often a student, or the majority class, says what others say. From released numbers alone.
 
-    of: "student" or "majority". against: "private labels" (estimated from noisy counts), or "held-out released answers"
-    where only those are known: then it is not an accuracy. counted: what the share is a share of, in words.
-    share: the estimate, from 0 to 1; of private labels it is the agreement by cell, which is low where the student
-    tells the records of a cell apart. sd: its standard deviation. low, high: its interval of `CONFIDENCE`. at_most: the
-    upper end with all that cells may hide; low to at_most is where the agreement itself lies. None where nothing is
-    hidden.
+    Parameters
+    ----------
+    of : {"student", "majority"}
+        "majority" is one that always says the most frequent class.
+    against : str
+        "private labels" (estimated from noisy counts) or "held-out released answers" (then it is not an accuracy).
+    counted : str
+        What the share is a share of, in words.
+    share : float
+        The estimate, from 0 to 1. Of private labels it takes the student's errors within a cell to be at random.
+    sd : float
+        Its standard deviation.
+    low, high : float
+        The interval that holds the truth in at least 95% of runs. It does not take errors within a cell to be at
+        random.
 
-    Errors: `InvalidInput` for numbers that are not finite or out of order.
-    Source: `ostrakon.students.agreement_estimate`.
+    Raises
+    ------
+    InvalidInput
+        If numbers are not finite or out of order.
+
+    References
+    ----------
+    `ostrakon.students.agreement_estimate`.
     """
 
     kind: ClassVar[str] = "agreement"
@@ -38,18 +53,16 @@ class Agreement:
     sd: float
     low: float
     high: float
-    at_most: float | None = None
 
     def __post_init__(self) -> None:
-        numbers = [self.sd, self.low, self.high, self.share] + ([] if self.at_most is None else [self.at_most])
+        numbers = [self.sd, self.low, self.high, self.share]
         if not all(math.isfinite(number) and number >= 0 for number in numbers):
             raise InvalidInput(f"An estimate must have finite numbers from 0, got {numbers}.")
-        if not self.low <= self.high <= 1 or not self.low <= self.share <= 1:
+        if not self.low <= self.share <= self.high <= 1:
             raise InvalidInput(f"An estimate must lie from 0 to 1 and in order, got {numbers}.")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, in four decimals: the interval is rounded outwards."""
-        most = None if self.at_most is None else math.ceil(self.at_most * 1e4) / 1e4
         return {
             "kind": self.kind,
             "of": self.of,
@@ -59,7 +72,6 @@ class Agreement:
             "sd": round(self.sd, 4),
             "low": math.floor(self.low * 1e4) / 1e4,
             "high": math.ceil(self.high * 1e4) / 1e4,
-            "at_most": most,
             "confidence": CONFIDENCE,
         }
 
@@ -70,18 +82,11 @@ class Agreement:
         who = "" if self.of == "student" else ", of always the most frequent class"
         return f"Agreement with {self.against} ({what}){who}"
 
-    @property
-    def cells_hide(self) -> bool:
-        """Whether what cells may hide shows in the numbers."""
-        return self.at_most is not None and self.at_most > self.high + 5e-4
-
     def in_words(self) -> str:
-        """The numbers in one line.
+        """The interval in one line.
 
         >>> Agreement(of="student", against="private labels", counted="records", share=0.83, sd=0.003,
-        ...           low=0.824, high=0.836, at_most=0.9).in_words()
-        '82.4% to 90.0% (83.0% were it blind to differences within a cell)'
+        ...           low=0.824, high=0.836).in_words()
+        'between 82.4% and 83.6%'
         """
-        if self.cells_hide:
-            return f"{self.low:.1%} to {self.at_most:.1%} ({self.share:.1%} were it blind to differences within a cell)"
-        return f"{self.share:.1%} ({self.low:.1%} to {self.high:.1%})"
+        return f"between {self.low:.1%} and {self.high:.1%}"

@@ -130,18 +130,21 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]
         if student.against == "private labels":
-            of, does, known = student.counted, "is right on", "estimated from released numbers alone"
+            said.append(
+                f"The student is right on {student.in_words()} of the {student.counted}, estimated from released "
+                "numbers alone. A model that always predicts the most frequent label is right on "
+                f"{majority.in_words()}. These ranges hold in {CONFIDENCE:.0%} of runs, if public and private rows "
+                "with similar features are alike."
+            )
+            if not of_records(content):
+                said.append("A cell is the set of rows that are nearest to the same public row.")
         else:
-            of, does = f"{student.counted} that were held out from it", "says the released answer of"
-            known = "agreement with noisy answers, not an accuracy"
-        # Users are counted by the cell where most of their rows are.
-        of_users = student.against == "private labels" and not of_records(content)
-        if student.cells_hide or majority.cells_hide or of_users:
-            known += ", and a cell is the records that are nearest to the same public row"
-        said.append(
-            f"Of {of}, the student {does} {student.in_words()}; one that always says the most frequent label, "
-            f"{does.split()[-1]} {majority.in_words()}. This is {known}; the ranges hold in {CONFIDENCE:.0%} of runs."
-        )
+            said.append(
+                f"The student predicts the released answer of {student.in_words()} of the {student.counted} that it "
+                "was not taught. A model that always predicts the most frequent label does so for "
+                f"{majority.in_words()}. This is agreement with noisy answers, not an accuracy; the ranges hold in "
+                f"{CONFIDENCE:.0%} of runs."
+            )
     if not said:
         said.append("Not known from released numbers: no estimate can be made of them.")
     if accuracy is not None:

@@ -70,15 +70,14 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield "Student", outcome.student_name
     for estimate in statement.estimates:
         if isinstance(estimate, Agreement):
-            who = estimate.against if estimate.of == "student" else "always the most frequent class"
-            yield "Agreement", f"{estimate.in_words()}: {who}"
+            yield _estimate(estimate)
     if outcome.accuracy is not None:
         yield "Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows"
     if outcome.plan.gate is not None and not outcome.answers.passed:
         yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked"
     if outcome.budget is not None:
         yield "Budget", _budget(outcome.budget)
-    yield "May leave" if statement.guarantee is not None else "Release", str(release)
+    yield "May be published" if statement.guarantee is not None else "Release", str(release)
     yield "Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
 
 
@@ -94,12 +93,20 @@ def understood_table(understood: Understood) -> Table:
     return table
 
 
+def _estimate(estimate: Agreement) -> tuple[str, str]:
+    if estimate.of == "majority":
+        return "Majority class", f"{estimate.in_words()}, for comparison: a model that always predicts it"
+    if estimate.against == "private labels":
+        return "Estimated accuracy", f"{estimate.in_words()} on the private data, from released numbers alone"
+    return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
+
+
 def _counted(each: Adjacent, unit: str) -> str:
     words = {
         "add-remove": f"one {unit} more or less",
         "replace": f"one {unit} replaced",
         "labels": "other label" if unit == "record" else "other labels of one user",
-        "take-out": f"one {unit} taken out, their number unchanged",
+        "take-out": f"one {unit} removed, while the published number of {unit}s stays",
     }
     epsilon = f"epsilon {round_up(each.epsilon):.10g}" if math.isfinite(each.epsilon) else "no epsilon"
     return f"{words[each.relation]}: {epsilon}"

@@ -24,15 +24,27 @@ Public rows as a sample. s is seen on M[k] rows. Where the private rows of a cel
 share among them differs by chance; the variance of c[k, said of a row] over the rows of the cell, its noise taken away,
 divided by M[k], is added up over cells, times 1 + (all M) / n for the private draw itself.
 
-Bias. A cell is not pure. The agreement itself is A plus the sum over cells of n[k] / n times the covariance, within the
-cell, of what is said and what is true, summed over classes. It is 0 where the student says one class in the cell, above
-0 where it tells the rows of a cell apart better than by chance (so A is then low), and never beyond n[k] / n times
-1 - sum of s[k, j]^2 either way, because for each class min(s, p) - s p <= s (1 - s) whatever the share p of the label.
-That sum is estimated from the same counts; `at_most` is the upper end with it. A student that is taught all cells is,
-besides, rather better than those of the folds.
+Within a cell the counts do not show which records the student is right about. With s the share of the cell's rows that
+are said to be of class j and p the share of its records that have that label, the records that are both are at least
+max(0, s + p - 1) and at most min(s, p) of the cell (Fréchet), and both ends are reached by some data. For any numbers
+u, v in {0, 1} that do not depend on the noise or on the rows from which s is counted,
+
+    sum of v (s + p - 1)  <=  agreement in the cell  <=  sum of u p + (1 - u) s,
+
+and both sides are linear in the counts, so that they have unbiased estimates with known noise. The printed interval
+goes from the lower end of the left side's interval to the upper end of the right side's. u and v are chosen as if a
+first, noisier view of the counts were the truth: Y + 2 sigma W and Y - sigma W / 2, with W a standard Gaussian drawn
+here, are independent, so the second view gives the estimate and loses an eighth in standard deviation. Likewise the
+rows of a cell are cut in two halves at random: s is counted in one, u and v are chosen by the other, and both ways are
+averaged.
+
+Assumption: within a cell, public rows and private records are draws of one law. A student that is taught all cells is
+taken to be as good as those of the folds. If private records differ from public rows within cells, the interval may
+miss.
 
 Guarantee: a function of released counts, public rows and public parameters, so it costs no privacy of its own.
-Source: control variates and Fieller 1954 for ratios; Frechet 1951 for the bounds on a cell.
+Source: control variates and Fieller 1954 for ratios; Fréchet 1951 for the bounds on a cell; Leiner et al. 2023 for the
+two views of one noisy number.
 """
 
 from __future__ import annotations
@@ -52,57 +64,162 @@ IntArray = NDArray[np.int64]
 _Z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
 
 
+_VIEW = 2.0
+"""Noise of the view that chooses the bounds, in standard deviations beside the released noise; the other gets 1/2."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeldOut:
-    """What students said of cells, or single queries, that they had not been taught.
+    """What students say of cells, or of single queries, that they were not taught.
 
-    counts: what was released there, (held, classes): noisy, or one vote for a released label. shares: the share of the
-    public rows of each that the student says each class of, (held, classes), rows of sum 1. majority: the same for the
-    class that is most frequent in all that was released. sizes: public rows of each, (held,). complete: whether all
-    that was released is among them.
+    Parameters
+    ----------
+    counts : array of float, shape (held-out queries, classes)
+        What was released there: noisy counts, or one vote for a released label.
+    said : array of int, shape (2, held-out queries, classes)
+        Public rows of each cell, cut in two halves at random, that the student says each class of.
+    frequent : int
+        The class that is most frequent in all that was released.
+    complete : bool
+        Whether all released queries are among them.
     """
 
     counts: FloatArray
-    shares: FloatArray
-    majority: FloatArray
-    sizes: IntArray
+    said: IntArray
+    frequent: int
     complete: bool
 
     def __post_init__(self) -> None:
-        for given in (self.shares, self.majority):
-            if given.shape != self.counts.shape or not np.allclose(given.sum(axis=1), 1):
-                raise InvalidInput(f"shares must be rows of sum 1 of shape {self.counts.shape}, got {given.shape}.")
+        if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():
+            raise InvalidInput(f"said must be rows of each cell by half and class, got shape {self.said.shape}.")
+
+    @property
+    def sizes(self) -> IntArray:
+        """Public rows of each cell."""
+        return self.said.sum(axis=(0, 2))
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of the public rows of each cell that the student says each class of."""
+        return self.said.sum(axis=0) / self.sizes[:, None]
+
+    @property
+    def majority(self) -> FloatArray:
+        """The same for one that always says the most frequent class."""
+        return np.eye(self.counts.shape[1])[np.full(len(self.counts), self.frequent)]
 
 
 def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | None, counted: str) -> Agreement | None:
     """How often the student (or the majority class) agrees with the private labels.
 
-    sigma2: noise of the counts. votes: how many there are in all, None where that is not public. counted: what each of
-    them is, in words. None where the noise allows no estimate.
+    Parameters
+    ----------
+    held : HeldOut
+    of : {"student", "majority"}
+    sigma2 : float
+        Standard deviation of the noise on the counts, above 0.
+    votes : int or None
+        Their number, None where it is not public.
+    counted : str
+        What one of them is, in words.
+
+    Returns
+    -------
+    Agreement or None
+        None where the noise allows no estimate.
+
+    Notes
+    -----
+    The interval from `low` to `high` holds the agreement in at least 95% of runs, whatever the student's errors within
+    a cell are, if public and private rows are alike within cells. `share` is the agreement if they were at random
+    there.
     """
     sigma2 = positive("sigma2", sigma2)
     shares = held.shares if of == "student" else held.majority
     known = votes if held.complete else None
-    sampled = _sampling(held, shares, sigma2) * (1 + held.sizes.sum() / max(votes or np.inf, 1))
+    draws = 1 + held.sizes.sum() / max(votes or np.inf, 1)
+    sampled = _sampling(held, shares, sigma2) * draws
     found = _share(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled)
-    mixed = shares + (1 - np.square(shares).sum(axis=1, keepdims=True))
-    beyond = _share(held.counts, mixed, sigma2=sigma2, votes=known, beside=sampled)
-    if found is None or beyond is None:
+    if found is None:
         return None
     share, sd, low, high = found
-    return Agreement(
-        of=of, against="private labels", counted=counted, share=share, sd=sd, low=low, high=high, at_most=beyond[3]
-    )
+    if of == "student":
+        bounds = _bounds(held, sigma2)
+        ends = [
+            _share(bounds.counts, weights, sigma2=bounds.sigma2, votes=known, beside=drawn * draws)
+            for weights, drawn in ((bounds.lower, bounds.lower_drawn), (bounds.upper, bounds.upper_drawn))
+        ]
+        if ends[0] is None or ends[1] is None:
+            return None
+        low, high = min(ends[0][2], share), max(ends[1][3], share)
+    return Agreement(of=of, against="private labels", counted=counted, share=share, sd=sd, low=low, high=high)
 
 
 def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
-    """Whether the student agrees with the private labels more often than the majority class does, beyond the noise.
+    """Whether the student agrees with the private labels more often than the majority class, beyond the noise.
 
-    One-sided at `CONFIDENCE`: the difference of shares times the counts must exceed what noise alone gives.
+    One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
+    majority.
     """
-    difference = held.shares - held.majority
-    noise = sigma2 * float(np.sqrt(np.square(difference).sum()))
-    return float((difference * held.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * noise
+    bounds = _bounds(held, positive("sigma2", sigma2))
+    difference = bounds.lower - held.majority
+    variance = bounds.sigma2**2 * float(np.square(difference).sum()) + bounds.lower_drawn
+    return float((difference * bounds.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Bounds:
+    """Weights on `counts` whose sums bound the agreement below and above; `..._drawn`: variance for drawing rows."""
+
+    counts: FloatArray
+    sigma2: float
+    lower: FloatArray
+    upper: FloatArray
+    lower_drawn: float
+    upper_drawn: float
+
+
+def _bounds(held: HeldOut, sigma2: float) -> _Bounds:
+    # Public randomness, the same in every run: it only has to be independent of the released noise.
+    extra = np.random.default_rng(0).normal(0, sigma2, held.counts.shape)
+    choosing = np.maximum(held.counts + _VIEW * extra, 0.0)
+    p = choosing / np.maximum(choosing.sum(axis=1, keepdims=True), 1e-12)
+    # Noise alone makes shares of 0 and 1, with which no class would count as rare or frequent in a pure cell.
+    p = 0.9 * p + 0.1 / p.shape[1]
+    # Where no row of the other half says what the student does: as if it were right about the largest count.
+    guess = np.eye(p.shape[1])[p.argmax(axis=1)]
+    rows = held.said.sum(axis=2)
+    lower, upper = np.zeros_like(p), np.zeros_like(p)
+    lower_drawn, upper_drawn = np.zeros(len(p)), np.zeros(len(p))
+    for half in (0, 1):
+        s = held.said[half] / np.maximum(rows[half], 1)[:, None]
+        other = (held.said[1 - half] + guess) / (rows[1 - half] + 1)[:, None]
+        part = (rows[half] / held.sizes)[:, None]
+        v, u = (p + other > 1).astype(np.float64), (p < other).astype(np.float64)
+        lower += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))
+        upper += part * (u + ((1 - u) * s).sum(axis=1, keepdims=True))
+        lower_drawn += part[:, 0] * np.sqrt(_variance(v, s, rows[half]) / np.maximum(rows[half], 1))
+        upper_drawn += part[:, 0] * np.sqrt(_variance(u, s, rows[half]) / np.maximum(rows[half], 1))
+    totals = np.square(held.counts.sum(axis=1))
+    return _Bounds(
+        counts=held.counts - extra / _VIEW,
+        sigma2=sigma2 * float(np.sqrt(1 + 1 / _VIEW**2)),
+        lower=lower,
+        upper=upper,
+        lower_drawn=float((totals * np.square(lower_drawn)).sum()),
+        upper_drawn=float((totals * np.square(upper_drawn)).sum()),
+    )
+
+
+def _variance(chosen: FloatArray, s: FloatArray, rows: IntArray) -> FloatArray:
+    """The variance, among the rows of a cell, of whether the class that is said of a row was chosen."""
+    mean = (chosen * s).sum(axis=1)
+    several = rows > 1
+    if not several.any():
+        return np.full(len(mean), 0.25)
+    spread = mean * (1 - mean) * rows / np.maximum(rows - 1, 1)
+    # One row shows no variance; such a cell is taken to be as mixed as others.
+    return np.where(several, spread, spread[several].mean())
 
 
 def with_released_answers(held: HeldOut, *, of: Of) -> Agreement:
@@ -149,19 +266,19 @@ def _share(
         share = middle + float(((weights - middle) * counts).sum()) / votes
         low, high = share - _Z * sd, share + _Z * sd
     else:
-        total, heard = float(counts.sum()), float((weights * counts).sum())
+        total, weighted = float(counts.sum()), float((weights * counts).sum())
         variance = (_Z * sigma2) ** 2
         square = total**2 - variance * weights.size
         if total <= 0 or square <= 0:
             return None
-        middle = (heard * total - variance * float(weights.sum())) / square
-        constant = (heard**2 - variance * float(np.square(weights).sum()) - _Z**2 * beside) / square
+        middle = (weighted * total - variance * float(weights.sum())) / square
+        constant = (weighted**2 - variance * float(np.square(weights).sum()) - _Z**2 * beside) / square
         half = float(np.sqrt(max(middle**2 - constant, 0.0)))
-        share = heard / total
+        share = weighted / total
         sd = float(np.sqrt(sigma2**2 * np.square(weights - share).sum() + beside)) / total
         low, high = middle - half, middle + half
-    kept = np.clip([share, low, high], 0.0, 1.0).tolist()
-    return kept[0], sd, kept[1], kept[2]
+    share, low, high = np.clip([share, low, high], 0.0, 1.0).tolist()
+    return share, sd, low, high
 
 
 def _sampling(held: HeldOut, shares: FloatArray, sigma2: float) -> float:

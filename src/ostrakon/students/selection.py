@@ -126,23 +126,23 @@ def select(
     parts = (
         [] if alone and candidates[0].takes_rows else _parts(len(released.queries), folds=folds, tried=tried, seed=seed)
     )
-    own = None if released.sigma2 is None else _cells(features, released.queries)
+    cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
     agreement: dict[str, float] = {}
-    said: dict[str, list[FloatArray]] = {}
+    said: dict[str, list[IntArray]] = {}
     refused: ValueError | None = None
     for candidate in candidates:
         rows = X if candidate.takes_rows else features
         try:
-            shares = [_shares(candidate, rows, released, part, own) for part in parts]
+            counted = [_said(candidate, rows, released, part, cells) for part in parts]
         except ValueError as error:
             if not alone and not isinstance(error, InvalidInput):
                 raise
             refused = error
             continue
         total = sum(float(released.counts[part].sum()) for part in parts)
-        score = sum(float((released.counts[part] * told).sum()) for part, told in zip(parts, shares, strict=True))
+        score = sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, counted, strict=True))
         agreement[candidate.name] = score / total if total > 0 else 0.0
-        said[candidate.name] = shares
+        said[candidate.name] = counted
     if alone and refused is not None:
         # Too little to hold out a part of it; it may be enough to learn from.
         parts, agreement = [], {candidates[0].name: 0.0}
@@ -165,25 +165,28 @@ def select(
         chosen=chosen,
         student=student,
         agreement=agreement if parts and not alone else {},
-        held=_held(released, parts, said[chosen.name], own) if parts else None,
+        held=_held(released, parts, said[chosen.name]) if parts else None,
     )
 
 
-def _held(released: Released, parts: list[IntArray], said: list[FloatArray], own: IntArray | None) -> HeldOut:
-    queries, classes = released.counts.shape
-    # Of all that was released: in what is left of even classes, another one leads than in what was held out.
-    frequent = int(released.counts.sum(axis=0).argmax())
+def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:
     together = np.concatenate(parts)
     return HeldOut(
         counts=released.counts[together],
-        shares=np.concatenate(said),
-        majority=np.eye(classes)[np.full(len(together), frequent)],
-        sizes=np.ones(len(together), np.int64) if own is None else np.bincount(own, minlength=queries)[together],
-        complete=len(together) == queries,
+        said=np.concatenate(said, axis=1),
+        # Of all that was released: in what is left of even classes, another one leads than in what was held out.
+        frequent=int(released.counts.sum(axis=0).argmax()),
+        complete=len(together) == len(released.queries),
     )
 
 
-def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], other: list[FloatArray]) -> float:
+def _shares(said: IntArray) -> FloatArray:
+    """The share of each cell's rows that is said to be of each class, both halves together."""
+    both = said.sum(axis=0)
+    return both / both.sum(axis=1, keepdims=True)
+
+
+def _apart(released: Released, parts: list[IntArray], best: list[IntArray], other: list[IntArray]) -> float:
     """What noise alone may tell two candidates apart.
 
     Counts: two standard errors of the noise on one count of every query; labels: one of two equals' difference.
@@ -194,7 +197,8 @@ def _apart(released: Released, parts: list[IntArray], best: list[FloatArray], ot
         return 2 * released.sigma2 * len(counts) ** 0.5 / total if total > 0 else 0.0
     # Of equal ones, each query on which one alone is right is a toss of a coin; one more keeps few queries from
     # looking certain.
-    tossed = np.count_nonzero((counts * (np.concatenate(best) - np.concatenate(other))).sum(axis=1))
+    difference = _shares(np.concatenate(best, axis=1)) - _shares(np.concatenate(other, axis=1))
+    tossed = np.count_nonzero((counts * difference).sum(axis=1))
     return (tossed + 1) ** 0.5 / len(counts)
 
 
@@ -205,33 +209,45 @@ def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[In
     return [order[number::folds] for number in range(folds)][:tried] if folds > 1 else []
 
 
-def _cells(features: NDArray[np.float32], queries: IntArray) -> IntArray:
-    """The cell of every public row."""
-    # A representative may have been told from its cell by a tie: it learns or is held out as its query is.
-    cell = cell_of(features, features[queries])
-    cell[queries] = np.arange(len(queries))
-    return cell
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cells:
+    """The cell of every public row, and in which of two random halves of the cell the row is."""
+
+    own: IntArray
+    half: IntArray
 
 
-def _shares(candidate: Candidate, rows: Any, released: Released, part: IntArray, own: IntArray | None) -> FloatArray:
-    """Of each query of `part`, held out: the share of its public rows that is said to be of each class."""
-    classes = released.counts.shape[1]
+def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _Cells:
+    # A tie may put a representative into another cell: it learns or is held out as its query is.
+    own = cell_of(features, features[queries])
+    own[queries] = np.arange(len(queries))
+    order = np.random.default_rng([seed, len(own)]).permutation(len(own))
+    order = order[np.argsort(own[order], kind="stable")]
+    first = np.searchsorted(own[order], own[order])
+    half = np.empty(len(own), np.int64)
+    half[order] = (np.arange(len(own)) - first) % 2
+    return _Cells(own=own, half=half)
+
+
+def _said(candidate: Candidate, rows: Any, released: Released, part: IntArray, cells: _Cells | None) -> IntArray:
+    """For each query of `part`, held out: its public rows, by half, that are said to be of each class."""
     student = candidate.student if candidate.tried is None else candidate.tried
     left = np.setdiff1d(np.arange(len(released.queries)), part)
-    if own is None:
+    said = np.zeros((2, *released.counts.shape), np.int64)
+    if cells is None:
         fewer = Released(queries=released.queries[left], counts=released.counts[left])
         predicted = _taught(candidate, student, rows, fewer).predict(take_rows(rows, released.queries[part]))
-        return np.eye(classes)[np.asarray(predicted, np.int64)]
-    held = np.isin(own, part)
+        said[0, part, np.asarray(predicted, np.int64)] = 1
+        return said[:, part]
+    held = np.isin(cells.own, part)
     kept = np.flatnonzero(~held)
     place = np.searchsorted(kept, released.queries[left])
     fewer = replace(released, queries=place, counts=released.counts[left])
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
-    told = np.zeros(released.counts.shape)
-    np.add.at(told, (own[hidden], np.asarray(predicted, np.int64)), 1)
-    return told[part] / told[part].sum(axis=1, keepdims=True)
+    np.add.at(said, (cells.half[hidden], cells.own[hidden], np.asarray(predicted, np.int64)), 1)
+    return said[:, part]
 
 
 @cache

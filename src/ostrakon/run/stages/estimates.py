@@ -43,7 +43,7 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
     """Sentences on a student that learned next to nothing. said: its class of every public row."""
     first = int(np.asarray(said)[0])
     if (np.asarray(said) == first).all():
-        return (f"Warning: the student says {labels[first]!r} of every public row: it knows one class.",)
+        return (f"Warning: the student predicts {labels[first]!r} for every public row.",)
     held = selection.held
     if held is None:
         return ()
@@ -54,9 +54,9 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
     if better:
         return ()
     return (
-        f"Warning: on {known} that it had not been taught, the student is not shown to be better than one that always "
-        "says the most frequent class (it may be: they may be too few, or too noisy, to tell). More records, a larger "
-        "epsilon, or other columns may help.",
+        f"Warning: on held-out {known} the student did not clearly beat a model that always predicts the most frequent "
+        "class; the data may be too small or too noisy to tell. More records, a larger epsilon or other columns may "
+        "help.",
     )
 
 
