@@ -3,9 +3,9 @@
     python benchmarks/estimates.py [--runs 500] [--data DIR --seeds 0 1]
 
 Worlds, drawn anew for every run: 2,000 private and 400 public rows in the plane; students are chosen and
-cross-validated as in a run, and every run draws its noise anew. "smooth": two or three classes, 40 cells. "against the trend": 60
-clusters on a line; between clusters the label follows the line, within each cluster it runs against it. Reported is in
-how many runs
+cross-validated as in a run, and every run draws its noise anew. "smooth": two or three classes, 40 cells. "against the
+trend": 60 clusters on a line; between clusters the label follows the line, within each cluster it runs against it.
+Reported is in how many runs
 - the interval holds the released student's own agreement with the private labels,
 - two standard deviations around `share`, which takes errors within cells to be at random, do,
 - the student is called better than the majority class, and in how many of these it is.
