@@ -499,6 +499,26 @@ def test_killed_during_the_sum_the_others_say_so_and_the_same_sum_is_opened_late
 
 
 @pytest.mark.slow
+def test_an_owner_that_stands_still_during_the_sum_is_named_and_the_sum_is_opened_later(owners):
+    owners.seat(*NAMES)
+
+    def say(stage):
+        if "Adding up" in stage:
+            time.sleep(8)
+
+    wait = {"wait": LATE}
+    done = owners.together(*NAMES, north=wait, south={"say": say, "wait": 30.0}, west=wait)
+    assert all(
+        "south did not answer within 4 seconds" in done[each] or "south left during the sum" in done[each]
+        for each in ("north", "west")
+    ), done
+    assert "during the sum: start it again" in done["south"], done
+    assert not list(owners.place.glob("sum-*"))
+    done = owners.together(*NAMES)
+    assert np.array_equal(owners.opened("west")[1], sum(owners.table(name) for name in NAMES)), done
+
+
+@pytest.mark.slow
 def test_killed_while_it_waits_nothing_stays_behind(owners):
     owners.seat("west")
     code = "import sys; from ostrakon.study import sum_study; sum_study(sys.argv[1], owner='west', key=sys.argv[2], "
