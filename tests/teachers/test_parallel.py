@@ -1,6 +1,9 @@
 """Pieces of work here or over workers: the same results, and a killed worker is one sentence."""
 
 import os
+import subprocess
+import sys
+import time
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -38,3 +41,32 @@ def test_a_killed_worker_is_one_sentence():
     assert isinstance(caught.value, InvalidInput)
     with pytest.raises(ZeroDivisionError), workers():
         raise ZeroDivisionError
+
+
+ORPHANS = """
+import os, sys, time
+from ostrakon.teachers.parallel import in_parallel
+import joblib
+
+def work(_):
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+
+list(in_parallel((joblib.delayed(work)(each) for each in range(2)), n_jobs=2))
+"""
+
+
+def test_workers_end_with_the_process_that_started_them():
+    process = subprocess.Popen([sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True)
+    pids = [int(process.stdout.readline()) for _ in range(2)]
+    assert os.getpid() not in pids
+    assert process.pid not in pids
+    time.sleep(0.2)
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    for _ in range(100):
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return
+        time.sleep(0.1)
+    raise AssertionError("workers go on without the run")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -87,7 +90,27 @@ def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iter
         elif engine == "Dask":
             yield from _by_dask(tasks)
         else:
-            yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(tasks)
+            here = ((_beside, (os.getpid(), *task), {}) for task in tasks)
+            yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", **how)(here)
+
+
+def _beside(parent: int, work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """A task in a worker that ends with the process that started it: joblib's own stay for minutes, with their data."""
+    _end_with(parent)
+    return work(*given, **named)
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    if os.getppid() != parent:
+        return  # in the process itself, or a worker of workers
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
