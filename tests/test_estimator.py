@@ -39,6 +39,7 @@ class WithPublicRows(ostrakon.PATEClassifier):
 @parametrize_with_checks(
     [
         WithPublicRows(
+            allow_shared_rows=True,
             classes="from-private",
             student="logistic",
             n_teachers=1,

@@ -20,6 +20,8 @@ from ostrakon.data.classes import CLASSES_FROM, FROM_PRIVATE, offered_classes, u
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
+from ostrakon.data.partition import row_marks
+from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
@@ -56,9 +58,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
     for a table whose number of rows is public. protect: "records", or "labels" alone, where the features, and who is in
     the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge, required;
-    "from-private": those of y, which are published (the setting for scikit-learn's `check_estimator`). random_state:
-    of splitting and models, never of noise. noise: None for the cryptographic source; an ordinary generator is for
-    tests, and the statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
+    "from-private": those of y, which are published (the setting for scikit-learn's `check_estimator`).
+    allow_shared_rows: rows of X may be in X_public, too; they are not protected. random_state: of splitting and
+    models, never of noise. noise: None for the cryptographic source; an ordinary generator is for tests, and the
+    statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
 
     Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
     label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
@@ -100,6 +103,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     partition: Literal["hash", "random"] = "hash"
     protect: Literal["records", "labels"] = "records"
     classes: Any = None
+    allow_shared_rows: bool = False
     random_state: Any = None
     n_jobs: int | None = None
     noise: np.random.Generator | None = None
@@ -136,6 +140,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         else:
             own["X_public"] = given if of_labels else self._same_form(X_public, "X_public")
         _require_same_images(given, own["X_public"])
+        if not (self.allow_shared_rows or of_labels or isinstance(X_public, Domain)):
+            marks = row_marks(own["X_public"])
+            shared = int(np.isin(row_marks(given), marks).sum())
+            refuse_shared_rows(shared, marks, len(given), allow="allow_shared_rows=True")
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         found, numbers = np.unique(labels, return_inverse=True)

@@ -205,6 +205,6 @@ def test_what_does_not_fit_is_one_sentence(folders, tmp_path):
         "--by needs a table": {"by": "who"},
     }.items():
         with pytest.raises(InvalidInput, match=sentence):
-            task_from_files(**{"private": private, "public": public, **given})
+            task_from_files(**{"private": private, "public": public, "classes": ["bad", "good"], **given})
     with pytest.raises(InvalidInput, match=r"private texts .* must have labels"):
         task_from_files(tmp_path / "few", public, classes="from-private")

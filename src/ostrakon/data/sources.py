@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
@@ -168,6 +171,21 @@ class Table:
         columns = self.columns if by is None else [by]
         query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=by is not None)
         return fingerprint_from(self.fetch(query))
+
+    def marks(self, columns: Sequence[str]) -> NDArray[np.uint64]:
+        """One mark for every row, shape (rows,): rows of equal content in `columns` have equal marks in any table."""
+        query = f"SELECT hash({self.identity(columns)}) AS mark FROM ({self.select(columns)})"
+        return self._run(query, lambda answer: np.asarray(answer.fetchnumpy()["mark"], np.uint64))
+
+    def rows_among(self, marks: NDArray[np.uint64], columns: Sequence[str]) -> int:
+        """Number of rows whose mark is one of `marks`, without reading them into memory."""
+        own = f"SELECT hash({self.identity(columns)}) AS mark FROM ({self.select(columns)})"
+        known = pa.table({"mark": np.unique(marks)})
+        query = f"SELECT count(*) FROM ({own}) SEMI JOIN known_marks USING (mark)"
+        with asking(self.path) as connection:
+            connection.register("known_marks", known)
+            answer = interruptible(connection, lambda: connection.execute(query).fetchall())
+        return int(answer[0][0])
 
     def about_different_labels(self, column: str) -> int:
         """About how many different labels `column` has, whatever their number, in little memory."""

@@ -20,6 +20,7 @@ from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
+from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
@@ -123,6 +124,7 @@ def open_task(
     text: bool = False,
     alone: bool = True,
     protect: Protects = "records",
+    allow_shared_rows: bool = False,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
@@ -131,14 +133,14 @@ def open_task(
     classes: the labels, where the public table does not hold them, or `FROM_PRIVATE`.
     text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`. protect:
     "labels" where all but the target is public: `public` is None then, and nothing of how the tables are read, split or
-    asked about depends on a label (a CSV needs its header, or `names`).
+    asked about depends on a label (a CSV needs its header, or `names`). allow_shared_rows: see `refuse_shared_rows`.
 
     The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
     final full stop (as in the two files of Adult) are one class.
     Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
     missing or constant target, a quantity as the target, a class the public table does not know, columns written
-    otherwise than in public, hardly any public rows, the private table given as public, a first private row that may be
-    a header or a record.
+    otherwise than in public, hardly any public rows, the private table given as public, private rows in the
+    public table, a first private row that may be a header or a record.
     """
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
@@ -171,6 +173,9 @@ def open_task(
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
+    if protect == "records" and not allow_shared_rows:
+        marks = shown.marks(features)
+        refuse_shared_rows(hidden.rows_among(marks, features), marks, hidden.rows(), allow="--allow-shared-rows")
     labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
     seen = shown.read(features)
     columns = Columns.of(seen, text=text)

@@ -42,8 +42,10 @@ class Files(Settings):
     then the private rows, which are public but for their labels, are the pool, and no other is given. synthetic: a
     description of the columns, from which, and from noisy marginals of the private table, the pool is drawn where there
     is none. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public, too.
+    allow_shared_rows: private rows may be in the public data.
 
-    Errors: `InvalidInput` for records without public data, labels with them, another word than these two.
+    Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data,
+    another word than these two.
     """
 
     private: Annotated[
@@ -90,6 +92,10 @@ class Files(Settings):
         str | None,
         Option(help="All labels, as a,b,c, where PUBLIC has none; or from-private.", panel=_DATA, from_toml=_joined),
     ] = None
+    allow_shared_rows: Annotated[
+        bool,
+        Option(help="Some private rows are in the public data too, and are not protected.", panel=_DATA, advanced=True),
+    ] = False
     publish_accuracy: Annotated[
         bool, Option(help="The test file is public too: put the accuracy into the card.", panel=_DATA, advanced=True)
     ] = False
@@ -100,8 +106,12 @@ class Files(Settings):
             require_pool(self.protect, self.public)
         else:
             require_no_pool(self.protect, self.public)
+        if self.allow_shared_rows and self.public is None:
+            raise InvalidInput("allow_shared_rows needs public data: without it no row is in both.")
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
         given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
+        if not self.allow_shared_rows:
+            del given["allow_shared_rows"]
         return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

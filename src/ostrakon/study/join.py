@@ -198,6 +198,7 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
         classes=study.classes,
         text=study.text,
         alone=False,
+        allow_shared_rows=True,
     )
     seen = list(task.X_public.columns)
     wanted = list(study.pool.X.columns)

@@ -15,6 +15,7 @@ from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
+from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection
@@ -35,6 +36,7 @@ def task_from_images(
     by: str | None = None,
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
+    allow_shared_rows: bool = False,
 ) -> Task:
     """Read and check the images of a run; private ones may be more than memory has room for.
 
@@ -44,7 +46,7 @@ def task_from_images(
     Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
     sizes, a class that the public images do not know, private images given as public or for testing.
     Features become the columns of an embedding, X.0, X.1, … of a frame. protect: "labels" where the images are public
-    but for their labels: `public` is None then.
+    but for their labels: `public` is None then. allow_shared_rows: see `refuse_shared_rows`.
     """
     hidden = read_images(private, target=target, by=by, in_memory=protect == "labels")
     if protect == "labels":
@@ -56,6 +58,10 @@ def task_from_images(
     for other, what in ((shown, "public"), (tested, "test")):
         if other is not None and other is not hidden:
             _fits(hidden, other, what)
+    if public is not None and not allow_shared_rows:
+        marks = np.array(image_digests(shown.X))
+        shared = int(np.isin(image_digests(hidden.X), marks).sum())
+        refuse_shared_rows(shared, marks, len(hidden.X), allow="--allow-shared-rows")
     counts: dict[str | None, int] = dict(sorted(Counter(hidden.labels.tolist()).items()))
     labels, origin = agree_on_classes(
         counts,

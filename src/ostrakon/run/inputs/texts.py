@@ -14,6 +14,7 @@ import pandas as pd
 
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
 from ostrakon.data.columns import is_text
+from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.task import FEWEST_PUBLIC_ROWS
 from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
 from ostrakon.data.understood import understood_images
@@ -38,13 +39,14 @@ def task_from_texts(
     by: str | None = None,
     classes: Sequence[str] | str | None = None,
     protect: Protects = "records",
+    allow_shared_rows: bool = False,
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
     private, test: folders with a folder for every class. public: the same, loose files, or a .txt file of one text a
     line. target: what the classes are called in messages. classes: all labels, where the public texts have none, or
     `FROM_PRIVATE`. A text's content is its identity. protect: "labels" where the texts are public
-    but for their classes: `public` is None then.
+    but for their classes: `public` is None then. allow_shared_rows: see `refuse_shared_rows`.
     A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, texts without classes, a class that the public texts do
@@ -61,6 +63,10 @@ def task_from_texts(
             require_apart(hidden.path, texts.path)
             if sorted(_digests(texts)) == sorted(_digests(hidden)):
                 raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
+    if public is not None and not allow_shared_rows:
+        marks = np.array(_digests(shown))
+        shared = int(np.isin(_digests(hidden), marks).sum())
+        refuse_shared_rows(shared, marks, len(hidden.texts), allow="--allow-shared-rows")
     counts: dict[str | None, int] = dict(sorted(Counter(_labels(hidden, "private").tolist()).items()))
     labels, origin = agree_on_classes(
         counts,

@@ -1,0 +1,80 @@
+"""Private rows in the public data are counted and refused; chance matches of low-entropy rows are not."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ostrakon
+from ostrakon.data.partition import row_marks
+from ostrakon.data.shared_rows import refuse_shared_rows
+from ostrakon.data.task import open_task
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.validation import InvalidInput
+
+
+def people(rows: int, *, seed: int, decimals: int = 6) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"age": rng.normal(50, 10, rows).round(decimals), "city": rng.choice(["Ulm", "Bonn"], rows)})
+    return frame.assign(ill=np.where(frame["age"] > 50, "yes", "no"))
+
+
+OPTIONS = {"target": "ill", "classes": ["no", "yes"]}
+
+
+@pytest.mark.parametrize("share", [0.05, 0.4, 1.0])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_that_share_rows_are_refused_unless_allowed(tmp_path, share, suffix):
+    private = people(400, seed=0)
+    private.to_csv(tmp_path / "private.csv", index=False)
+    taken = private.sample(int(400 * share), random_state=1).drop(columns="ill")
+    public = pd.concat([taken, people(200, seed=2).drop(columns="ill")])
+    if suffix == "csv":
+        public.to_csv(tmp_path / "public.csv", index=False)
+    else:
+        public.to_parquet(tmp_path / "public.parquet")
+    files = tmp_path / "private.csv", tmp_path / f"public.{suffix}"
+    with pytest.raises(InvalidInput, match=rf"^{len(taken)} of the 400 private rows .*--allow-shared-rows"):
+        open_task(*files, **OPTIONS)
+    assert open_task(*files, **OPTIONS, allow_shared_rows=True).private.rows() == 400
+
+
+@pytest.mark.parametrize("sizes", [(3000, 300), (300, 3000)])
+def test_low_entropy_rows_match_by_chance(sizes):
+    for seed in range(20):
+        both = [people(rows, seed=2 * seed + k, decimals=seed % 3).drop(columns="ill") for k, rows in enumerate(sizes)]
+        private, public = map(row_marks, both)
+        refuse_shared_rows(int(np.isin(private, public).sum()), public, sizes[0], allow="--allow-shared-rows")
+
+
+def test_images_and_texts_are_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (60, 4, 4)).astype(np.uint8)
+    np.savez(tmp_path / "private.npz", X=images, y=np.arange(60) % 2)
+    np.save(tmp_path / "public.npy", np.concatenate([images[:30], 255 - images[:5]]))
+    with pytest.raises(InvalidInput, match=r"^30 of the 60 private rows"):
+        task_from_files(tmp_path / "private.npz", tmp_path / "public.npy", classes=["0", "1"])
+    words = [" ".join(rng.choice(["red", "blue", "tall", "old", "new", "wide"], 9)) for _ in range(60)]
+    for number, text in enumerate(words):
+        place = tmp_path / "private" / ("bad" if number % 2 else "good")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{number}.txt").write_text(text)
+    (tmp_path / "public.txt").write_text("".join(f"{text}\n" for text in words[:30]))
+    with pytest.raises(InvalidInput, match=r"^30 of the 60 private rows"):
+        task_from_files(tmp_path / "private", tmp_path / "public.txt", classes=["bad", "good"])
+    again = task_from_files(
+        tmp_path / "private", tmp_path / "public.txt", classes=["bad", "good"], allow_shared_rows=True
+    )
+    assert len(again.X_public) == 30
+
+
+@pytest.mark.parametrize("frame", [True, False])
+@pytest.mark.parametrize("share", [0.4, 1.0])
+def test_the_estimator_counts_them_too(frame, share):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    X = pd.DataFrame(X, columns=["a", "b", "c"]) if frame else X
+    model = ostrakon.PATEClassifier(classes=[0, 1], student="logistic", random_state=0)
+    count = int(200 * share)
+    with pytest.raises(InvalidInput, match=rf"^{count} of the 200 private rows .*allow_shared_rows=True"):
+        model.fit(X, y, X_public=X[:count].copy())
