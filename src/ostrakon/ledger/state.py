@@ -23,7 +23,7 @@ class Spend:
     drawn: a keyed checksum of that. parts: of what it drew before, by name, and went on from.
 
     sequence: of its entry. epsilon, delta: its own guarantee, as its statement has it; None where it has none. when: by
-    the clock of whoever wrote it, and for reading alone: the order is that of `sequence`.
+    the clock of the machine that wrote it, for display alone: the order is that of `sequence`.
     """
 
     sequence: int
