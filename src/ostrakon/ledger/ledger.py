@@ -161,7 +161,7 @@ class Ledger:
 
     @_tried_again
     def bind(self, name: str, fingerprint: str) -> Account:
-        """Let data that changed (rows were added) keep their account; the people in them have spent as much as before."""
+        """Let data that changed (rows were added) keep their account; their people have spent as much as before."""
         fingerprint = line("fingerprint", fingerprint)
         with self._store.turn() as turn:
             known = turn.state.accounts
