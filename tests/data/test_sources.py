@@ -356,3 +356,23 @@ def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path, change, way)
     with pytest.raises(InvalidInput, match=r"changed while it was read|No files found|cannot be read"):
         read()
     assert not (tmp_path / "shards").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.xlsx", b"PK\x03\x04rest", "a zip archive or an Excel workbook; unpack it, or save the sheet as CSV"),
+        ("a.feather", b"ARROW1rest", "save it as Parquet"),
+        ("a.jsonl", b'{"a": 1}\n{"a": 2}\n', "is JSON; save it as CSV or Parquet"),
+    ],
+)
+def test_other_formats_are_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=message):
+        open_table(tmp_path / name)
+
+
+def test_a_misspelled_column_is_answered_with_the_nearest_one(tmp_path):
+    (tmp_path / "a.csv").write_text("age,readmitted\n1,no\n2,yes\n")
+    with pytest.raises(InvalidInput, match=r"'readmited' is not in .*Did you mean 'readmitted'\?"):
+        open_table(tmp_path / "a.csv").column("readmited")

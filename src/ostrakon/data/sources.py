@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import os
 import re
@@ -26,6 +27,12 @@ from ostrakon.validation import InvalidInput
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
+# The first bytes of files that are no CSV, and what to do with them.
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"ARRO": "a Feather (Arrow) file; save it as Parquet",
+    b"FEA1": "a Feather file; save it as Parquet",
+}
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # All else (times, lists, identifiers, ...) becomes text: files and frames hold it in forms of their own.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
@@ -112,9 +119,11 @@ class Table:
             place = int(which)
             if -len(self.columns) <= place < len(self.columns):
                 return self.columns[place]
+        near = difflib.get_close_matches(str(which), self.columns, n=1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
         hint = "" if self.named else " (the file has no header: give --names, or the position of the column)"
         raise InvalidInput(
-            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}."
+            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}.{meant}"
         )
 
     def select(self, columns: Sequence[str] | None = None) -> str:
@@ -341,6 +350,10 @@ def _open(
         raise InvalidInput(f"{place} must be a Parquet file, as its name says; it does not begin as one.")
     if place.suffix in FORMATS:
         return _open_typed(place, place.suffix.removeprefix("."), FORMATS[place.suffix](_file(place.as_posix())))
+    if start in _OTHER_FORMATS:
+        raise InvalidInput(f"{place} is {_OTHER_FORMATS[start]}.")
+    if start[:1] == b"{" and place.suffix in (".json", ".jsonl", ".ndjson"):
+        raise InvalidInput(f"{place} is JSON; save it as CSV or Parquet.")
     if start[:2] in _UTF_16 or [byte == 0 for byte in start] in ([True, False] * 2, [False, True] * 2):
         raise InvalidInput(f"{place} is UTF-16 text; save it as UTF-8.")
     if like is not None:
