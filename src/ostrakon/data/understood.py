@@ -18,12 +18,14 @@ SHOWN = 12
 class Understood:
     """What was understood, in words, to be read before anything is spent and kept in the card.
 
-    facts: what → as what. warnings: sentences that must not be overlooked.
-    Guarantee: made of public cells, names of columns and of classes, which the statement says are public knowledge.
+    facts: what → as what. warnings: sentences that must not be overlooked. notes: sentences for the terminal alone,
+    which may name files; they never enter a release. Guarantee: facts and warnings are made of public cells, names of
+    columns and of classes, which the statement says are public knowledge.
     """
 
     facts: dict[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def understood_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -242,6 +243,16 @@ def require_known(name: str) -> None:
         require_frozen(name)
     elif name not in REPRESENTATIONS and from_entry_point("ostrakon.encoders", name) is None:
         raise InvalidInput(f"representation must be {', '.join(REPRESENTATIONS)} or a transformer, got {name!r}.")
+
+
+def name_without_folder(name: str) -> str:
+    """The name of a representation as a release may show it: of a file or folder its last part.
+
+    >>> name_without_folder("onnx:/home/me/scans.onnx"), name_without_folder("photos")
+    ('onnx:scans.onnx', 'photos')
+    """
+    kind, colon, rest = name.partition(":")
+    return name if not colon or kind == MADE.rstrip(":") else f"{kind}:{Path(rest).name}"
 
 
 def require_shared(name: str) -> None:

@@ -90,6 +90,8 @@ def understood_table(understood: Understood) -> Table:
         table.add_row(what, escape(names))
     for warning in understood.warnings:
         table.add_row(WARNING, escape(warning))
+    for note in understood.notes:
+        table.add_row("Note", escape(note))
     return table
 
 

@@ -177,11 +177,9 @@ def _read(place: ObjectPath) -> bytes | None:
 
 
 def stored_at(home: RunFolder) -> str:
-    """Where the run of this folder keeps what is private in object storage, and how; empty where nowhere."""
+    """How the run of this folder keeps what is private in object storage; empty where it does not."""
     held = (home.read() or {}).get("store")
     if not held:
         return ""
     encryption = held["options"].get("ServerSideEncryption")
-    how = "no encryption option given" if encryption is None else f"encryption {encryption} asked of it"
-    bucket = "/".join(held["uri"].split("/")[:3])
-    return f"{bucket} of {held['endpoint']} ({how})"
+    return "no encryption option given" if encryption is None else f"with the encryption option {encryption}"

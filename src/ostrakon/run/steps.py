@@ -17,6 +17,7 @@ from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import is_images, require_choices, sees_images
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.features.representation import name_without_folder
 from ostrakon.features.synthetic import require_mbi, tables_of
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
@@ -247,8 +248,7 @@ def name_who_is_trusted(context: RunContext) -> None:
     task, storage = context.task, context.storage
     trusted = with_store(with_engines(task.trust_model, storage.engines()), storage.stored())
     if isinstance(task.private, PrivateTable):
-        path = task.private.tables.private.path
-        trusted = with_private_table(trusted, path.uri if isinstance(path, ObjectPath) else None)
+        trusted = with_private_table(trusted, isinstance(task.private.tables.private.path, ObjectPath))
     context.task = dataclasses.replace(task, trust_model=trusted)
 
 
@@ -284,7 +284,7 @@ def finish(
         accuracy=measure(context, view, selection),
         test_rows=0 if task.y_test is None else len(task.y_test),
         rows=view.rows_in_words(task.rows),
-        representation=view.name,
+        representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
         agreement=selection.agreement,
         understood=task.understood,

@@ -17,23 +17,22 @@ def with_engines(trust_model: str, engines: tuple[str, ...]) -> str:
     )
 
 
-def with_private_table(trust_model: str, uri: str | None) -> str:
-    """`trust_model`, and who else is trusted when the private table is in object storage at `uri`.
+def with_private_table(trust_model: str, stored: bool) -> str:
+    """`trust_model`, and who else is trusted when the private table is `stored` in object storage.
 
-    >>> with_private_table("the operator", None)
+    >>> with_private_table("the operator", False)
     'the operator'
     """
-    if uri is None:
+    if not stored:
         return trust_model
-    bucket = "/".join(uri.split("/")[:3])
     return (
-        f"{trust_model}; the private table is in object storage at {bucket}: its provider and everyone who can read "
-        "that bucket can see it, and are trusted like the operator"
+        f"{trust_model}; the private table is in object storage: its provider and everyone who can read its bucket "
+        "can see it, and are trusted like the operator"
     )
 
 
 def with_store(trust_model: str, stored: str) -> str:
-    """`trust_model`, and who else is trusted when the run keeps its private files in object storage at `stored`.
+    """`trust_model`, and who else is trusted when the run keeps its private files in object storage, `stored` so.
 
     >>> with_store("the operator", "")
     'the operator'
@@ -42,6 +41,6 @@ def with_store(trust_model: str, stored: str) -> str:
         return trust_model
     return (
         f"{trust_model}; the votes, the noise and, where the run has them, shards of private rows, teachers and their "
-        f"predictions were stored in object storage at {stored}: its provider and everyone who can read that bucket "
+        f"predictions were stored in object storage ({stored}): its provider and everyone who can read its bucket "
         "could see them, everyone who can write there could change them, and all of them are trusted like the operator"
     )

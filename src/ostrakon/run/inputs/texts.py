@@ -91,12 +91,15 @@ def task_from_texts(
         },
         rows=_FORM,
         kinds={COLUMN: "text"},
-        understood=understood_images(
-            _in_words(shown),
-            classes=labels,
-            classes_from=CLASSES_FROM[origin],
-            public_rows=len(shown.texts),
-            protects=protect,
+        understood=replace(
+            understood_images(
+                _FORM,
+                classes=labels,
+                classes_from=CLASSES_FROM[origin],
+                public_rows=len(shown.texts),
+                protects=protect,
+            ),
+            notes=tuple(_left_out(texts) for texts in (hidden, *others.values()) if texts is not None and texts.others),
         ),
         **of_protection(protect),
     )
@@ -138,9 +141,8 @@ def _require_free_text(shown: Texts, frame: pd.DataFrame) -> None:
         )
 
 
-def _in_words(shown: Texts) -> str:
-    other = f"; left out of {shown.path}: {shown.others} files that are no {' or '.join(SUFFIXES)}"
-    return _FORM + (other if shown.others else "")
+def _left_out(texts: Texts) -> str:
+    return f"Left out of {texts.path}: {texts.others} files that are not {' or '.join(SUFFIXES)}."
 
 
 def _in_order_of_content(texts: Texts) -> Texts:
