@@ -6,14 +6,17 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
+from scipy.special import gammaln, ndtr
 
 from ostrakon.accounting.account import account
+from ostrakon.accounting.data_independent.adaptive_bound import adaptive_profile
+from ostrakon.accounting.data_independent.three_outcomes import three_outcomes
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, LNMax
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.votes import Votes
 
+MNIST = ConfidentGNMax(threshold=200, sigma1=150, sigma2=40)
 ADULT = ConfidentGNMax(threshold=300, sigma1=200, sigma2=40)
 
 
@@ -40,6 +43,7 @@ def law_of(mechanism: Mechanism, counts: list[int], *, labels: int = 2) -> Float
 RUNS = [
     (ADULT, 1500, 2, [130, 120], 2.06),
     (GNMax(sigma2=60), 40, 2, [105, 145], 0.425),
+    pytest.param(MNIST, 640, 10, [130, 120, *[0] * 8], 1.72, marks=pytest.mark.slow),
 ]
 
 
@@ -76,3 +80,49 @@ def test_what_no_family_of_labels_describes_keeps_its_own_price() -> None:
     assert worst_case(bounded, **sizes, adaptive=True) == worst_case(bounded, **sizes)
     abstaining = worst_case(GNMax(sigma2=8), **sizes, abstentions=True)
     assert worst_case(GNMax(sigma2=8), **sizes, abstentions=True, adaptive=True) == abstaining
+
+
+@pytest.mark.parametrize("mechanism", [GNMax(sigma2=4), ConfidentGNMax(threshold=3, sigma1=3, sigma2=3)])
+def test_three_classes_against_every_adaptive_strategy(mechanism: Mechanism) -> None:
+    teachers = 4
+    counts = [(a, b, teachers - a - b) for a in range(5) for b in range(5 - a)]
+    laws = dict(zip(counts, np.exp(mechanism.log_probabilities(Votes(np.array(counts)))), strict=True))
+    pairs = [
+        (laws[n], laws[k]) for n in counts for k in counts if sum(abs(x - y) for x, y in zip(n, k, strict=True)) == 2
+    ]
+
+    def optimum(left: int, y: float) -> float:
+        if not left:
+            return max(0.0, 1 - y)
+        return max(sum(a * optimum(left - 1, y * b / a) for a, b in zip(p, q, strict=True) if a > 0) for p, q in pairs)
+
+    found = adaptive_profile(
+        mechanism, queries=2, teachers=teachers, classes=3, abstentions=False, epsilon=2.0, delta=1e-2
+    )
+    assert found is not None
+    for epsilon in (0.1, 0.2, 0.3):
+        exact = optimum(2, math.exp(epsilon))
+        assert exact <= found.delta(epsilon) <= 1.5 * exact + 1e-3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_cover_of_three_outcomes(seed: int) -> None:
+    # Whatever the margin and the largest other count: no hockey stick lies above the cover.
+    sigma, teachers = 7.0, 30
+    rng = np.random.default_rng(seed)
+    cover = three_outcomes(sigma, teachers)
+    d, eta = int(rng.integers(1, teachers + 1)), rng.normal() * 2
+    x = np.linspace(-12, 12, 4001)
+
+    def law(i: float, j: float) -> FloatArray:
+        density = [np.exp(-((x - a) ** 2) / 2) * ndtr(x - b) * (x > eta) for a, b in ((i, j), (j, i))]
+        first, second = (float(np.trapezoid(z, x)) / math.sqrt(2 * math.pi) for z in density)
+        return np.array([first, second, 1 - first - second])
+
+    p, q = law(0, -d / sigma), law(-1 / sigma, (1 - d) / sigma)
+    for y in np.exp(np.linspace(-1, 1, 41)):
+        exact = np.maximum(p - y * q, 0).sum()
+        own = np.maximum(cover.p - y * cover.q, 0).sum(axis=1)
+        common = np.maximum(cover.common_p - y * cover.common_q, 0).sum(axis=1)
+        bound = (1 - cover.share.sum(axis=1)) * own + cover.share @ common
+        assert exact <= bound.max() + 2e-3 * abs(p - q).sum()

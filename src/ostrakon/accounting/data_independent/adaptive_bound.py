@@ -1,4 +1,4 @@
-"""The worst case of labels by adaptive composition: the exact price, but for rounding, of two-class votes."""
+"""The worst case of labels by adaptive composition: exact but for rounding for two classes, nearly so for more."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ import math
 import numpy as np
 
 from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
+from ostrakon.accounting.data_independent.checked_labels import compose_labels
+from ostrakon.accounting.data_independent.noisy_max import answer_law
+from ostrakon.accounting.data_independent.three_outcomes import three_outcomes
 from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
 from ostrakon.validation import fraction, whole
 from ostrakon.votes import Votes
 
-BASIS = "adaptive composition of labels, exact but for rounding"
+BASIS = "adaptive composition of labels"
 
 _MOST_WORK = 2e10
 """Outcomes times points of the grid times queries that are worth the wait, about five seconds of one core."""
+
+_COVER = 7000
+"""Outcomes of the pairs that stand for all labels of three classes and more."""
+
+_MOST_MARGINS = 600
+"""Margins between two classes that are looked at one by one."""
+
+_LITTLE_WORK = 1e9
+"""Below it the grid is made up to three times finer."""
 
 _SHARE = 0.006
 """The chords add at most this share of the run's variance, divided by six."""
@@ -69,7 +81,7 @@ def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Gr
     step = deviation * math.sqrt(_SHARE / queries)
     length = 1.15 * epsilon + 0.5 * deviation
     work = length / step * queries * outcomes
-    coarser = max(1.0, work / _MOST_WORK)
+    coarser = max(1.0 if work > _LITTLE_WORK else max(1 / 3, math.sqrt(work / _LITTLE_WORK)), work / _MOST_WORK)
     if coarser > _COARSEST:
         return None
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
@@ -93,10 +105,24 @@ def adaptive_profile(
     Profile or None
         An upper bound on delta at every epsilon, whatever the votes are and however the queries are chosen.
     """
-    if teachers is None or classes != 2 or abstentions:
+    if teachers is None or classes is None or abstentions or not _labels_alone(mechanism):
         return None
+    if classes > 2:
+        return _many_classes(mechanism, queries, teachers, classes, epsilon, delta)
     grid = grid_for(queries=queries, outcomes=6 * teachers, epsilon=epsilon, delta=delta)
     family = None if grid is None else two_class_family(mechanism, teachers=teachers)
     if grid is None or family is None:
         return None
     return compose_adaptively([(family, queries)], grid=grid)
+
+
+def _many_classes(
+    mechanism: Mechanism, queries: int, teachers: int, classes: int, epsilon: float, delta: float
+) -> Profile | None:
+    law = answer_law(mechanism, teachers=teachers, classes=classes)
+    if law is None or law.form.noise != "gaussian" or min(teachers, law.form.scale * 13) > _MOST_MARGINS:
+        return None
+    grid = grid_for(queries=queries, outcomes=_COVER, epsilon=epsilon, delta=delta)
+    if grid is None:
+        return None
+    return compose_labels(law, three_outcomes(law.form.scale, teachers), queries=queries, grid=grid)

@@ -1,0 +1,192 @@
+"""Adaptive composition of Gaussian labels of three or more classes, with or without a check of the top count.
+
+Let a vote move from class i to class j, d = n_i - n_j >= 1 (else exchange i with j and the data sets), M and M' the top
+counts, N the number of teachers, all of whom vote. The check's outcome depends on M alone.
+
+- *i holds the top count alone.* M = n_i, n_j <= N - M, so d >= 2 M - N; M' = M - 1 if d >= 2, and M' = M if d = 1.
+- *Another class holds it on both sides.* M' = M, n_i <= N - M, and Y, the largest noisy count of the others, is
+  at least M plus that class's noise: eta = (Y - n_i) / sigma is at least (2 M - N) / sigma + Z, where Z is normal
+  and independent of the rest.
+
+Where M' = M the check says nothing; the label is worth most where it is given most often. For M <= (N + 1) / 2 that is
+at the largest M with any label; above it, the second case is summed over cells of Z from their lower ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from ostrakon.accounting.composition.adaptive import Grid, Profile, extend, two_points
+from ostrakon.accounting.data_independent.noisy_max import AnswerLaw
+from ostrakon.accounting.data_independent.three_outcomes import ABSOLUTE_ERROR, ThreeOutcomes
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.compiled import compiled
+from ostrakon.votes import IntArray
+
+_BLOCK = 256
+_FLOORS: FloatArray = np.concatenate([[-np.inf], np.arange(-2.0, 6.01, 0.5)])
+"""Lower ends of the classes of eta that the second case distinguishes."""
+
+_TOPS_A_BLOCK = 8
+"""Neighbouring top counts that are priced together in the second case."""
+
+
+def compose_labels(law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: Grid) -> Profile | None:
+    """The privacy profile of adaptively chosen queries; None where the check is too steep for the grid."""
+    groups = np.unique(cover.d)
+    of_margin, of_eta = np.searchsorted(groups, cover.d), np.searchsorted(_FLOORS, cover.reach, side="right") - 1
+    own = np.maximum(1 - cover.share.sum(axis=1), 0)[:, None]
+    p, q = np.vstack([cover.p, cover.q]) * np.tile(own, (2, 1)), np.vstack([cover.q, cover.p]) * np.tile(own, (2, 1))
+    width = cover.common_p.shape[1]
+    p, q = (np.pad(x, ((0, 2), (0, width - 3))) for x in (p, q))
+    p[-2:], q[-2:] = cover.common_p, cover.common_q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(q) - np.log(p)
+    labels = two_points(p, q, ratio, ratio, grid)
+    check = _Check.of(law, groups, grid)
+    if check.reach > grid.count:
+        return None
+    values = _run(
+        np.zeros(grid.count + 1),
+        grid.step,
+        queries,
+        labels.parts(),
+        np.tile(cover.share, (2, 1)),
+        np.tile(of_margin, 2),
+        np.tile(of_eta, 2),
+        len(groups),
+        len(_FLOORS),
+        check.rows,
+        check.reach,
+        check.still,
+        check.still_weights,
+        ABSOLUTE_ERROR * (1 + np.exp((grid.count + check.reach) * grid.step)),
+    )
+    return Profile(grid=grid, values=np.where(values >= 0, values, np.inf))
+
+
+class _Check:
+    """What the check does in every case, as stencils.
+
+    rows: of the first case, (place, near, far, near weight, far weight) of "refused" and of "answered", and constants;
+    place = 2 group + direction. still: (refused, answered) where the check says nothing, the first with any label; the
+    others mix classes of eta by still_weights.
+    """
+
+    def __init__(
+        self, rows: tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray, FloatArray], reach: int,
+        still: FloatArray, still_weights: FloatArray,
+    ) -> None:  # fmt: skip
+        self.rows, self.reach, self.still, self.still_weights = rows, reach, still, still_weights
+
+    @classmethod
+    def of(cls, law: AnswerLaw, groups: IntArray, grid: Grid) -> _Check:
+        answer, refuse = (np.exp(x) for x in law.log_answered())
+        n = law.teachers
+        top = np.arange(1, n + 1)
+        least = np.maximum(2, 2 * top - n)
+        place = np.maximum(np.searchsorted(groups, least, side="right") - 1, 0)
+        p = np.stack([refuse[top], answer[top]], axis=-1)
+        q = np.stack([refuse[top - 1], answer[top - 1]], axis=-1)
+        p, q = np.vstack([p, q]), np.vstack([q, p])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(q) - np.log(p)
+        parts = two_points(p, q, ratio, ratio, grid)
+        where = np.concatenate([2 * place, 2 * place + 1])
+        rows = (where, parts.near, parts.far, parts.near_weight, parts.far_weight, parts.constant)
+        still, weights = [(refuse[(n + 1) // 2], answer[(n + 1) // 2])], [np.zeros(len(_FLOORS))]
+        for low in range((n + 1) // 2 + 1, n + 1, _TOPS_A_BLOCK):
+            high = min(low + _TOPS_A_BLOCK - 1, n)
+            still.append((refuse[high], answer[high]))
+            weights.append(_eta_shares((2 * low - n) / law.form.scale))
+        return cls(rows, parts.reach, np.array(still), np.array(weights))
+
+
+def _eta_shares(shift: float) -> FloatArray:
+    """How much of shift + Z lies in every class of eta, Z normal; rounded toward the lower classes."""
+    below = ndtr(np.append(_FLOORS[1:], np.inf) - shift)
+    return np.diff(below, prepend=0.0)
+
+
+@compiled
+def _run(
+    values: FloatArray,
+    h: float,
+    steps: int,
+    labels: tuple[IntArray, IntArray, FloatArray, FloatArray, FloatArray, int],
+    share: FloatArray,
+    of_margin: IntArray,
+    of_eta: IntArray,
+    margins: int,
+    floors: int,
+    rows: tuple[IntArray, IntArray, IntArray, FloatArray, FloatArray, FloatArray],
+    side: int,
+    still: FloatArray,
+    still_weights: FloatArray,
+    slack: float,
+) -> FloatArray:
+    near, far, near_weight, far_weight, constant, label_reach = labels
+    where, row_near, row_far, row_near_weight, row_far_weight, row_constant = rows
+    count = len(values) - 1
+    reach = label_reach + 2 * side
+    middle = count + reach
+    size = count + 1 + 2 * side
+    pairs = len(share)
+    wide, common, sum_ = np.empty(2 * middle + 1), np.empty((2, size)), np.empty(_BLOCK)
+    best, floor = np.empty((2 * margins, size)), np.empty((floors, size))
+    values = values.copy()
+    for _ in range(steps):
+        extend(values, h, reach, wide)
+        best[:] = 0.0
+        floor[:] = 0.0
+        for start in range(0, size, _BLOCK):
+            n = min(_BLOCK, size - start)
+            for r in range(pairs + 1, -1, -1):
+                if r >= pairs:
+                    sum_[:n] = constant[r]
+                else:
+                    for i in range(n):
+                        sum_[i] = constant[r] + share[r, 0] * common[0, start + i] + share[r, 1] * common[1, start + i]
+                for o in range(near.shape[1]):
+                    a, b = near_weight[r, o], far_weight[r, o]
+                    if a == 0.0 and b == 0.0:
+                        continue
+                    at = middle - side + start
+                    left, right = wide[at + near[r, o] : at + near[r, o] + n], wide[at + far[r, o] : at + far[r, o] + n]
+                    for i in range(n):
+                        sum_[i] += a * left[i] + b * right[i]
+                if r >= pairs:
+                    common[r - pairs, start : start + n] = sum_[:n]
+                    continue
+                # The pairs with the vote moved come first, then their exchange.
+                direction = 0 if 2 * r < pairs else 1
+                one = best[2 * of_margin[r] + direction, start : start + n]
+                two = floor[of_eta[r], start : start + n]
+                for i in range(n):
+                    one[i] = max(one[i], sum_[i])
+                    two[i] = max(two[i], sum_[i])
+        for g in range(margins - 2, -1, -1):
+            best[2 * g] = np.maximum(best[2 * g], best[2 * g + 2])
+            best[2 * g + 1] = np.maximum(best[2 * g + 1], best[2 * g + 3])
+        for g in range(floors - 2, -1, -1):
+            floor[g] = np.maximum(floor[g], floor[g + 1])
+        for j in range(count + 1):
+            plain = wide[middle + j]
+            top = still[0, 0] * plain + still[0, 1] * max(best[0, side + j], best[1, side + j])
+            for s in range(1, len(still)):
+                label = 0.0
+                for g in range(floors):
+                    label += still_weights[s, g] * floor[g, side + j]
+                top = max(top, still[s, 0] * plain + still[s, 1] * label)
+            values[j] = top
+        for r in range(len(where)):
+            label = best[where[r]]
+            a, b, c, d = row_near_weight[r, 0], row_far_weight[r, 0], row_near_weight[r, 1], row_far_weight[r, 1]
+            left, right = wide[middle + row_near[r, 0] :], wide[middle + row_far[r, 0] :]
+            low, high = label[side + row_near[r, 1] :], label[side + row_far[r, 1] :]
+            for j in range(count + 1):
+                values[j] = max(values[j], row_constant[r] + a * left[j] + b * right[j] + c * low[j] + d * high[j])
+        for j in range(count + 1):
+            values[j] = min(1.0, values[j] * (1.0 + 1e-12) + slack)
+    return values
