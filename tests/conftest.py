@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +52,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     # By the module: what its fixtures draw must not depend on which of its tests comes first.
     secrets.randbits = ENTROPY.randbits
     ENTROPY.draw = random.Random(item.nodeid.partition("::")[0])
+    # A statement adds up all fits of a process on the same records; a test is taken for a process of its own.
+    if (spending := sys.modules.get("ostrakon.run.spending")) is not None:
+        spending._fits.clear()
 
 
 @pytest.hookimpl(tryfirst=True)

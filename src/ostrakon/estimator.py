@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -29,7 +29,7 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
-from ostrakon.run.spending import warn_of_searches
+from ostrakon.run.spending import PrivateRecords, note_fit, note_search, warn_of_searches
 from ostrakon.run.steps import run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.statement import PROTECTS
@@ -70,7 +70,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     `votes_` and `teachers_` are private, and so is the fitted estimator as a whole, which holds them: publish
     `released_` and `statement_`.
 
-    Guarantee: what `statement_.guarantee` says, for everything named publishable above.
+    Guarantee: what `statement_.guarantee` says, for everything named publishable above. It covers this fit and all
+    earlier fits of this process on the same private records together. Within or after a search, a cross-validation or
+    an ensemble of scikit-learn, and in a worker process without a ledger, there is none, and `statement_.not_private`
+    says why.
     Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
     Source: pate-2018, Algorithms 1 and 2.
 
@@ -171,6 +174,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         except InvalidInput as error:
             error.args = (in_python_words(str(error)),)
             raise
+        # What an earlier fit of this estimator left goes with it into files and other processes.
+        statement, self._fits = note_fit(
+            finished.statement,
+            PrivateRecords.of(given, numbers, users),
+            known=getattr(self, "_fits", {}),
+            in_ledger=finished.budget is not None,
+        )
+        finished = replace(finished, statement=statement)
         self.votes_, self.teachers_ = memory.cast, memory.teachers
         self.queries_ = finished.queries
         self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
@@ -180,6 +191,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.released_ = finished.student
         self.pool_ = finished.pool
         return self
+
+    def __sklearn_clone__(self) -> Self:
+        note_search()
+        copy: Any = super().__sklearn_clone__()
+        return copy
 
     def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
         """Write the files that may be published: student, statement, released labels, model card and report.

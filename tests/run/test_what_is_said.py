@@ -115,7 +115,13 @@ def test_a_search_over_private_rows_is_warned_of_once():
 
         __init__ = PATEClassifier.__init__
 
-    model = Bound(student="logistic", mechanism=BoundedGNMax(sigma2=4), n_queries=20, noise=np.random.default_rng(0))
+    model = Bound(
+        student="logistic",
+        mechanism=BoundedGNMax(sigma2=4),
+        n_queries=20,
+        classes=[0, 1],
+        noise=np.random.default_rng(0),
+    )
     warn_once.cache_clear()
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")

@@ -1,0 +1,133 @@
+"""The statement of a fit that is not the only one on its private records: what all fits cost together."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.accounting.membership_guess import membership_guess
+from ostrakon.statements.statement import Statement, round_up, weak_remark
+
+_MANY = "a search, a cross-validation or an ensemble of scikit-learn"
+_NO_CLAIM = "This release is not differentially private: "
+
+IN_SEARCH = (
+    f"{_NO_CLAIM}the estimator was fitted within {_MANY}, which fits many times on the same private records and "
+    "chooses or scores by them; no guarantee covers all of that. Choose settings on public or simulated data "
+    "and fit once."
+)
+AFTER_SEARCH = (
+    f"{_NO_CLAIM}{_MANY} was run on the same private records before, and no guarantee covers it and this fit together. "
+    "Choose settings on public or simulated data and fit once."
+)
+IN_WORKER = (
+    f"{_NO_CLAIM}the estimator was fitted in a worker process, where fits of other processes on the same private "
+    "records are not known and cannot be added. Fit in the main process, or give a ledger."
+)
+AFTER_UNPROTECTED = (
+    f"{_NO_CLAIM}the same private records were fitted before in this process without a guarantee, and this release "
+    "cannot protect them any more. Where nothing of the earlier fit left, fit once in a new process."
+)
+OTHER_NEIGHBOURS = (
+    f"{_NO_CLAIM}the same private records were fitted before in this process with another definition of neighbouring "
+    "data sets, and the two guarantees cannot be added."
+)
+BEYOND_NUMBERS = (
+    f"{_NO_CLAIM}all fits on these private records in this process together have no finite epsilon with a delta "
+    "below 1."
+)
+
+
+def without_claim(statement: Statement, reason: str) -> Statement:
+    """The statement without its guarantee; `reason` says why, unless it already claims nothing."""
+    if statement.guarantee is None:
+        return statement
+    return dataclasses.replace(
+        statement,
+        guarantee=None,
+        not_private=reason,
+        adjacent=(),
+        membership_guess=None,
+        remarks=_without_warning(statement),
+    )
+
+
+def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Statement:
+    """The statement of a fit, with the cost of all earlier fits on the same private records added.
+
+    Parameters
+    ----------
+    statement : Statement
+        Of this fit alone.
+    earlier : sequence of Statement
+        Of every earlier fit alone.
+
+    Returns
+    -------
+    Statement
+        Its guarantee covers all fits together; or it claims nothing, and `not_private` says why.
+
+    Notes
+    -----
+    Guarantee: epsilons and deltas add up, also where a later fit was chosen after an earlier one was seen (basic
+    composition, Dwork and others 2006; Rogers and others 2016). Every fit protects the same unit, under the same
+    definition of neighbours.
+    """
+    if statement.guarantee is None or not earlier:
+        return statement
+    claims = [one.guarantee for one in (*earlier, statement)]
+    if any(claim is None for claim in claims):
+        return without_claim(statement, AFTER_UNPROTECTED)
+    if any((one.level, one.protects, one.adjacency) != _neighbours(statement) for one in earlier):
+        return without_claim(statement, OTHER_NEIGHBOURS)
+    epsilon = math.fsum(claim.epsilon for claim in claims if claim is not None)
+    delta = math.fsum(claim.delta for claim in claims if claim is not None)
+    # A sum is rounded to the nearest number, which may be below the sum.
+    epsilon, delta = math.nextafter(epsilon, math.inf), math.nextafter(delta, math.inf)
+    if not (math.isfinite(epsilon) and delta < 1):
+        return without_claim(statement, BEYOND_NUMBERS)
+    own = statement.guarantee
+    remark = (
+        f"Fitted {len(claims)} times on the same private records, or on some of them, in this process: the guarantee "
+        f"covers all {len(claims)} fits together, their epsilons and deltas added up. This fit alone has epsilon "
+        f"{round_up(own.epsilon):g} and delta {own.delta:g}."
+    )
+    warning = weak_remark(epsilon, protects=statement.protects)
+    return dataclasses.replace(
+        statement,
+        guarantee=WorstCase(epsilon=epsilon, delta=delta, basis=f"basic composition of {len(claims)} fits"),
+        adjacent=_added([one.adjacent for one in (*earlier, statement)], epsilon, delta),
+        membership_guess=membership_guess([(epsilon, delta)]),
+        remarks=(*([] if warning is None else [warning]), remark, *_without_warning(statement)),
+    )
+
+
+def _neighbours(statement: Statement) -> tuple[str, str, str]:
+    return statement.level, statement.protects, statement.adjacency
+
+
+def _without_warning(statement: Statement) -> tuple[str, ...]:
+    """The remarks without the one on a weak epsilon, which was about this fit alone."""
+    own = statement.guarantee
+    weak = None if own is None else weak_remark(own.epsilon, protects=statement.protects)
+    return tuple(remark for remark in statement.remarks if remark != weak)
+
+
+def _added(fits: Sequence[tuple[Adjacent, ...]], epsilon: float, delta: float) -> tuple[Adjacent, ...]:
+    """Every notion of neighbours that all fits were priced for, the first with (epsilon, delta)."""
+    if not all(fits):
+        return ()
+    first, *others = fits[-1]
+    added = [dataclasses.replace(first, epsilon=epsilon, delta=delta)]
+    for other in others:
+        same = [
+            one for fit in fits for one in fit if (one.relation, one.neighbours) == (other.relation, other.neighbours)
+        ]
+        total = math.nextafter(math.fsum(one.epsilon for one in same), math.inf)
+        failure = math.nextafter(math.fsum(one.delta for one in same), math.inf)
+        if len(same) == len(fits) and failure < 1:
+            added.append(dataclasses.replace(other, epsilon=total, delta=failure))
+    return tuple(added)

@@ -1,0 +1,206 @@
+"""Several fits on the same private records: their statement says what all of them cost, or claims nothing."""
+
+import os
+import pickle
+import re
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+import ostrakon
+from ostrakon.accounting.membership_guess import membership_guess
+from ostrakon.run import spending
+from ostrakon.statements import repeated
+from ostrakon.statements.statement import round_up
+
+RNG = np.random.default_rng(3)
+X, OTHER, PUBLIC = (RNG.normal(size=(rows, 2)) for rows in (600, 600, 80))
+Y = (X[:, 0] > 0).astype(int)
+ALONE = RNG.normal(size=(3, 600, 2))
+LABELS = RNG.integers(2, size=(3, 600))
+
+pytestmark = pytest.mark.filterwarnings("ignore::ostrakon.run.spending.EveryFitSpends")
+
+
+class WithPublicRows(ostrakon.PATEClassifier):
+    """A search passes X and y alone."""
+
+    def fit(self, X, y):
+        public = PUBLIC[:, : X.shape[1]]
+        return super().fit(X, y, X_public=pd.DataFrame(public, columns=X.columns) if hasattr(X, "columns") else public)
+
+
+def model(**options):
+    given = {"epsilon": 1.0, "delta": 1e-5, "student": "logistic", "classes": [0, 1], "random_state": 0}
+    return WithPublicRows(**(given | options))
+
+
+def fit(rows, y=Y, **options):
+    return model(**options).fit(rows, y).statement_
+
+
+def search(jobs=None, refit=True):
+    return GridSearchCV(model(), {"epsilon": [0.5, 1.0]}, cv=2, n_jobs=jobs, refit=refit, error_score="raise")
+
+
+def claims(statement):
+    return statement.guarantee.epsilon, statement.guarantee.delta
+
+
+def test_all_fits_on_the_same_records_are_added():
+    single = [fit(rows, y, epsilon=epsilon) for rows, y, epsilon in zip(ALONE, LABELS, (1.0, 0.5, 2.0), strict=True)]
+    first, second, third = (fit(X, epsilon=epsilon) for epsilon in (1.0, 0.5, 2.0))
+    # Exactly, and never below the exact sum.
+    for together, fits in ((first, 1), (second, 2), (third, 3)):
+        epsilon, delta = (sum(Fraction(claims(one)[part]) for one in single[:fits]) for part in (0, 1))
+        assert epsilon <= Fraction(together.guarantee.epsilon) <= epsilon * (1 + Fraction(1, 10**12))
+        assert delta <= Fraction(together.guarantee.delta) <= delta * (1 + Fraction(1, 10**12))
+    assert third.adjacent[0].epsilon == third.guarantee.epsilon
+    assert third.adjacent[1].epsilon == pytest.approx(sum(one.adjacent[1].epsilon for one in single), rel=1e-12)
+    assert third.membership_guess == membership_guess([claims(third)])
+    assert third.remarks[0].startswith("Fitted 3 times on the same private records")
+    assert third.as_dict()["guarantee"]["epsilon"] == round_up(third.guarantee.epsilon)
+
+
+def test_a_warning_is_about_the_sum():
+    fit(X, epsilon=11.0)
+    second = fit(X, epsilon=11.0)
+    warned = [remark for remark in second.remarks if remark.startswith("Warning: an epsilon of")]
+    assert [float(remark.split()[4]) for remark in warned] == [round_up(second.guarantee.epsilon)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "y"),
+    [
+        (X[::-1], Y[::-1]),
+        (X[300:], Y[300:]),
+        (np.vstack([OTHER[:599], X[:1]]), RNG.integers(2, size=600)),
+        (3 * X + 1, Y),
+        (X[:, :1], Y),
+        (X, 1 - Y),
+        (pd.DataFrame(X, columns=["a", "b"]), Y),
+    ],
+    ids=["reordered", "half", "one record", "scaled", "a column less", "other labels", "a frame"],
+)
+def test_the_same_records_are_recognised(rows, y):
+    fit(X)
+    assert claims(fit(rows, y))[0] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_other_records_are_not_added():
+    fit(X)
+    assert claims(fit(OTHER, RNG.integers(2, size=600)))[0] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_users_are_recognised_in_other_rows():
+    users = np.arange(600)
+    private = {"epsilon": 1.0, "delta": 1e-5, "student": "logistic", "classes": [0, 1], "random_state": 0}
+    ostrakon.PATEClassifier(**private).fit(X, Y, X_public=PUBLIC, users=users)
+    again = ostrakon.PATEClassifier(**private).fit(
+        OTHER, RNG.integers(2, size=600), X_public=PUBLIC, users=users[::-1] + 599
+    )
+    assert claims(again.statement_)[0] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_an_unprotected_fit_cannot_be_mended():
+    fit(X, noise=np.random.default_rng(0))
+    assert fit(X).not_private == repeated.AFTER_UNPROTECTED
+
+
+def test_other_units_are_not_added():
+    fit(X)
+    users = ostrakon.PATEClassifier(epsilon=1.0, student="logistic", classes=[0, 1], random_state=0)
+    statement = users.fit(X, Y, X_public=PUBLIC, users=np.arange(600)).statement_
+    assert statement.guarantee is None
+    assert statement.not_private == repeated.OTHER_NEIGHBOURS
+
+
+@pytest.mark.parametrize("jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
+    found = search(jobs).fit(X, Y)
+    assert found.best_estimator_.statement_.not_private == repeated.IN_SEARCH
+    assert found.best_estimator_.statement_.as_dict()["guarantee"] is None
+    assert fit(X).not_private == repeated.AFTER_SEARCH
+    released = found.best_estimator_.save_release(tmp_path / "release")
+    card = (released / "model_card.md").read_text()
+    assert repeated.IN_SEARCH in card
+    assert not re.search(r"epsilon (is )?(1|0\.99\d*), delta", card)
+
+
+def test_a_search_without_a_last_fit_is_remembered():
+    # As where all its fits happened in other processes: what is known here are the copies that were made.
+    search(refit=False).fit(X, Y)
+    for number in [number for number, one in spending._fits.items() if one.records.labels is None]:
+        del spending._fits[number]
+    spending._fits = {number: one for number, one in spending._fits.items() if len(one.records.hashes) == 600}
+    assert fit(X).not_private == repeated.AFTER_SEARCH
+    assert claims(fit(OTHER, RNG.integers(2, size=600)))[0] == pytest.approx(1.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        lambda: cross_validate(model(), X, Y, cv=2, return_estimator=True)["estimator"][0],
+        lambda: BaggingClassifier(model(), n_estimators=2).fit(X, Y).estimators_[0],
+        lambda: (
+            GridSearchCV(
+                Pipeline([("scale", StandardScaler()), ("student", model())]), {"student__epsilon": [1.0]}, cv=2
+            )
+            .fit(X, Y)
+            .best_estimator_[-1]
+        ),
+    ],
+    ids=["cross-validation", "ensemble", "pipeline"],
+)
+def test_whatever_fits_many_times_claims_nothing(within):
+    assert within().statement_.not_private == repeated.IN_SEARCH
+
+
+def test_a_pipeline_fits_once():
+    made = Pipeline([("scale", StandardScaler()), ("student", model())]).fit(X, Y)
+    assert claims(made[-1].statement_)[0] == pytest.approx(1.0, rel=1e-3)
+
+
+def test_clones_and_threads_are_of_the_same_process():
+    fitted = model().fit(X, Y)
+    assert claims(clone(fitted).fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
+    spending._fits.clear()
+    made = Parallel(n_jobs=2, backend="threading")(delayed(fit)(X) for _ in range(2))
+    assert sorted(round(claims(one)[0], 2) for one in made) == pytest.approx([1.0, 2.0], rel=1e-2)
+
+
+def test_a_pickled_estimator_remembers_its_fits():
+    stored = pickle.dumps(model().fit(X, Y))
+    spending._fits.clear()  # as in another process
+    assert claims(pickle.loads(stored).fit(X, Y).statement_)[0] == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_worker_process_claims_nothing_without_a_ledger(monkeypatch):
+    monkeypatch.setattr(spending.multiprocessing, "parent_process", lambda: object())
+    assert fit(X).not_private == repeated.IN_WORKER
+
+
+@pytest.mark.slow
+def test_workers_of_joblib_are_known_as_such():
+    for statement in Parallel(n_jobs=2)(delayed(fit)(OTHER, LABELS[0]) for _ in range(2)):
+        assert statement.not_private == repeated.IN_WORKER
+
+
+def test_a_new_process_remembers_nothing():
+    code = (
+        "import numpy as np, ostrakon; r = np.random.default_rng(0); X = r.normal(size=(300, 2));"
+        "m = ostrakon.PATEClassifier(epsilon=1.0, student='logistic', classes=[0, 1], random_state=0);"
+        "print(m.fit(X, X[:, 0] > 0, X_public=r.normal(size=(60, 2))).statement_.private)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=False)
+    assert done.stdout.strip() == "True", done.stderr
