@@ -34,11 +34,11 @@ def test_unknown_paper_and_missing_votes_are_one_sentence(ostrakon, tmp_path):
     (tmp_path / "mnist_250_teachers.npy").write_bytes(b"not an array")
     for arguments, named in (
         (("pate-1999",), "Error: paper must be one of pate-2017, pate-2018"),
-        (("pate-2018",), "and its neighbours.\n"),
+        (("pate-2018",), "https://storage.googleapis.com/pate-votes/votes.gz.\n"),
         (("pate-2018",), "OSTRAKON_DATA"),
         (("near-zero-cost",), "from benchmarks/results/teacher_votes of the source tree"),
         (("exponential-2024",), "from benchmarks/results/teacher_votes of the source tree"),
-        (("pate-2017", "--data", str(tmp_path / "nowhere")), "mnist_250_teachers.npy"),
+        (("pate-2017", "--data", str(tmp_path / "nowhere")), "https://storage.googleapis.com/pate-votes/votes.gz.\n"),
         (("pate-2018", "--data", str(tmp_path)), "cannot be read"),
     ):
         status, out, err = ostrakon(*arguments)

@@ -36,7 +36,7 @@ def test_between_two_it_rises_with_the_logarithm_and_is_rounded_up():
     assert least_epsilon(RISING, 0.9).epsilon == 4.0
     # Below the smallest that was tried nothing is claimed.
     assert least_epsilon(RISING, 0.2).epsilon == 0.5
-    assert "75.0%" in found.sentence
+    assert "75%" in found.sentence
     assert "0.708" in found.sentence
 
 
@@ -44,6 +44,25 @@ def test_a_lucky_small_epsilon_does_not_decide():
     lucky = line({0.1: 0.85, 1.0: 0.7, 4.0: 0.9})
     assert least_epsilon(lucky, 0.84).epsilon > 1.0
     assert least_epsilon(lucky, 0.7).epsilon == 0.1
+
+
+@pytest.mark.parametrize("share", [0.78951, 0.78996, 0.79, 0.79049])
+def test_the_best_that_is_printed_can_be_asked_for(share):
+    given = line({0.5: 0.7, 1.0: share})
+    refused = least_epsilon(given, 0.7901)
+    assert refused.epsilon is None
+    assert refused.sentence.startswith(
+        "None of the epsilons that were tried is forecast to reach an accuracy of 79.01%;"
+    )
+    printed = float(refused.sentence.split("the best is ")[1].split("%")[0]) / 100
+    assert printed == pytest.approx(0.79)
+    assert least_epsilon(given, 0.79).epsilon == 1.0
+
+
+def test_the_best_is_no_lucky_one():
+    lucky = line({0.5: 0.9, 1.0: 0.7, 4.0: 0.8})
+    assert least_epsilon(lucky, 0.85).best == (4.0, "bounded-gnmax", 0.8)
+    assert least_epsilon(lucky, 0.8).epsilon == 4.0
 
 
 def test_more_accuracy_never_needs_less():
@@ -61,7 +80,7 @@ def test_the_mechanism_that_needs_least_is_named_and_where_none_does_the_best():
     none = least_epsilon(both, 0.97)
     assert (none.epsilon, none.mechanism, none.best) == (None, None, (4.0, "gnmax", 0.95))
     assert none.sentence == (
-        "None of the epsilons that were tried is forecast to reach an accuracy of 97.0%; the best is 95.0%, with gnmax "
+        "None of the epsilons that were tried is forecast to reach an accuracy of 97%; the best is 95.0%, with gnmax "
         "at epsilon 4."
     )
 

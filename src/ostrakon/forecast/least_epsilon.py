@@ -14,8 +14,8 @@ from ostrakon.validation import InvalidInput, fraction
 class LeastEpsilon:
     """What would give `accuracy`.
 
-    epsilon, mechanism: the least that does, None where none of those that were tried does. best: the highest forecast
-    that was found, as (epsilon, mechanism, accuracy). sentence: the same in words.
+    epsilon, mechanism: the least that does, None where none of those that were tried does. best: the highest accuracy
+    that can be asked for, as (epsilon, mechanism, accuracy). sentence: the same in words.
     """
 
     accuracy: float
@@ -27,13 +27,14 @@ class LeastEpsilon:
     def sentence(self) -> str:
         """What to do, or that nothing tried would do, with the best of it."""
         epsilon, mechanism, best = self.best
+        wanted = f"{100 * self.accuracy:.10g}%"
         if self.epsilon is None:
             return (
-                f"None of the epsilons that were tried is forecast to reach an accuracy of {self.accuracy:.1%}; the "
-                f"best is {best:.1%}, with {mechanism} at epsilon {epsilon:g}."
+                f"None of the epsilons that were tried is forecast to reach an accuracy of {wanted}; "
+                f"the best is {best:.1%}, with {mechanism} at epsilon {epsilon:g}."
             )
         return (
-            f"An accuracy of {self.accuracy:.1%} is forecast from epsilon {self.epsilon:.3g} on, with "
+            f"An accuracy of {wanted} is forecast from epsilon {self.epsilon:.3g} on, with "
             f"{self.mechanism}; a single run may still be below it."
         )
 
@@ -42,9 +43,10 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
     """The least epsilon whose forecast reaches `accuracy`, between those that were tried by interpolation.
 
     Along each mechanism the forecast is first made monotone from above: at an epsilon it counts as the least of what is
-    forecast there and at all larger ones, so that a lucky small epsilon does not decide. Between two epsilons it rises
-    evenly in the logarithm, and what is found is rounded up to three digits. Below the smallest that was tried nothing
-    is claimed. Monotone: a higher accuracy never needs less.
+    forecast there and at all larger ones, so that a lucky small epsilon does not decide. Forecasts count as they are
+    printed, in tenths of a percent. Between two epsilons it rises evenly in the logarithm, and what is found is rounded
+    up to three digits. Below the smallest that was tried nothing is claimed. Monotone: a higher accuracy never needs
+    less.
     Errors: `InvalidInput` for an accuracy outside (0, 1) or no forecast.
 
     Source: isotonic from above; the convention of this module.
@@ -52,11 +54,14 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
     wanted = fraction("accuracy", accuracy)
     if not forecasts:
         raise InvalidInput("accuracy needs at least one forecast to be looked for in, got none.")
-    best = max(forecasts, key=lambda one: one.accuracy)
+    best = (0.0, "", -1.0)
     found: list[tuple[float, str]] = []
     for mechanism in dict.fromkeys(one.mechanism for one in forecasts):
-        line = sorted((one.epsilon, one.accuracy) for one in forecasts if one.mechanism == mechanism)
+        # As tables and sentences print it: what is printed as the best can be asked for.
+        line = sorted((one.epsilon, round(one.accuracy, 3)) for one in forecasts if one.mechanism == mechanism)
         reached = [min(share for _, share in line[place:]) for place in range(len(line))]
+        if reached[-1] > best[2]:
+            best = (line[reached.index(reached[-1])][0], mechanism, reached[-1])
         at = next((place for place, share in enumerate(reached) if share >= wanted), None)
         if at is None:
             continue
@@ -67,9 +72,7 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
             epsilon = min(epsilon, _up(math.exp(low + part * (high - low))))
         found.append((epsilon, mechanism))
     epsilon, mechanism = min(found, default=(None, None))
-    return LeastEpsilon(
-        accuracy=wanted, epsilon=epsilon, mechanism=mechanism, best=(best.epsilon, best.mechanism, best.accuracy)
-    )
+    return LeastEpsilon(accuracy=wanted, epsilon=epsilon, mechanism=mechanism, best=best)
 
 
 def _up(value: float) -> float:

@@ -14,6 +14,13 @@ from ostrakon.votes import IntArray, PublicVotes
 _MNIST = "mnist_250_teachers.npy"
 
 
+SOURCE = (
+    "The authors' script of pate-2018, research/pate_2018/ICLR2018/download.py in "
+    "https://github.com/tensorflow/privacy, fetches mnist_250_teachers.npy and adult_250_teachers.npy from "
+    "https://storage.googleapis.com/pate-votes/votes.gz"
+)
+"""Where the published votes can be obtained, without the final full stop."""
+
 OWN = "benchmarks/results/teacher_votes"
 """Where votes of teachers of our own lie in the source tree."""
 
@@ -29,7 +36,7 @@ def folder(data: Path | None, *, own: bool = False) -> Path:
     if not named:
         raise InvalidInput(
             "The published votes are not part of ostrakon: give --data DIR, or set OSTRAKON_DATA, "
-            "to the folder that holds votes/mnist_250_teachers.npy and its neighbours"
+            f"to the folder that holds votes/mnist_250_teachers.npy and its neighbours. {SOURCE}"
             + (f"; figures of teachers of our own come from {OWN} of the source tree." if own else ".")
         )
     return Path(named)
@@ -56,7 +63,7 @@ def _load(data: Path | None, name: str) -> np.ndarray:
                 ) from None
     raise InvalidInput(
         f"The published votes {name} are neither in {root / 'votes'} nor in {root}: "
-        "give the folder that holds them with --data DIR or OSTRAKON_DATA."
+        f"give the folder that holds them with --data DIR or OSTRAKON_DATA. {SOURCE}."
     )
 
 
