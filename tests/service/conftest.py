@@ -34,7 +34,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame["ill"] = np.where(frame["age"] + rng.normal(0, 5, 900) > 50, "yes", "no")
     frame[:600].to_csv(folder / "private.csv", index=False)
     frame[600:].drop(columns="ill").to_csv(folder / "public.csv", index=False)
-    files = {"private": str(folder / "private.csv"), "public": str(folder / "public.csv"), "target": "ill"}
+    files = {
+        "private": str(folder / "private.csv"),
+        "public": str(folder / "public.csv"),
+        "target": "ill",
+        "classes": "no,yes",
+    }
     options = {"teachers": TEACHERS, "teacher": "naive-bayes", "queries": 30, "student": "logistic", "delta": 1e-5}
     train_from({**files, **options, **NOISE, "jobs": 1}, out=folder / "run")
     return folder / "run"

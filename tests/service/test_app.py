@@ -1,16 +1,21 @@
 """The web application: who may ask, what is refused, and that nothing but labels leaves."""
 
+import dataclasses
 import json
+import shutil
 import time
 
 import pytest
+import tomli_w
 from starlette.testclient import TestClient
 
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.service import Client
 from ostrakon.service.app import MOST_ROWS, make_app
+from ostrakon.service.audit_log import REFUSALS_WRITTEN, AuditFile
 from ostrakon.service.body_limit import LARGEST_BODY
-from ostrakon.service.clients import digest_of
+from ostrakon.service.clients import ClientFile, digest_of
+from ostrakon.service.desk import Desk
 from ostrakon.validation import InvalidInput
 
 
@@ -20,11 +25,18 @@ class Service:
     def __init__(self, place, **options):
         self.place, self.audit = place, place.run / "private" / "audit.log"
         self.labeller = place.open(**options)
-        self.clients = {
-            digest_of(name): Client(name=name, token=digest_of(name), answers=answers, requests_per_second=rate)
-            for name, answers, rate in (("a", 1000, 1000), ("b", 3, 2))
-        }
-        self.web = TestClient(make_app(self.labeller, self.clients, audit=self.audit), raise_server_exceptions=False)
+        self.file = place.run / "private" / "clients.toml"
+        self.admit(("a", 1000, 1000), ("b", 3, 2))
+        app = make_app(self.labeller, ClientFile(self.file), audit=AuditFile(self.audit))
+        self.web = TestClient(app, raise_server_exceptions=False)
+
+    def admit(self, *clients):
+        """Write the file of clients: (name, answers, requests a second)."""
+        held = [
+            dataclasses.asdict(Client(name=name, token=digest_of(name), answers=answers, requests_per_second=rate))
+            for name, answers, rate in clients
+        ]
+        self.file.write_text(tomli_w.dumps({"client": held}))
 
     def ask(self, rows, token="a"):
         return self.web.post("/v1/labels", json={"rows": rows}, headers={"Authorization": f"Bearer {token}"})
@@ -91,7 +103,9 @@ def test_only_known_tokens_are_let_in(idle, rows):
         assert refused(told, 401, "unauthorized") == "A known token must be given."
     for path in ("/v1/budget", "/v1/statement"):
         refused(idle.get(path, token="c"), 401, "unauthorized")
-    assert all(line["client"] is None and line["status"] == 401 for line in idle.log()[-6:])
+    unknown = [line for line in idle.log() if line["client"] is None]
+    assert all(line["status"] == 401 for line in unknown)
+    assert len(unknown) == REFUSALS_WRITTEN
 
 
 def test_a_client_has_its_cap_and_its_rate(service, rows, monkeypatch):
@@ -190,10 +204,91 @@ def test_no_votes_leave_and_the_audit_log_holds_no_rows(service, rows):
     assert "secret" not in service.audit.read_text()
 
 
-def test_the_openapi_page_is_there(idle):
-    assert idle.web.get("/docs").status_code == 200
-    described = idle.web.get("/openapi.json").json()
-    assert set(described["paths"]) == {"/v1/labels", "/v1/budget", "/v1/statement", "/health"}
+def test_the_description_is_for_clients_alone(idle):
+    refused(idle.web.get("/openapi.json"), 401, "unauthorized")
+    refused(idle.web.get("/docs"), 401, "unauthorized")
+    refused(idle.get("/docs"), 404, "not_found")
+    described = idle.get("/openapi.json").json()
+    assert set(described["paths"]) == {"/v1/labels", "/v1/budget", "/v1/statement", "/health", "/ready"}
+
+
+def test_a_token_that_is_taken_out_of_the_file_is_refused_at_once(service, rows):
+    assert service.ask(rows(1), token="b").status_code == 200
+    service.admit(("a", 1000, 1000))
+    refused(service.ask(rows(1), token="b"), 401, "unauthorized")
+    assert service.ask(rows(1)).status_code == 200
+    service.file.write_text("client = 7")
+    refused(service.ask(rows(1)), 503, "unavailable")
+    service.admit(("a", 1000, 1000))
+    assert service.ask(rows(1)).status_code == 200
+
+
+def test_unknown_tokens_are_limited_and_nothing_of_their_bodies_is_read(service):
+    def body():
+        pytest.fail("read")
+        yield b""
+
+    codes = [
+        service.web.post("/v1/labels", content=body(), headers={"Authorization": f"Bearer {at}"}).status_code
+        for at in range(70)
+    ]
+    assert codes[:60] == [401] * 60
+    assert codes[60:] == [429] * 10
+    assert len(service.log()) == REFUSALS_WRITTEN
+    assert service.get("/v1/statement").status_code == 200
+    assert service.log()[-1]["refusals_not_written"] == 70 - REFUSALS_WRITTEN
+
+
+def test_health_leaves_no_line_and_readiness_says_whether_new_rows_can_be_answered(service, rows, monkeypatch):
+    for _ in range(20):
+        assert service.web.get("/health").status_code == 200
+    assert service.web.get("/ready").json() == {"status": "ready"}
+    assert service.log() == []
+    with monkeypatch.context() as patched:
+        patched.setattr(service.labeller, "answer", lambda requests: (_ for _ in ()).throw(InvalidInput("full")))
+        refused(service.ask(rows(1)), 503, "unavailable")
+        refused(service.web.get("/ready"), 503, "unavailable")
+    assert service.ask(rows(1)).status_code == 200
+    assert service.web.get("/ready").status_code == 200
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
+    refused(service.web.get("/ready"), 503, "unavailable")
+
+
+def test_whether_a_row_was_asked_before_does_not_show_in_a_refusal(service):
+    incomplete, whole = {"town": "Ulm"}, {"age": None, "town": "Ulm"}
+    before = service.ask([incomplete]), service.ask([incomplete, whole])
+    assert service.ask([whole]).status_code == 200
+    after = service.ask([incomplete]), service.ask([incomplete, whole]), service.ask([whole, incomplete])
+    for told in (*before, *after):
+        assert "must have the column 'age'" in refused(told, 422, "invalid")
+    assert service.labeller.asked("a") == 1
+
+
+@pytest.mark.parametrize("cell", ["4O", "39,0", [39], "Infinity", "NaN3", 10**400, "1e999", "12 years"])
+def test_a_cell_that_cannot_be_read_is_refused_by_name_and_costs_nothing(idle, cell):
+    told = idle.ask([{"age": 30, "town": "Ulm"}, {"age": cell, "town": "Ulm"}])
+    assert told.status_code == 422
+    if cell != 10**400:
+        assert refused(told, 422, "invalid").startswith("Row 1: age must be a number or null, got ")
+
+
+@pytest.mark.parametrize("cell", [None, "NA", " 39 ", "'39'", True, 39.5])
+def test_a_missing_or_readable_cell_is_answered(service, cell):
+    assert service.ask([{"age": cell, "town": "Ulm"}]).status_code == 200
+
+
+def test_an_error_in_one_request_does_not_fail_the_others(service, rows, monkeypatch):
+    answer = service.labeller.answer
+
+    def sometimes(requests):
+        if any(len(each.rows) == 2 for each in requests):
+            raise ZeroDivisionError
+        return answer(requests)
+
+    monkeypatch.setattr(service.labeller, "answer", sometimes)
+    read = [service.labeller.read("a", 1000, rows(count)) for count in (1, 2, 3)]
+    found = Desk(service.labeller)._answered(read)
+    assert [isinstance(each, tuple) for each in found] == [True, False, True]
 
 
 def test_what_fails_here_is_no_clients_business(service, rows, monkeypatch, caplog):

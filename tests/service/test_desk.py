@@ -28,7 +28,7 @@ def test_each_request_has_its_own_answer(place, rows):
     first = together(held, *[[row] for row in many], [{"age": 1.0}], many[:7])
     bad = first.pop(60)
     assert isinstance(bad, InvalidInput)
-    assert "missing: town" in str(bad)
+    assert "must have the column 'town'" in str(bad)
     labels = [label for (label,), _ in first[:60]]
     assert first[60][0] == labels[:7]
     assert held.asked("a") == 60

@@ -181,9 +181,37 @@ def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch)
         with pytest.raises(InvalidInput, match="full"):
             ask(held, some)
     assert answers(place) == []
-    # What was drawn counts against the block.
+    # What was drawn counts against the block once; the same answers are stored at the next attempt.
+    drawn = [each.label for each in held._unstored]
     assert held._block.checks == 7
-    assert len(ask(held, some)) == 3
+    assert ask(held, some) == drawn
+    assert held._block.checks == 7
+
+
+def test_a_reservation_that_failed_half_way_takes_one_block(place, ask, rows, monkeypatch):
+    held = place.open()
+    before = len(Ledger(place.ledger).account("data-1").spends)
+    reserve = Ledger.reserve
+
+    def half(self, *given, **options):
+        reserve(self, *given, **options)
+        raise InvalidInput("the head could not be written")
+
+    for _ in range(3):
+        with monkeypatch.context() as patched:
+            patched.setattr(Ledger, "reserve", half)
+            with pytest.raises(InvalidInput, match="head"):
+                ask(held, rows(3))
+    assert len(ask(held, rows(3))) == 3
+    assert len(Ledger(place.ledger).account("data-1").spends) == before + 1
+
+
+def test_a_row_is_the_same_whatever_else_is_asked_with_it(place, rows):
+    held = place.open()
+    some = rows(300)
+    (together,) = held._features([held.read("a", 1000, some)])[1]
+    alone = [held._features([held.read("a", 1000, [row])])[1][0][0] for row in some[::7]]
+    assert list(together[::7]) == alone
 
 
 @pytest.mark.parametrize(

@@ -166,3 +166,13 @@ def test_fuzzed_requests_never_break_it(place, rows):
             fuzz()
         assert asked > 60
         assert served.call("/health") == {"status": "ok"}
+
+
+def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(place, rows):
+    with Served(place) as served:
+        assert len(served.call("/v1/labels", {"rows": rows(3)})["labels"]) == 3
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(timeout=60) == 0
+    folder = place.run / "private" / "service"
+    assert sorted(file.name for file in folder.glob("answers.db*")) == ["answers.db"]
+    assert all(spend.settled for spend in Ledger(place.ledger).account("data-1").spends)

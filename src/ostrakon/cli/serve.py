@@ -38,16 +38,14 @@ def serve(
     The OpenAPI page is at /docs, what all answers together promise at /v1/statement.
     """
     from ostrakon.cli.train import say
-    from ostrakon.service.clients import read_clients
+    from ostrakon.service.clients import ClientFile
     from ostrakon.service.labeller import opened
     from ostrakon.service.web import listen, require_safe
 
     require_safe(host, port=port, certificate=tls_cert, key=tls_key)
-    known = read_clients(clients)
+    known = ClientFile(clients)
     say("Reading the teachers")
-    with opened(
-        run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block, progress=True
-    ) as labeller:
+    with opened(run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block) as labeller:
         spent = labeller.account
         console.print(
             f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for at least "

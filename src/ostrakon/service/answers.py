@@ -35,7 +35,8 @@ class AnswerStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = private_folder(folder) / "answers.db"
+        self.folder = private_folder(folder)
+        self._file = self.folder / "answers.db"
         try:
             # Used by one thread at a time, whichever that is.
             self._connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
@@ -56,13 +57,21 @@ class AnswerStore:
         """Of the answers that were there; it does not grow."""
 
     def keep(self, given: Iterable[Given]) -> None:
-        """Write answers, all or none; on the disk, and never another one for the same row, when this returns."""
+        """Write answers, all or none; on the disk, and never another one for the same row, when this returns.
+
+        The same answers may be written again, where it is not known whether a failed attempt had written them.
+        """
         some = list(given)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
-                "INSERT INTO answers VALUES (?, ?, ?, ?)", [(x.row, x.label, x.client, x.block) for x in some]
+                "INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT (row) DO NOTHING",
+                [(x.row, x.label, x.client, x.block) for x in some],
             )
+            for each in some:
+                found = self._connection.execute("SELECT label FROM answers WHERE row = ?", (each.row,)).fetchone()
+                if found != (each.label,):
+                    raise sqlite3.IntegrityError("a row has another answer already")
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:

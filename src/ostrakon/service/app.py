@@ -1,14 +1,14 @@
 """The labelling service as a web application: requests are checked and limited here, and answered by a desk."""
 
 import contextlib
+import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.service.audit_log import AuditLog
+from ostrakon.service.audit_log import AuditFile, AuditLog
 from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit
-from ostrakon.service.clients import Client, digest_of
+from ostrakon.service.clients import Client, ClientFile
 from ostrakon.service.desk import Busy, Desk, Unavailable
 from ostrakon.service.labeller import Labeller, Spent, TooMany
 from ostrakon.statements.statement import NOT_COVERED, round_up
@@ -18,12 +18,11 @@ try:
     from fastapi import Depends, FastAPI, HTTPException, Request
     from fastapi.exceptions import RequestValidationError
     from fastapi.responses import JSONResponse
-    from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-    from limits import RateLimitItemPerSecond
-    from limits.storage import MemoryStorage
-    from limits.strategies import SlidingWindowCounterRateLimiter
+    from fastapi.security import HTTPBearer
     from pydantic import BaseModel, Field, WithJsonSchema, create_model
     from starlette.exceptions import HTTPException as AnyHTTPException
+
+    from ostrakon.service.tokens import TokenCheck
 except ImportError as missing:
     raise InvalidInput("A service needs FastAPI, which is not installed: pip install ostrakon[service].") from missing
 
@@ -32,6 +31,9 @@ MOST_ROWS = 1000
 
 LONGEST_TEXT = 20_000
 """Characters of one cell."""
+
+LEAST_FREE = 16 * 2**20
+"""Bytes that the disk of the answers must have free."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Cell = Annotated[str, Field(max_length=LONGEST_TEXT)] | bool | int | Number | list[Number] | None
@@ -105,11 +107,9 @@ def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Refusal} for code in codes}
 
 
-def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) -> FastAPI:
-    """The application. clients: by the digest of their tokens. audit: the file of the audit log."""
+def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> FastAPI:
+    """The application. clients: who may ask. audit: where every request gets a line."""
     desk = Desk(labeller)
-    limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
-    rates = {each.name: RateLimitItemPerSecond(each.requests_per_second) for each in clients.values()}
     bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
 
     @contextlib.asynccontextmanager
@@ -122,23 +122,13 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
         description="Noisy labels of public rows from teachers that were trained on private data.",
         version="1",
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
     )
 
-    async def client_of(
-        request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
-    ) -> Client:
-        told = request.scope["audit"]
-        told["route"] = request.url.path
-        known = None if credentials is None else clients.get(digest_of(credentials.credentials))
-        if known is None:
-            raise HTTPException(401, "A known token must be given.", headers={"WWW-Authenticate": "Bearer"})
-        told["client"] = known.name
-        if not limiter.hit(rates[known.name], known.name):
-            raise HTTPException(
-                429, f"At most {known.requests_per_second} requests a second.", headers={"Retry-After": "1"}
-            )
-        return known
+    async def client_of(request: Request, _: Annotated[Any, Depends(bearer)]) -> Client:
+        """The client that `TokenCheck` found."""
+        return request.scope["client_of_token"]
 
     rows: Any = rows_of(labeller.form.columns or ())
 
@@ -175,8 +165,15 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
 
     @app.get("/health", responses=_refusals(413))
     async def health() -> dict[str, str]:
-        """Whether anybody is here."""
+        """Whether the process runs."""
         return {"status": "ok"}
+
+    @app.get("/ready", responses=_refusals(413, 503))
+    async def ready() -> JSONResponse:
+        """Whether new rows can be answered: the last attempt did not fail, and the disk has room."""
+        if desk.fails or shutil.disk_usage(labeller.folder).free < LEAST_FREE:
+            return _problem(503, "New rows cannot be answered now; come again later.")
+        return JSONResponse({"status": "ready"})
 
     @app.exception_handler(InvalidInput)
     async def refused(request: Request, error: Exception) -> JSONResponse:
@@ -196,6 +193,7 @@ def make_app(labeller: Labeller, clients: Mapping[str, Client], *, audit: Path) 
 
     large = f"A request must be of at most {LARGEST_BODY} bytes."
     app.add_middleware(BodyLimit, error=lambda: HTTPException(413, large), refuse=_problem(413, large))  # pyright: ignore
+    app.add_middleware(TokenCheck, clients=clients, refuse=_problem)  # pyright: ignore
     app.add_middleware(AuditLog, file=audit)  # pyright: ignore
     return app
 
@@ -222,9 +220,12 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
     }
 
 
-def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    told = {"error": {"code": _CODES.get(code, "error"), "message": message}}
-    return JSONResponse(told, status_code=code, headers=dict(headers or {}))
+def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None, close: bool = False) -> JSONResponse:
+    """A refusal. close: end the connection, of which nothing more is read."""
+    own = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(code, {})
+    own |= {"Connection": "close"} if close else {}
+    content = {"error": {"code": _CODES.get(code, "error"), "message": message}}
+    return JSONResponse(content, status_code=code, headers={**own, **(headers or {})})
 
 
 def _status(error: Exception) -> int:

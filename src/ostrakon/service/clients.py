@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -76,6 +77,40 @@ def read_clients(path: str | os.PathLike[str]) -> dict[str, Client]:
         if twice is not None:
             raise InvalidInput(f"Clients in {path} must differ in {name}, got {twice!r} twice.")
     return {each.token: each for each in clients}
+
+
+class ClientFile:
+    """The clients of a TOML file, read again when the file changes: a token that is taken out is refused at once.
+
+    Errors at the start as `read_clients`; later, a file that cannot be read admits nobody (`readable`).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._stamp = self._now()
+        self._clients: dict[str, Client] | None = read_clients(path)
+
+    def readable(self) -> bool:
+        """Whether the file, as it is now, could be read."""
+        if (stamp := self._now()) != self._stamp:
+            self._stamp = stamp
+            try:
+                self._clients = read_clients(self._path)
+            except InvalidInput as error:
+                logging.getLogger(__name__).error("Nobody is admitted: %s", error)
+                self._clients = None
+        return self._clients is not None
+
+    def by_token(self) -> Mapping[str, Client]:
+        """The clients by the digest of their tokens."""
+        return self._clients or {}
+
+    def _now(self) -> tuple[int, int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def add_client(path: str | os.PathLike[str], name: str, *, answers: int, requests_per_second: int = 20) -> str:

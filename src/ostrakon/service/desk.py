@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import logging
 from collections import OrderedDict
@@ -12,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from ostrakon.service.cells import require_readable
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import Labeller, Request
 from ostrakon.validation import InvalidInput
@@ -45,6 +45,8 @@ class Desk:
         self._rows = 0
         self._work = asyncio.Event()
         self._thread = ThreadPoolExecutor(1)
+        self.fails = False
+        """Whether the last attempt to answer new rows failed."""
 
     async def answer(self, client: Client, rows: Sequence[Mapping[str, Any]]) -> tuple[list[int], int]:
         """(class numbers of the rows, -1 for no answer; how many different rows the client has asked about so far).
@@ -52,6 +54,8 @@ class Desk:
         Errors: `Busy`; as `Labeller.read`; `TooMany`; `Spent`, and then some of the rows may have been answered: they
         are known when they are asked again.
         """
+        # Before any look-up: whether a row was asked before must not show in what is refused.
+        require_readable(rows, self.labeller.form.columns or ())
         words = [self._words(row) for row in rows]
         known = [self.labeller.known(self._seen.get(each, "")) for each in words]
         if None not in known:
@@ -110,13 +114,28 @@ class Desk:
                 read.append(self.labeller.read(client.name, client.answers, rows))
             except InvalidInput as error:
                 read.append(error)
+            except Exception as error:
+                _LOG.exception("A request could not be read")
+                read.append(error)
+        found = iter(self._answered([each for each in read if isinstance(each, Request)]))
+        return [next(found) if isinstance(each, Request) else each for each in read]
+
+    def _answered(self, requests: list[Request]) -> Sequence[tuple[str, ...] | Exception]:
+        """As `Labeller.answer`; an unexpected error in one request does not fail the others."""
         try:
-            told = iter(self.labeller.answer([each for each in read if isinstance(each, Request)]))
+            found = self.labeller.answer(requests)
+            self.fails = False
+            return found
         except InvalidInput as error:
-            # It names files and the ledger, which are no client's business.
+            # It names files and the ledger, which clients must not see.
             _LOG.error("No new row was answered: %s", error)
-            told = itertools.repeat(Unavailable("New rows cannot be answered now; come again later."))
-        return [next(told) if isinstance(each, Request) else each for each in read]
+            self.fails = True
+            return [Unavailable("New rows cannot be answered now; come again later.")] * len(requests)
+        except Exception as error:
+            if len(requests) == 1:
+                _LOG.exception("A request could not be answered")
+                return [error]
+            return [self._answered([each])[0] for each in requests]
 
     def _words(self, row: Mapping[str, Any]) -> str:
         return json.dumps([row.get(name) for name in self._names], allow_nan=False)

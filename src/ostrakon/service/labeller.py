@@ -104,8 +104,11 @@ class Labeller:
         self._teachers = teachers
         self._budget = budget
         self._store = store
+        self.folder = store.folder
         self._block: _Block | None = None
         self._left: tuple[Account, int] | None = None
+        self._next: Budget | None = None
+        self._unstored: list[Given] = []
         self._rng = secure_rng()
 
     def known(self, key: str) -> int | None:
@@ -178,6 +181,10 @@ class Labeller:
 
     def _ask(self, fresh: Mapping[str, _Fresh]) -> Spent | None:
         """Answer rows by the teachers, one after the other, until the account ends."""
+        self._store_drawn()
+        fresh = {key: each for key, each in fresh.items() if self.known(key) is None}
+        if not fresh:
+            return None
         predictions = self._teachers.predict(np.stack([each.features for each in fresh.values()]))
         votes = Votes.from_predictions(predictions, classes=self.plan.classes)
         keys, start = list(fresh), 0
@@ -192,20 +199,29 @@ class Labeller:
             block.checks -= len(drawn)
             block.answers -= int((drawn != NO_ANSWER).sum())
             block.labels += drawn.tolist()
-            self._store.keep(
+            self._unstored = [
                 Given(row=key, label=int(label), client=fresh[key].client, block=block.run)
                 for key, label in zip(keys[some], drawn, strict=True)
-            )
+            ]
+            self._store_drawn()
             start += len(drawn)
         return None
+
+    def _store_drawn(self) -> None:
+        """Store what was drawn. After a failure the same answers are tried again before anything else is drawn."""
+        if self._unstored:
+            self._store.keep(self._unstored)
+            self._unstored = []
 
     def _paid(self) -> _Block:
         """A block with room for one more row and answer."""
         if self._block is not None and not (self._block.checks and self._block.answers):
             self._end_block()
         if self._block is None:
-            self._budget = self._budget.again(InMemory())
-            run = self._budget.reserve()
+            # A reservation that failed half way is found again, by the same receipt, at the next attempt.
+            self._next = self._budget.again(InMemory()) if self._next is None else self._next
+            run = self._next.reserve()
+            self._budget, self._next = self._next, None
             answers = self.plan.max_answers
             assert answers is not None
             self._block = _Block(run=run, checks=self.plan.queries, answers=answers)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
+import signal
 import ssl
-from collections.abc import Mapping
+import sys
 from pathlib import Path
 
 from ostrakon.service.app import make_app
-from ostrakon.service.clients import Client
+from ostrakon.service.audit_log import AuditFile
+from ostrakon.service.clients import ClientFile
+from ostrakon.service.connections import Connection
 from ostrakon.service.labeller import Labeller
 from ostrakon.validation import InvalidInput, whole
 
@@ -38,7 +42,7 @@ def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | 
 
 def listen(
     labeller: Labeller,
-    clients: Mapping[str, Client],
+    clients: ClientFile,
     *,
     audit: Path,
     host: str,
@@ -47,8 +51,13 @@ def listen(
 ) -> None:
     """Serve until the process is told to end; requests at hand are finished."""
     certificate, key = tls
+    file = AuditFile(audit)
+    # uvicorn ends gracefully and then raises the signal again: this lets the store and the block be closed.
+    signal.signal(signal.SIGTERM, _end)
+    _allow_many_files()
     uvicorn.run(
-        make_app(labeller, clients, audit=audit),
+        make_app(labeller, clients, audit=file),
+        http=type("Connection", (Connection,), {"audit": file}),
         host=host,
         port=port,
         ssl_certfile=certificate,
@@ -57,9 +66,24 @@ def listen(
         access_log=False,
         log_level="warning",
         server_header=False,
-        limit_concurrency=1000,
         timeout_keep_alive=30,
+        backlog=4096,
     )
+
+
+def _end(*_: object) -> None:
+    sys.exit(0)
+
+
+def _allow_many_files() -> None:
+    """As many open files as the system lets this process have: a connection is one."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _is_here(host: str) -> bool:

@@ -1,0 +1,160 @@
+"""Honest requests beside thousands of idle and slow connections, on one machine.
+
+    python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--seconds 30]
+
+`ostrakon serve` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
+handshake and say nothing; slow ones send one byte of a request's head a second; each that is ended is opened again.
+Honest requests are sent over new connections, five a second, first alone and then beside the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import resource
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import ostrakon
+
+
+def certificate(folder: Path) -> None:
+    """A certificate of localhost, signed by itself."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    serial = x509.random_serial_number()
+    draft = x509.CertificateBuilder(name, name, key.public_key(), serial, now, now + timedelta(1))
+    (folder / "cert.pem").write_bytes(draft.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    plain, form = serialization.NoEncryption(), serialization.PrivateFormat.PKCS8
+    (folder / "key.pem").write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
+
+
+def trained(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"age": rng.integers(18, 90, 900), "town": rng.choice(["Ulm", "Bonn"], 900)})
+    frame["ill"] = np.where(frame["age"] + rng.normal(0, 5, 900) > 50, "yes", "no")
+    frame[:600].to_csv(folder / "private.csv", index=False)
+    frame[600:].drop(columns="ill").to_csv(folder / "public.csv", index=False)
+    ostrakon.train(
+        private=str(folder / "private.csv"),
+        public=str(folder / "public.csv"),
+        target="ill",
+        classes="no,yes",
+        teachers=20,
+        teacher="naive-bayes",
+        queries=30,
+        student="logistic",
+        mechanism="confident-gnmax(threshold=14, sigma1=6, sigma2=4)",
+        delta=1e-5,
+        out=folder / "run",
+    )
+
+
+async def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -> list[float]:
+    """Seconds of each request; infinity for one that was refused or failed."""
+    body = json.dumps({"rows": [{"age": 40, "town": "Ulm"}]})
+    head = f"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+    request = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    took: list[float] = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = time.monotonic()
+        try:
+            reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port, ssl=trust), 10)
+            writer.write(request)
+            answer = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            took.append(time.monotonic() - start if answer.startswith(b"HTTP/1.1 200") else float("inf"))
+        except (OSError, TimeoutError):
+            took.append(float("inf"))
+        await asyncio.sleep(0.2)
+    return took
+
+
+async def idle(port: int, trust: ssl.SSLContext, slow: bool) -> None:
+    """One connection that wastes a place, opened again when it is ended."""
+    while True:
+        with contextlib.suppress(OSError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
+            try:
+                while not reader.at_eof():
+                    if slow:
+                        writer.write(b"G")
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(reader.read(1), 1)
+            finally:
+                writer.close()
+        await asyncio.sleep(0.5)
+
+
+async def measured(port: int, trust: ssl.SSLContext, token: str, given: argparse.Namespace) -> None:
+    alone = await honest(port, trust, token, given.seconds)
+    wasting = [asyncio.create_task(idle(port, trust, at < given.slow)) for at in range(given.idle + given.slow)]
+    await asyncio.sleep(15)
+    beside = await honest(port, trust, token, given.seconds)
+    for each in wasting:
+        each.cancel()
+    for name, took in (("alone", alone), (f"beside {given.idle} idle and {given.slow} slow", beside)):
+        failed = sum(np.isinf(took))
+        print(
+            f"{name}: {len(took)} requests, {failed} failed, median {statistics.median(took):.3f} s, "
+            f"slowest {max(took):.3f} s",
+            flush=True,
+        )
+    print(f"ratio of medians {statistics.median(beside) / statistics.median(alone):.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--idle", type=int, default=2000)
+    parser.add_argument("--slow", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=30)
+    given = parser.parse_args()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        trained(folder)
+        certificate(folder)
+        ask = [sys.executable, "-m", "ostrakon"]
+        client = [*ask, "client", "a", "--answers", "1000", "--requests-per-second", "1000"]
+        token = subprocess.run(client, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        serve = ["serve", "run", "--ledger", "sqlite:///budget.db", "--budget", "100", "--block", "5"]
+        tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--port", str(port)]
+        process = subprocess.Popen([*ask, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
+        try:
+            trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+            trust.check_hostname = False
+            for _ in range(100):
+                time.sleep(0.3)
+                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                    break
+            asyncio.run(measured(port, trust, token, given))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=60)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Slow, idle and malformed connections end in time and do not keep others out."""
+
+import asyncio
+import json
+
+import pytest
+import uvicorn
+
+from ostrakon.service import connections
+from ostrakon.service.audit_log import AuditFile
+from ostrakon.service.connections import Connection
+
+HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def app(scope, receive, send):
+    if scope["type"] == "lifespan":
+        return
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+def served(tmp_path, script, **limits):
+    """Run `script(port)` beside a server with these limits; returns the lines of its audit log."""
+    audit = tmp_path / "audit.log"
+    kind = type("Own", (Connection,), {"audit": AuditFile(audit), **limits})
+
+    async def both():
+        config = uvicorn.Config(app, port=0, http=kind, lifespan="off", log_level="critical", timeout_keep_alive=5)
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None
+        task = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            await script(port)
+        finally:
+            server.should_exit = True
+            await task
+
+    asyncio.run(both())
+    return [json.loads(line) for line in audit.read_text().splitlines()]
+
+
+async def talk(port, content, *, more=()):
+    """What comes back until the end of the connection; more: pieces that are sent one after the other."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(content)
+    for piece in more:
+        await asyncio.sleep(0.05)
+        writer.write(piece)
+    try:
+        return await asyncio.wait_for(reader.read(), 20)
+    except ConnectionError:
+        return b""
+    finally:
+        writer.close()
+
+
+def test_an_idle_connection_makes_room_for_a_new_one(tmp_path):
+    async def script(port):
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
+        await asyncio.sleep(0.1)
+        for _ in range(3):
+            assert (await talk(port, HEAD + b"Connection: close\r\n\r\n")).endswith(b"ok")
+        ended = [reader.at_eof() or reader.exception() is not None for reader, _ in idle]
+        # One had to go; the next two found the place of the one before them.
+        assert ended == [True] + [False] * 9
+        for _, writer in idle:
+            writer.close()
+
+    assert served(tmp_path, script, most=10) == []
+
+
+def test_where_all_are_busy_a_new_one_is_refused_in_the_usual_shape(tmp_path):
+    async def script(port):
+        busy = []
+        for _ in range(4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HEAD + b"Content-Length: 5\r\n\r\n1")
+            busy.append((reader, writer))
+        await asyncio.sleep(0.1)
+        told = await talk(port, HEAD + b"\r\n")
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["code"] == "unavailable"
+        for _, writer in busy:
+            writer.close()
+
+    assert [line["status"] for line in served(tmp_path, script, most=4)] == [503]
+
+
+def test_one_address_has_a_limit_of_its_own(tmp_path):
+    async def script(port):
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+        await asyncio.sleep(0.1)
+        assert sum(reader.at_eof() or reader.exception() is not None for reader, _ in idle) == 3
+        for _, writer in idle:
+            writer.close()
+
+    served(tmp_path, script, most_of_an_address=3)
+
+
+@pytest.mark.parametrize(
+    ("start", "pieces"),
+    [(b"", []), (b"GET / HT", [b"T"] * 3), (HEAD + b"Content-Length: 9\r\n\r\n", [b"1"] * 3)],
+    ids=["nothing", "slow head", "slow body"],
+)
+def test_a_request_that_takes_too_long_ends(tmp_path, monkeypatch, start, pieces):
+    monkeypatch.setattr(connections, "SECONDS_FOR_HEAD", 0.3)
+    monkeypatch.setattr(connections, "SECONDS_FOR_BODY", 0.3)
+
+    async def script(port):
+        assert b"200" not in await asyncio.wait_for(talk(port, start, more=pieces), 10)
+
+    served(tmp_path, script)
+
+
+def test_a_kept_connection_serves_several_requests_and_then_a_slow_one_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "SECONDS_FOR_HEAD", 0.5)
+
+    async def script(port):
+        told = await talk(port, HEAD + b"\r\n", more=[HEAD + b"\r\n", HEAD + b"\r\n", b"GET /slow"])
+        assert told.count(b"ok") == 3
+
+    served(tmp_path, script)
+
+
+def test_what_is_not_http_is_refused_in_the_usual_shape(tmp_path):
+    async def script(port):
+        told = await talk(port, b"\x16\x03\x01 hello\r\n\r\n")
+        assert told.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_request"
+
+    assert [line["status"] for line in served(tmp_path, script)] == [400]
