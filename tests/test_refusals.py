@@ -311,6 +311,11 @@ ELSEWHERE = {
     "noise_deviation",
     # Of a function and numbers: tests/papers/test_exponential_2024.py.
     *("delta_of_local_noise", "q_sensitivity"),
+    # Of laws and profiles that the library itself has computed: tests/accounting/composition/test_adaptive.py and
+    # tests/accounting/data_independent/test_adaptive_bound.py.
+    *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
+    *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
+    "two_points",
     # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.
     "compare",
 }

@@ -333,7 +333,7 @@ def test_a_table_that_changes_while_it_is_read_is_refused(tmp_path, change, way)
     for name in "ab":
         frame = pd.DataFrame({"a": np.arange(50.0), "who": np.arange(50) // 2, "ill": ["yes", "no"] * 25})
         frame.to_parquet(folder / f"{name}.parquet")
-    frame.drop(columns="ill").to_parquet(tmp_path / "public.parquet")
+    frame.drop(columns="ill").assign(a=frame["a"] + 0.5).to_parquet(tmp_path / "public.parquet")
     by = "who" if way == "users" else None
     task = task_from_files(folder, tmp_path / "public.parquet", target="ill", by=by, classes="from-private")
 

@@ -172,10 +172,10 @@ def test_a_quantity_is_no_list_of_classes(folder: Path) -> None:
         rows(0).assign(ill=target).to_csv(folder / "private.csv", index=False)
         rows(1).drop(columns="ill").to_csv(folder / "public.csv", index=False)
         with pytest.raises(InvalidInput, match=r"The target 'ill' has \d+ different values: a quantity \(regression\)"):
-            opened(folder)
+            opened(folder, classes="from-private")
     ages = rows(0).assign(ill=np.arange(N) % 60)
     ages.to_csv(folder / "private.csv", index=False)
-    (warning,) = opened(folder).understood(public_rows=N).warnings
+    (warning,) = opened(folder, classes="from-private").understood(public_rows=N).warnings
     assert "'ill' has 60 different numbers: it may be a quantity" in warning
 
 

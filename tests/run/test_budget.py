@@ -235,7 +235,7 @@ def test_files_and_their_runs_have_one_fingerprint(tmp_path):
     frame["ill"] = np.where(frame["age"] > 50, "yes", "no")
     private, public = tmp_path / "private.csv", tmp_path / "public.csv"
     frame.to_csv(private, index=False)
-    pd.DataFrame({"who": range(40), "age": range(18, 58)}).to_csv(public, index=False)
+    pd.DataFrame({"who": range(40), "age": np.arange(18, 58) + 0.5}).to_csv(public, index=False)
     found = {}
     for by in (None, "who"):
         task = task_from_files(private, public, target="ill", by=by, classes=["no", "yes"])

@@ -80,7 +80,7 @@ def test_images_that_do_not_fit_are_refused(letters, tmp_path):
         "must have labels": (public, private),
     }.items():
         with pytest.raises(InvalidInput, match=sentence):
-            task_from_files(*arguments, classes="from-private")
+            task_from_files(*arguments, classes=None if "class 'C'" in sentence else "from-private")
     np.save(tmp_path / "bare.npy", np.zeros((5, 28, 28)))
     with pytest.raises(InvalidInput, match=r"test images .* must have labels"):
         task_from_files(private, public, test=tmp_path / "bare.npy", classes="from-private")
