@@ -59,6 +59,12 @@ def test_the_main_job(command, tables, tmp_path):
         assert word in out
     statement = json.loads((tmp_path / "run" / "release" / "statement.json").read_text())
     assert statement["unit_of_privacy"] == "record"
+    title = f"ill: {' / '.join(statement['classes'])}"
+    release = tmp_path / "run" / "release"
+    assert (
+        f"<title>{title} \N{EN DASH} model card and privacy statement</title>" in (release / "report.html").read_text()
+    )
+    assert (release / "model_card.md").read_text().startswith(f"# Model card \N{EN DASH} {title}\n")
     assert statement["guarantee"]["kind"] == "worst-case"
     assert (tmp_path / "run" / "private").stat().st_mode & 0o777 == 0o700
 

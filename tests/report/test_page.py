@@ -1,13 +1,13 @@
 """The card as a page: all that the card says, nothing that runs or is loaded from elsewhere, and readable by all."""
 
-import base64
 import re
 from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
 
-from ostrakon.report.page import ASKED, STYLE, Picture, page
+from ostrakon.report.charts import Bar, bar_chart
+from ostrakon.report.page import ASKED, STYLE, page
 
 HOSTILE = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:alert(1)) <https://example.org>"
 CARD = f"""# Model card
@@ -32,8 +32,12 @@ Somebody who guesses.
 from load_student import Student
 ```
 """
+BARS = {"var(--answered)", "var(--check)", "var(--unused)"}
 TOLD = '60 "answers" & <more>'
-ASKED_ABOUT = Picture(image=b"images", told="Two images: a, b.", caption='All 2, each below <its> "label".')
+ASKED_ABOUT = (
+    '<figure><ul class="tiles"><li><span>a</span><img alt="" src="data:image/png;base64,aaaa"></li></ul></figure>'
+)
+CHART = bar_chart(TOLD, [Bar(name=HOSTILE, share=0.25, value="25%")])
 
 
 class Reader(HTMLParser):
@@ -53,8 +57,8 @@ class Reader(HTMLParser):
         return [given for name, given in zip(self.tags, self.attributes, strict=True) if name == tag]
 
 
-def shown(card=CARD, picture=b"\x89PNG", asked=None):
-    return page(card, budget=Picture(image=picture, told=TOLD), asked=asked)
+def shown(card=CARD, asked=None):
+    return page(card, title='<b> "Yes"', charts=CHART, asked=asked)
 
 
 def read(*arguments, **options):
@@ -75,19 +79,20 @@ def test_the_page_says_what_the_card_says():
     assert read().tags.count("table") == 2
 
 
-def test_the_picture_is_inside_above_the_tables_and_below_the_first_page():
-    reader = read(picture=b"a picture")
-    assert reader.links == ["data:image/png;base64," + base64.b64encode(b"a picture").decode()]
-    assert reader.tags.index("img") < reader.tags.index("table")
+def test_the_charts_are_above_the_tables_and_below_the_first_page():
+    reader = read()
+    assert reader.links == ["width: 25.0%"]
+    assert reader.tags.index("figure") < reader.tags.index("table")
     assert "&quot;answers&quot; &amp; &lt;more&gt;" in shown()
-    assert shown().index("Somebody who guesses") < shown().index("<img")
+    assert shown().index("Somebody who guesses") < shown().index("<figure>")
+    assert "<title>&lt;b&gt; &quot;Yes&quot;</title>" in shown()
 
 
 def test_names_cannot_run_or_load_anything():
     reader = read(asked=ASKED_ABOUT)
     assert not {"script", "a", "link", "iframe", "object", "form"} & set(reader.tags)
-    assert reader.tags.count("img") == 2  # ours
-    assert all(link.startswith("data:image/png;base64,") for link in reader.links)
+    assert reader.tags.count("img") == 1  # ours
+    assert reader.links == ["width: 25.0%", "data:image/png;base64,aaaa"]
     assert "<script>alert(1)</script>" in "".join(reader.text)  # shown as text
     assert not re.search(r"url\(|@import|https?:", STYLE)
     (policy,) = [given["content"] for given in reader.of("meta") if "http-equiv" in given]
@@ -97,7 +102,8 @@ def test_names_cannot_run_or_load_anything():
 def test_every_picture_has_words_and_every_part_its_place():
     reader = read(asked=ASKED_ABOUT)
     assert reader.of("html") == [{"lang": "en"}]
-    assert [given["alt"] for given in reader.of("img")] == [TOLD, ASKED_ABOUT.told]
+    # The label of an image stands beside it as text.
+    assert [given["alt"] for given in reader.of("img")] == [""]
     assert {"title", "main", "figcaption"} <= set(reader.tags)
     levels = [int(tag[1]) for tag in reader.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1
@@ -129,7 +135,7 @@ def test_all_words_stand_out_from_their_ground_in_light_and_dark():
     roots = [
         dict(re.findall(r"(--\w+): (#[0-9a-f]{6});", block)) for block in re.findall(r":root \{(.*?)\}", STYLE, re.S)
     ]
-    assert [len(colours) for colours in roots] == [5, 5]
+    assert [len(colours) for colours in roots] == [8, 8]
     light, dark = roots
     assert luminance(light["--page"]) > 0.9
     assert luminance(dark["--page"]) < 0.1
@@ -137,9 +143,11 @@ def test_all_words_stand_out_from_their_ground_in_light_and_dark():
         for words in ("--text", "--quiet"):
             for ground in ("--page", "--soft"):
                 assert contrast(colours[words], colours[ground]) >= 4.5, (words, ground)
-    # No colour is used that was not looked at above, but for the ground of pictures, which are drawn for white.
+        for bar in ("--answered", "--check", "--unused"):
+            assert contrast(colours[bar], colours["--page"]) >= 3, bar  # WCAG 2 for graphics
+    # No colour is used that was not looked at above.
     used = re.findall(r"(?:color|background): ([^;]+);", re.sub(r":root \{.*?\}", "", STYLE, flags=re.S))
-    assert set(used) <= {"var(--text)", "var(--quiet)", "var(--page)", "var(--soft)", "#ffffff"}
+    assert set(used) <= {"var(--text)", "var(--quiet)", "var(--page)", "var(--soft)", *BARS}
 
 
 def test_it_prints_on_a4_and_the_first_page_ends_where_details_begin():

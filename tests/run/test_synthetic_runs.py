@@ -24,7 +24,7 @@ from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms import SyntheticGNMax
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
-from ostrakon.report.plots import budget_shares
+from ostrakon.report.charts import budget_shares
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import run

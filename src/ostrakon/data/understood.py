@@ -19,13 +19,15 @@ class Understood:
     """What was understood, in words, to be read before anything is spent and kept in the card.
 
     facts: what → as what. warnings: sentences that must not be overlooked. notes: sentences for the terminal alone,
-    which may name files; they never enter a release. Guarantee: facts and warnings are made of public cells, names of
-    columns and of classes, which the statement says are public knowledge.
+    which may name files; they never enter a release. target: the column to be predicted, where there is one.
+    Guarantee: facts, warnings and the target are made of public cells, names of columns and of classes, which the
+    statement says are public knowledge.
     """
 
     facts: dict[str, str] = field(default_factory=dict[str, str])
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    target: str = ""
 
 
 def understood_table(
@@ -65,7 +67,7 @@ def understood_table(
     if by is not None:
         facts["Whose a row is"] = by
     facts |= _pool(public_rows, protects)
-    return Understood(facts=facts, warnings=_warnings(columns, target, classes, only_public))
+    return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
 
 
 def understood_images(

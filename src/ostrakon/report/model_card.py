@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import shorten
 from typing import Any
 
 from ostrakon.data.understood import Understood
@@ -15,6 +16,8 @@ from ostrakon.statements.sentences import claim, questions
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
 PUBLIC_ROWS = "public_rows.csv"
+
+_NAMED = 4
 
 
 def model_card(
@@ -35,7 +38,11 @@ def model_card(
     understood of the files. counts, moments: whether the noisy counts, and the noisy sums of features, are in the
     release. pool: whether the public rows are, because the run drew them.
     """
-    lines = ["# Model card", "", *(f"{paragraph}\n" for paragraph in plain)]
+    lines = [
+        f"# Model card \N{EN DASH} {escaped(title_of(content, understood))}",
+        "",
+        *(f"{paragraph}\n" for paragraph in plain),
+    ]
     lines += ["## Privacy", "", f"**{escaped(claim(content))}**", ""]
     lines += [f"{escaped(remark)}\n" for remark in content["remarks"] if not remark.startswith(WARNING)]
     lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
@@ -54,6 +61,21 @@ def model_card(
     lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts, moments, pool).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
+
+
+def title_of(content: dict[str, Any], understood: Understood) -> str:
+    """What the student predicts: the target, where it has a name, and the first labels.
+
+    >>> title_of({"classes": ["Yes", "No"]}, Understood(target="Churn"))
+    'Churn: Yes / No'
+    >>> title_of({"classes": [str(number) for number in range(10)]}, Understood())
+    '0 / 1 / 2 / 3 / … (10 labels)'
+    """
+    classes = [shorten(label, width=30, placeholder="\N{HORIZONTAL ELLIPSIS}") for label in content["classes"]]
+    labels = " / ".join(classes[:_NAMED])
+    if len(classes) > _NAMED:
+        labels += f" / \N{HORIZONTAL ELLIPSIS} ({len(classes)} labels)"
+    return f"{understood.target}: {labels}" if understood.target else labels
 
 
 def encoded_with(manifest: dict[str, Any]) -> list[str] | None:

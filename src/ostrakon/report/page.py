@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import html
-from dataclasses import dataclass
 
 from markdown_it import MarkdownIt
 
@@ -12,9 +10,11 @@ STYLE = """
 :root {
   color-scheme: light dark;
   --page: #ffffff; --text: #1d2126; --quiet: #515863; --soft: #f4f5f7; --rule: #dcdfe4;
+  --answered: #1b7f5c; --check: #b86e00; --unused: #838b96;
 }
 @media screen and (prefers-color-scheme: dark) {
-  :root { --page: #16191d; --text: #e8eaed; --quiet: #adb4be; --soft: #23272d; --rule: #3c424b; }
+  :root { --page: #16191d; --text: #e8eaed; --quiet: #adb4be; --soft: #23272d; --rule: #3c424b;
+    --answered: #3fbf93; --check: #e8a33d; --unused: #7f8894; }
 }
 @page { size: A4; margin: 18mm 16mm; }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); margin: 0; }
@@ -31,14 +31,25 @@ pre { padding: .75rem 1rem; white-space: pre-wrap; font-size: .875rem; }
 code { overflow-wrap: anywhere; }
 figure { margin: 1rem 0; }
 figcaption { color: var(--quiet); font-size: .875rem; }
-img { width: 100%; height: auto; background: #ffffff; }
+figcaption strong { color: var(--text); font-size: 1rem; }
+.bars, .tiles { list-style: none; margin: .5rem 0; padding: 0; font-size: .875rem; }
+.bars li { display: grid; grid-template-columns: minmax(6rem, 32%) 1fr; gap: .75rem; padding: .2rem 0; }
+.bars li > :last-child { display: flex; align-items: center; gap: .5rem; padding-right: 3rem; white-space: nowrap; }
+.bars b { border-top: .9rem solid; min-width: 1px; flex: none; }
+.bars .answered { border-color: var(--answered); }
+.bars .check { border-color: var(--check); }
+.bars .unused { border-color: var(--unused); }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.5rem, 1fr)); gap: .5rem; }
+.tiles li { display: flex; flex-direction: column; justify-content: flex-end; overflow-wrap: anywhere; }
+.tiles span { color: var(--quiet); }
+img { width: 100%; height: auto; image-rendering: pixelated; }
 @media print {
   body { font-size: 10.5pt; }
   main { max-width: none; margin: 0; padding: 0; }
   h1 { margin-top: 0; }
   h1, h2 { break-after: avoid; }
   h2:nth-of-type(2) { break-before: page; }
-  tr, pre, figure { break-inside: avoid; }
+  tr, pre, li { break-inside: avoid; }
 }
 """
 # Nothing runs and nothing is loaded, whatever the names of labels and columns hold.
@@ -47,35 +58,20 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 ASKED = "Public images that were asked about"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    """image: PNG of released facts alone. told: it in words, for those who do not see it. caption: below it, if any."""
+def page(card: str, *, title: str, charts: str, asked: str | None = None) -> str:
+    """One HTML document: the card (Markdown, as `model_card` writes it) with the charts above its first table.
 
-    image: bytes
-    told: str
-    caption: str = ""
-
-    def as_html(self) -> str:
-        """A figure that holds the image itself."""
-        image = base64.b64encode(self.image).decode()
-        below = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
-        shown = f'<img alt="{html.escape(self.told)}" src="data:image/png;base64,{image}">'
-        return f"<figure>{shown}{below}</figure>\n"
-
-
-def page(card: str, *, budget: Picture, asked: Picture | None = None) -> str:
-    """One HTML document: the card (Markdown, as `model_card` writes it) with a picture above its first table.
-
-    budget: where the budget went. asked: of images, those that were asked about; at the end, where there is one.
+    title: of the window, as plain text. charts: figures of released facts, as HTML. asked: of images, a figure of those
+    that were asked about; at the end, where there is one.
     Names of labels and columns are shown as they are: HTML, links and images in them have no effect.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "link", "autolink"])
     before, table, after = reader.render(card).partition("<table>")
-    last = "" if asked is None else f"<h2>{ASKED}</h2>\n{asked.as_html()}"
+    last = "" if asked is None else f"<h2>{ASKED}</h2>\n{asked}"
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-        f"<title>Model card and privacy statement</title>\n<style>{STYLE}</style>\n</head>\n"
-        f"<body>\n<main>\n{before}{budget.as_html()}{table}{after}{last}</main>\n</body>\n</html>\n"
+        f"<title>{html.escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n<main>\n{before}{charts}{table}{after}{last}</main>\n</body>\n</html>\n"
     )

@@ -1,9 +1,8 @@
-"""Pictures of a run. Those that show votes are private and say so on their face."""
+"""Pictures of a run that show votes: private, and marked as such."""
 
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from ostrakon.data.files import write_atomically
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.charts import budget_shares
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.steps import FinishedRun
@@ -22,7 +21,7 @@ from ostrakon.statements.statement import round_up
 from ostrakon.votes import Votes
 
 _ANSWERED, _REFUSED, _CHECK, _UNUSED = "#1b7f5c", "#8b929c", "#d98e04", "#dcdfe4"
-_NAMED = 30
+_COLOURS = {"answered": _ANSWERED, "check": _CHECK, "unused": _UNUSED}
 
 
 def picture(outcome: Outcome, path: Path | None = None) -> Path:
@@ -48,37 +47,6 @@ def side_by_side(outcomes: Mapping[str, Outcome], path: Path) -> Path:
     figure.savefig(image, format="png", dpi=130)
     write_atomically(path, image.getvalue())
     return path
-
-
-def released_picture(outcome: FinishedRun) -> bytes:
-    """One PNG of released facts alone: where the budget went, and how many labels each class was given."""
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
-    top, bottom = figure.subplots(2, 1, height_ratios=[1, 1.6])
-    _budget(top, outcome)
-    _labels(bottom, outcome)
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=130)
-    return image.getvalue()
-
-
-def _labels(axes: Axes, outcome: FinishedRun) -> None:
-    taught = outcome.answers.taught
-    counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
-    axes.bar(range(len(counts)), counts, color=_ANSWERED)
-    if len(counts) <= _NAMED:
-        names = [textwrap.shorten(str(label), width=18, placeholder="…") for label in outcome.classes]
-        crowded = sum(map(len, names)) > 110
-        axes.set_xticks(range(len(names)), names, rotation=30 if crowded else 0, ha="right" if crowded else "center")
-    else:
-        axes.set_xlabel(f"{len(counts)} classes, in order")
-    axes.set_ylabel("labels")
-    axes.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
-    asked = len(outcome.queries)
-    axes.set_title(
-        f"What was learned: {int(counts.sum())} labels for {asked} public rows", loc="left", fontweight="bold"
-    )
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
@@ -124,37 +92,10 @@ def _consensus(axes: Axes, outcome: Outcome, votes: Votes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, str]]:
-    """(what, share of the worst-case budget, colour): checks, answers, and answers that were paid for and not given.
-
-    Shares of the squared Gaussian-DP parameter, which adds up over queries; all of it for answers where the mechanism
-    has no such parameter.
-    """
-    plan = outcome.plan
-    if plan.per_record:
-        shares = plan.mechanism.cost_shares
-        together = f"all {outcome.statement.answered} answers together, for everyone speaks on few of them"
-        told = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
-        return [(what, share, _ANSWERED if at % 2 == 0 else _CHECK) for at, (what, share) in enumerate(told)]
-    asked = outcome.statement.queries
-    if not asked:
-        return [("the gate refused: nothing was asked", 1.0, _UNUSED)]
-    cost = plan.mechanism.gaussian_dp()
-    charged = asked if plan.max_answers is None else min(asked, plan.max_answers)
-    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * asked, cost[1] ** 2 * charged)
-    total = check + answer
-    given = outcome.statement.answered / charged if charged else 0.0
-    parts = [
-        (f"{asked} checks for agreement", check / total, _CHECK),
-        (f"{outcome.statement.answered} answers", answer / total * given, _ANSWERED),
-        (f"{charged - outcome.statement.answered} answers allowed, not given", answer / total * (1 - given), _UNUSED),
-    ]
-    return [part for part in parts if part[1] > 0]
-
-
 def _budget(axes: Axes, outcome: FinishedRun) -> None:
     left = 0.0
-    for what, share, colour in budget_shares(outcome):
+    for what, share, kind in budget_shares(outcome):
+        colour = _COLOURS[kind]
         axes.barh(0, share, left=left, color=colour, edgecolor="white")
         # A narrow piece has its words below it.
         inside = share > 0.2

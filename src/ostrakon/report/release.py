@@ -14,12 +14,12 @@ from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
+from ostrakon.report.charts import released_charts
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS, encoded_with, model_card
-from ostrakon.report.page import Picture, page
-from ostrakon.report.plots import budget_shares, released_picture
+from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS, encoded_with, model_card, title_of
+from ostrakon.report.page import page
 from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
 from ostrakon.run.folder import RunFolder
@@ -128,9 +128,8 @@ def _write_pages(
         pool=finished.pool is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
-    parts = "; ".join(f"{what}: {share:.0%} of the budget" for what, share, _ in budget_shares(finished))
-    budget = Picture(image=released_picture(finished), told=f"Where the privacy budget went. {parts}.")
-    shown = page(card, budget=budget, asked=gallery(finished))
+    title = f"{title_of(content, finished.understood)} \N{EN DASH} model card and privacy statement"
+    shown = page(card, title=title, charts=released_charts(finished), asked=gallery(finished))
     write_atomically(aside / "report.html", shown, mode=_PUBLIC)
 
 

@@ -1,0 +1,103 @@
+"""Bar charts of released facts alone, as HTML: their words are text, and they follow the page's width and colours."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.run.steps import FinishedRun
+from ostrakon.statements.statement import round_up
+
+Colour = Literal["answered", "check", "unused"]
+
+MOST_CLASSES = 30
+"""Classes that a chart shows; of more, those with the most labels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """name: in words. share: of the full width, from 0 to 1. value: as printed. colour: by what it stands for."""
+
+    name: str
+    share: float
+    value: str
+    colour: Colour = "answered"
+
+
+def bar_chart(title: str, bars: Sequence[Bar]) -> str:
+    """An HTML figure with one line for each bar; names are shown as text, whatever they hold."""
+    lines = [
+        f'<li><span>{html.escape(bar.name)}</span><span><b class="{bar.colour}" style="width: {bar.share:.1%}"></b>'
+        f"{html.escape(bar.value)}</span></li>\n"
+        for bar in bars
+    ]
+    return (
+        f"<figure>\n<figcaption><strong>{html.escape(title)}</strong></figcaption>\n"
+        f'<ul class="bars">\n{"".join(lines)}</ul>\n</figure>\n'
+    )
+
+
+def released_charts(outcome: FinishedRun) -> str:
+    """Where the privacy budget went, and how many labels each class was given.
+
+    Guarantee: a function of released and public numbers.
+    """
+    guarantee = outcome.statement.guarantee
+    claim = (
+        "no guarantee"
+        if guarantee is None
+        else f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r} ({guarantee.kind})"
+    )
+    budget = [
+        Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
+        for what, share, colour in budget_shares(outcome)
+    ]
+    return bar_chart(f"Where the privacy budget went: {claim}", budget) + _labels(outcome)
+
+
+def _labels(outcome: FinishedRun) -> str:
+    taught = outcome.answers.taught
+    counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
+    shown = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    most = max(int(counts.max()), 1)
+    title = f"What was learned: {int(counts.sum()):,} labels for {len(outcome.queries):,} public rows"
+    if len(counts) > MOST_CLASSES:
+        title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
+    bars = [
+        Bar(name=str(outcome.classes[place]), share=int(counts[place]) / most, value=f"{int(counts[place]):,}")
+        for place in shown
+    ]
+    return bar_chart(title, bars)
+
+
+def budget_shares(outcome: FinishedRun) -> list[tuple[str, float, Colour]]:
+    """(what, share of the worst-case budget, colour): checks, answers, and answers that were paid for and not given.
+
+    Shares of the squared Gaussian-DP parameter, which adds up over queries; all of it for answers where the mechanism
+    has no such parameter.
+    """
+    plan = outcome.plan
+    if plan.per_record:
+        shares = plan.mechanism.cost_shares
+        together = f"all {outcome.statement.answered} answers together: each record votes on few of them"
+        named = [(together if len(shares) == 1 else what, share) for what, share in shares.items() if share > 0]
+        return [(what, share, "answered" if at % 2 == 0 else "check") for at, (what, share) in enumerate(named)]
+    asked = outcome.statement.queries
+    if not asked:
+        return [("the gate refused: nothing was asked", 1.0, "unused")]
+    cost = plan.mechanism.gaussian_dp()
+    charged = asked if plan.max_answers is None else min(asked, plan.max_answers)
+    check, answer = (0.0, 1.0) if cost is None else (cost[0] ** 2 * asked, cost[1] ** 2 * charged)
+    total = check + answer
+    given = outcome.statement.answered / charged if charged else 0.0
+    parts: list[tuple[str, float, Colour]] = [
+        (f"{asked} checks for agreement", check / total, "check"),
+        (f"{outcome.statement.answered} answers", answer / total * given, "answered"),
+        (f"{charged - outcome.statement.answered} answers allowed, not given", answer / total * (1 - given), "unused"),
+    ]
+    return [part for part in parts if part[1] > 0]
