@@ -26,7 +26,7 @@ class SecureGenerator(np.random.Generator):
 
     def __reduce__(self) -> Any:
         raise TypeError(
-            "A secure noise source cannot be pickled or copied: whoever reads its state can undo the noise."
+            "A secure noise source cannot be pickled or copied: anyone who reads its state can undo the noise."
         )
 
     def __copy__(self) -> Any:

@@ -76,7 +76,7 @@ def test_what_has_no_bound_is_infinity_never_zero(command):
     ("arguments", "sentence"),
     [
         (["--sigma1", "100", "--sigma2", "40"], "confident-gnmax needs --threshold"),
-        ([*NOISE, "--gamma", "1"], "--gamma is no parameter of confident-gnmax"),
+        ([*NOISE, "--gamma", "1"], "--gamma is not a parameter of confident-gnmax"),
         (["--mechanism", "lnmax", "--gamma", "0"], "--gamma must be a finite number above 0"),
         (["--mechanism", "nobody"], "--mechanism must be one of"),
         ([*NOISE, "--queries", "0"], "--queries must be"),

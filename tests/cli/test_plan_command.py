@@ -114,7 +114,7 @@ def test_users_are_priced_as_a_run_by_users_prices_them(command, tables, tmp_pat
 def test_what_no_mechanism_takes_is_refused(planned):
     code, out, err = planned("--sigma1", 30)
     assert (code, out) == (2, "")
-    assert "--sigma1 is no parameter of bounded-gnmax." in " ".join(err.split())
+    assert "--sigma1 is not a parameter of bounded-gnmax." in " ".join(err.split())
 
 
 def test_the_rehearsal_follows_the_table_and_says_how_far_it_is(planned):

@@ -100,7 +100,7 @@ def test_a_run_on_a_bucket_has_the_votes_of_one_on_the_disk(parts, bucket):
     assert votes[0].sum() > 2000
     np.testing.assert_array_equal(*votes)
     told = json.loads((parts / "there" / "release" / "statement.json").read_text())["trust_model"]
-    assert "the private table lies in object storage at s3://hospital: whoever runs it or can read that bucket" in told
+    assert "the private table is in object storage: its provider and everyone who can read its bucket" in told
     assert s3_server.SECRET not in "".join(
         file.read_text(errors="replace") for file in (parts / "there").rglob("*") if file.is_file()
     )

@@ -83,7 +83,7 @@ def test_a_broken_file_is_one_sentence(tmp_path):
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x01no model" * 9)
     with pytest.raises(InvalidInput, match="cannot be loaded as ONNX"):
         OnnxNetwork(tmp_path / "broken.onnx", NUMBERS, name="broken")
-    with pytest.raises(InvalidInput, match="is no ONNX model"):
+    with pytest.raises(InvalidInput, match="is not an ONNX model"):
         files_of(tmp_path / "broken.onnx")
     with pytest.raises(InvalidInput, match="cannot be read: no such file"):
         files_of(tmp_path / "absent.onnx")

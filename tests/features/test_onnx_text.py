@@ -53,7 +53,7 @@ def test_a_column_of_text_becomes_its_embedding(how):
 
 def test_what_is_missing_is_named(how, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(InvalidInput, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(InvalidInput, match=r"tokenizer\.json is not a tokenizer"):
         OnnxText(how)
     (tmp_path / "tokenizer.json").unlink()
     with pytest.raises(InvalidInput, match=r"tokenizer\.json cannot be read"):

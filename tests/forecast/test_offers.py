@@ -82,7 +82,7 @@ def test_each_mechanism_is_asked_what_it_has():
     for offer, own in ((per_record, {"max_contributions": 2}), (trained, {"threshold": 15.0})):
         alone = replace(asked, parameters=own, mechanism=offer.mechanism, epsilon=1.0)
         assert (offer.plan, offer.unit) == (make_plan(alone, **sizes), "user")
-    with pytest.raises(InvalidInput, match="threshold is no parameter of bounded-gnmax, gnmax"):
+    with pytest.raises(InvalidInput, match="threshold is not a parameter of bounded-gnmax, gnmax"):
         make_offers(asked, epsilons=[1.0], mechanisms=["bounded-gnmax", "gnmax"], **SIZES)
 
 

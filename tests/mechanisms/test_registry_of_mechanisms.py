@@ -28,7 +28,7 @@ def test_what_is_given_stands_and_the_rest_is_filled_in():
 def test_refusals_name_the_parameter():
     with pytest.raises(InvalidInput, match=r"^confident-gnmax needs sigma1, sigma2\.$"):
         build("confident-gnmax", {"threshold": 3})
-    with pytest.raises(InvalidInput, match=r"^gamma is no parameter of gnmax, which takes sigma2\.$"):
+    with pytest.raises(InvalidInput, match=r"^gamma is not a parameter of gnmax, which takes sigma2\.$"):
         build("gnmax", {"gamma": 0.1})
     with pytest.raises(InvalidInput, match=r"^epsilon_per_query must be a finite number above 0, got -1\.$"):
         build("exponential", {"epsilon_per_query": -1})

@@ -47,7 +47,7 @@ def test_votes_are_the_same_and_the_statement_says_who_saw_the_data(files):
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
-    assert "workers of Dask: these, and whoever runs or can reach them" in told[1]["trust_model"]
+    assert "workers of Dask received private rows: everyone who runs or can reach" in told[1]["trust_model"]
     assert told[1]["trust_model"].startswith(told[0]["trust_model"])
     assert told[0]["guarantee"] == told[1]["guarantee"]
     # Gone on without the engine, the run still says it.
@@ -96,7 +96,7 @@ def test_per_record_votes_are_counted_by_workers(files, store, request):
     assert votes(files, "here").sum() > 1000
     np.testing.assert_array_equal(votes(files, "there"), votes(files, "here"))
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
-    assert "workers of Dask: these, and whoever runs or can reach them" in told[1]["trust_model"]
+    assert "workers of Dask received private rows: everyone who runs or can reach" in told[1]["trust_model"]
     assert ("object storage at s3://hospital" in told[1]["trust_model"]) == store
     assert told[0]["guarantee"] == told[1]["guarantee"]
     if bucket is not None:

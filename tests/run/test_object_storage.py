@@ -476,7 +476,7 @@ def test_votes_are_the_same_and_a_moved_run_folder_goes_on(files, bucket):
     told = [json.loads((files / out / "release" / "statement.json").read_text()) for out in ("here", "there")]
     place = f"object storage at s3://hospital of {os.environ['AWS_ENDPOINT_URL']} (encryption AES256 asked of it)"
     assert place in told[1]["trust_model"]
-    assert "whoever can write there could change them" in told[1]["trust_model"]
+    assert "everyone who can write there could change them" in told[1]["trust_model"]
     assert told[0]["guarantee"] == told[1]["guarantee"]
     written = b"".join(file.read_bytes() for file in (files / "there").rglob("*") if file.is_file())
     assert SECRET.encode() not in written + done.stdout.encode() + done.stderr.encode()

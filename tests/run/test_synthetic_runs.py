@@ -353,7 +353,7 @@ def test_what_cannot_be_synthetic_is_refused(files, plain, tmp_path):
         InvalidInput, match="mechanism must be another than synthetic-gnmax where public rows are given"
     ):
         plan_of(with_public, Options(mechanism="synthetic-gnmax"))
-    with pytest.raises(InvalidInput, match="marginals is no parameter of moment-gnmax"):
+    with pytest.raises(InvalidInput, match="marginals is not a parameter of moment-gnmax"):
         plan_of(with_public, Options(parameters={"marginals": 0.2}))
     with pytest.raises(InvalidInput, match="A run can be audited by canaries where public rows are given"):
         audit_run(tmp_path / "audit", task_of(files), RECIPE, rng=np.random.default_rng(0))

@@ -95,7 +95,7 @@ def audit(
     rng = require_rng(rng)
     law = like if like is not None else subject if isinstance(subject, Mechanism) else None
     if law is None and claimed is None:
-        raise InvalidInput("claimed must be given for a function that is no mechanism of ostrakon, got None.")
+        raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
     classes = whole("classes", classes, at_least=2)
     queries = _queries(law, claimed, delta) if queries is None else whole("queries", queries, at_least=1)
     teachers = _teachers(law, classes) if teachers is None else whole("teachers", teachers, at_least=2)

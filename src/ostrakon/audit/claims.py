@@ -33,7 +33,7 @@ class Claims:
         if epsilon is not None:
             return cls(levels=((delta, epsilon if epsilon == np.inf else non_negative("claimed", epsilon)),))
         if law is None:
-            raise InvalidInput("claimed must be given for a function that is no mechanism of ostrakon, got None.")
+            raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
         deltas = (delta, *(other for other in _OTHER_DELTAS if other > delta))
         return cls(levels=tuple((each, _claimed(law, votes, each)) for each in deltas))
 

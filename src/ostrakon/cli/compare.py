@@ -36,7 +36,7 @@ def compare(
     ] = "worst-case",
     epsilon: Annotated[float, typer.Option(help="The epsilon that all mechanisms get.")] = 2.0,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
-    queries: Annotated[int | None, typer.Option(help="Only the first so many. [default: all]")] = None,
+    queries: Annotated[int | None, typer.Option(help="Only the first N queries. [default: all]")] = None,
     public: Annotated[
         bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
     ] = False,

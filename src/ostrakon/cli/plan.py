@@ -42,7 +42,7 @@ def plan(
     mechanism: Annotated[
         list[str] | None,
         typer.Option(
-            help=r"May be repeated. \[default: moment-gnmax (of images bounded-gnmax), confident-gnmax, gnmax]"
+            help=r"May be repeated. \[default: moment-gnmax (for images bounded-gnmax), confident-gnmax, gnmax]"
         ),
     ] = None,
     accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,

@@ -159,7 +159,7 @@ def certificate(
     *,
     owner: Annotated[str, typer.Option(help="Whose: its name in owners.toml.")],
     out: Annotated[Path, typer.Option(help="The folder for OWNER.key and OWNER.crt.")] = Path("."),
-    days: Annotated[int, typer.Option(help="Valid for so many days.")] = 730,
+    days: Annotated[int, typer.Option(help="Number of days for which it is valid.")] = 730,
 ) -> None:
     """Make an owner's key, which it keeps to itself, and certificate, which goes into owners.toml (secure-sum)."""
     from ostrakon.study.own_key import make_certificate

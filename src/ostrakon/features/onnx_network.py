@@ -110,7 +110,7 @@ def files_of(model: Path) -> list[Path]:
     except OSError as error:
         raise InvalidInput(f"The encoder {model} cannot be read: {(error.strerror or str(error)).lower()}.") from None
     except Exception as error:  # protobuf's own kind, which is not public
-        raise InvalidInput(f"The encoder {model} is no ONNX model ({type(error).__name__}).") from None
+        raise InvalidInput(f"The encoder {model} is not an ONNX model ({type(error).__name__}).") from None
     foreign = sorted({one.domain for one in held.opset_import} - {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
     if foreign:
         raise InvalidInput(f"The encoder {model} must have ONNX's own operators only, got those of {foreign[0]!r}.")

@@ -38,7 +38,7 @@ class OnnxText:
         try:
             self._tokenizer = Tokenizer.from_file(str(file.with_name("tokenizer.json")))
         except Exception as error:  # the tokenizer raises what its own parser raises
-            raise InvalidInput(f"{file.with_name('tokenizer.json')} is no tokenizer ({error}).") from None
+            raise InvalidInput(f"{file.with_name('tokenizer.json')} is not a tokenizer ({error}).") from None
         other = [name for name in self.network.inputs if name not in (_TOKENS, _MASK, _TYPES)]
         if other:
             raise InvalidInput(f"The encoder {file} may read {_TOKENS}, {_MASK} and {_TYPES}, got {other[0]!r}.")

@@ -152,7 +152,7 @@ def make_offers(
     known = {name for mechanism in names for name in find(mechanism).declared()}
     foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
     if foreign:
-        raise InvalidInput(f"{foreign[0]} is no parameter of {', '.join(names)}.")
+        raise InvalidInput(f"{foreign[0]} is not a parameter of {', '.join(names)}.")
     for name in names:
         for epsilon in epsilons:
             asked = (

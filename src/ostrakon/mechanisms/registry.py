@@ -110,7 +110,7 @@ def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     given = {key: value for key, value in parameters.items() if value is not None}
     foreign = [key for key in given if key not in known]
     if foreign:
-        raise InvalidInput(f"{foreign[0]} is no parameter of {name}, which takes {', '.join(known)}.")
+        raise InvalidInput(f"{foreign[0]} is not a parameter of {name}, which takes {', '.join(known)}.")
     return given
 
 

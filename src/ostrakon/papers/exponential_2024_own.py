@@ -38,8 +38,8 @@ FIGURES: dict[Name, dict[str, int]] = {
 PRINTED: dict[Name, tuple[str, str]] = {"mnist": ("-0.62%", "+3.12%"), "cifar10": ("-12.54%", "almost equal or higher")}
 """Table 2, screening against Laplace: (epsilon, accuracy), as the text gives them."""
 _NO_GUARANTEE = (
-    "The published and the exact epsilon depend on the votes and are no guarantee; the worst case is one. The paper's "
-    "total leaves out its check (1/sigma1 a query, answered or not), so for screening it bounds nothing."
+    "The published and the exact epsilon depend on the votes and are not a guarantee; the worst case is one. The "
+    "paper's total leaves out its check (1/sigma1 a query, answered or not), so for screening it bounds nothing."
 )
 _LOG_Q: dict[str, Callable[[FloatArray], FloatArray]] = {
     "Laplace": partial(log_q_laplace, scale=2 / EPSILON),

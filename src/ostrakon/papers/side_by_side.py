@@ -24,7 +24,7 @@ COLUMNS = (
 )
 NOTE = (
     "Published bound: the papers' theorems and Mironov's conversion. Exact: the true data-dependent cost of the same "
-    "run, by Mironov's and by Canonne, Kamath and Steinke's conversion. All three depend on the votes and are no "
+    "run, by Mironov's and by Canonne, Kamath and Steinke's conversion. All three depend on the votes and are not "
     "guarantees; the worst case is one, for any votes"
 )
 HALF_ORDERS: FloatArray = np.arange(2.0, 100.0, 0.5)

@@ -55,7 +55,7 @@ def per_record_plan(
         mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, delta=delta)
     if queries is None:
         tuned["number of queries"] = (
-            f"so many that the votes on each are a few times its noise, from the number of {unit}s"
+            f"chosen so that each query gets several times more votes than noise, from the number of {unit}s"
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
     require_votes_above_noise(mechanism, units=units, queries=queries, delta=delta, unit=unit)

@@ -80,13 +80,13 @@ def protected(content: dict[str, Any]) -> str:
         one = (
             "The label of one record, whichever it is"
             if of_records(content)
-            else f"The labels of all rows of one user, whoever it is{named}"
+            else f"The labels of all rows of any one user{named}"
         )
         one += ". Labels only: features, and who is in the data, are taken to be public and are not protected"
     elif of_records(content):
-        one = "One record of the private data, whichever it is"
+        one = "Any one record of the private data"
     else:
-        one = f"One user of the private data, whoever it is, with all rows of theirs{named}"
+        one = f"Any one user of the private data, with all of their rows{named}"
     return f"{one}. What this does not cover is listed below."
 
 

@@ -33,7 +33,7 @@ def is_finished(folder: Path) -> bool:
         listed = dict(content["files"])
         known = content["schema"] == SCHEMA
     except FileNotFoundError:
-        raise InvalidInput(f"{folder} has no {MANIFEST}, so it is no finished release; {again}") from None
+        raise InvalidInput(f"{folder} has no {MANIFEST}, so it is not a finished release; {again}") from None
     except (OSError, ValueError, KeyError, TypeError):
         raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave; {again}") from None
     if not known:

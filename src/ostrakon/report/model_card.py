@@ -99,7 +99,7 @@ def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
         else:
             told = content["tuned"].get("encoder", "trained on: unknown").rpartition("trained on: ")[2]
             by = (
-                "which were made before this student was: whoever uses it makes them in the same way. What makes them "
+                "which were made before this student: its users must make them in the same way. What makes them "
                 f"was trained on: {escaped(told)}."
             )
         lines += [f"`{escaped(column['name'])}` is {column['width']} numbers of a row, {by}", ""]
@@ -107,7 +107,9 @@ def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
         encoding = manifest["encoding"]
         packages = " ".join(f"'{name}'" for name in encoding["needs"])
         files = ", ".join(f"`{name}`" for name in encoding["files"])
-        beside = f" and, in this folder or where Python finds it, {files} of whoever made this release" if files else ""
+        beside = (
+            f" and, in this folder or where Python finds it, {files} of the operator of this release" if files else ""
+        )
         lines += [f"From a row to its label, with `pip install {packages}`{beside}:", ""]
         lines += ["```python", *encoding["lines"], "```", ""]
     return ["", "## The features that it takes", "", *lines[:-1]]

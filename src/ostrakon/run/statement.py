@@ -169,8 +169,8 @@ def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
     if plan.gate is None:
         return ()
     if answers.passed:
-        return ("The gate passed: all queries were put to the mechanism.",)
-    return (f"The gate refused: the first {plan.gate.prefix} queries alone were put to the mechanism.",)
+        return ("The gate passed: the mechanism answered all queries.",)
+    return (f"The gate refused: the first {plan.gate.prefix} queries alone were answered.",)
 
 
 def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:

@@ -213,8 +213,8 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
         "columns": [{"name": each["name"], "kind": each["kind"]} for each in labeller.form.columns or ()],
         "answers_reserved_at_a_time": plan.max_answers,
         "trust_model": (
-            "whoever runs the service sees the private data, the teachers, the votes and the rows that clients send; "
-            "clients see labels, and whether a row was answered"
+            "the operator of the service sees the private data, the teachers, the votes and the rows that clients "
+            "send; clients see labels, and whether a row was answered"
         ),
         "not_covered": list(NOT_COVERED),
     }

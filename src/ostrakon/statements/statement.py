@@ -40,7 +40,7 @@ INTEGER_NOISE = "OpenDP's exact sampler of the discrete Gaussian, on the operati
 
 NOT_PRIVATE_NOISE = (
     "This release is not differentially private: its noise came from an ordinary generator that the caller passed, "
-    "which whoever knows the seed can undo."
+    "which anyone who knows the seed can undo."
 )
 
 LABELS_LEAVE = (
@@ -62,14 +62,14 @@ CENTRAL_OF_LABELS = (
 )
 
 NOT_COVERED = (
-    "the public data: whoever is in the public file has no protection from this guarantee",
+    "the public data: people in the public file are not protected by this guarantee",
     "what is treated as public knowledge: names and types of columns, class names, the number of teachers and all "
     "parameters here",
     "that a run was refused or stopped, and with what message: only what a finished run wrote into release/ is covered",
     "how long the run took and what it used of memory, disk and network (timing and other side channels)",
     "the operator, who sees the private data, the teachers and the votes: everything in private/ must stay there",
     "other releases from the same private data: their epsilons and deltas add to this one",
-    "facts that hold of the population at large, which a good student learns whoever takes part",
+    "facts about the population at large, which a good student learns no matter who takes part",
 )
 
 NOT_COVERED_OF_SYNTHETIC = (
@@ -316,7 +316,7 @@ def require_pool(protect: str, public: Any) -> None:
     if protect == "records" and public is None:
         raise InvalidInput(
             "public must be given: rows of the same kind, free to publish (or, where the features of the private rows "
-            "are no secret, protect labels alone; or, of a table, synthetic: a description of its columns)."
+            "are not secret, protect labels alone; or, for a table, synthetic: a description of its columns)."
         )
 
 
@@ -341,10 +341,9 @@ def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None
     times = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "more than 10^300"
     worlds = "with and without one record or user" if protects == "records" else "which differ in a label"
     return (
-        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. Whoever weighs two possible worlds, "
-        f"{worlds}, may be moved by this release to odds {times} times what they were; at "
-        f"{WEAK_EPSILON:g} it is {math.exp(WEAK_EPSILON):.3g} times. Ask for a smaller epsilon, fewer queries or more "
-        "noise."
+        f"Warning: an epsilon of {round_up(epsilon):.10g} is a weak promise. This release may change somebody's odds "
+        f"between two possible worlds, {worlds}, by a factor of up to {times}; at {WEAK_EPSILON:g} the factor is "
+        f"{math.exp(WEAK_EPSILON):.3g}. Use a smaller epsilon, fewer queries or more noise."
     )
 
 

@@ -17,7 +17,7 @@ def read_certificate(path: Path) -> str:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InvalidInput(f"certificate must be a readable PEM file, got {path} ({reason}).") from None
     return require_certificate(str(path), text)
 

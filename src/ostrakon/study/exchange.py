@@ -60,10 +60,10 @@ EXCHANGES: dict[str, Exchange] = {
             name="trusted",
             mechanism=_trusted,
             trust_model=(
-                "a trusted aggregator: every owner's exact counts, of votes at public rows, go to whoever finishes the "
-                "study, who adds them up and then adds the noise; people are not protected from that aggregator, who "
-                "has to keep the counts to itself and draw the noise once; other owners and the public see release/ "
-                f"alone; each owner sees its own data and nobody else's; {_HONEST}, without weakening anybody's "
+                "a trusted aggregator: every owner's exact counts, of votes at public rows, go to the person who "
+                "finishes the study, adds them up and then adds the noise; people are not protected from that "
+                "aggregator, which must keep the counts to itself and draw the noise once; other owners and the public "
+                f"see release/ only; each owner sees only its own data; {_HONEST}, without weakening anybody's "
                 "protection"
             ),
             leaves=(
@@ -77,8 +77,8 @@ EXCHANGES: dict[str, Exchange] = {
             mechanism=_files,
             trust_model=(
                 "no aggregator is trusted: every owner adds noise to its counts before anything leaves it, enough to "
-                "protect its people by itself from whoever sees that table, the other owners and the aggregator "
-                "included, whoever of them join forces; each owner alone sees its own data, and has to draw its noise "
+                "protect its people by itself from everyone who sees that table, the other owners and the aggregator "
+                "included, even if they join forces; each owner alone sees its own data, and has to draw its noise "
                 f"as the program does; {_HONEST}; an owner that omits its noise gives up its own people's protection, "
                 "and nobody else's"
             ),
@@ -134,7 +134,7 @@ def trust_model_of(exchange: Exchange, mechanism: SummedGNMax) -> str:
         some = "one owner uses all that it knows" if t == 1 else f"up to {t} owners join all that they know"
         told = f"the guarantee holds even where {some} against a person"
     else:
-        told = "the guarantee is against whoever sees the sum or release/ and is none of the owners"
+        told = "the guarantee is against everyone who sees the sum or release/ and is not an owner"
     told += (
         f"; where more of the {n} owners do, the others' shares of the noise alone protect, and the guarantee is weaker"
     )

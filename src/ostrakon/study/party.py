@@ -100,7 +100,7 @@ class Meeting:
                 "nothing was sent."
             )
         else:
-            self.stop(f"{self.names[peer]} has stopped, and was told why: start the sum again; nothing was sent.")
+            self.stop(f"{self.names[peer]} has stopped, and knows why: start the sum again; nothing was sent.")
 
     async def within(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any], late: Callable[[], str]) -> Any:
         """What `work` gives, unless something fails before, or it is too late, which `late` says in a sentence."""

@@ -38,7 +38,7 @@ def for_everybody(
     tuned[QUERIES] = BY_THE_OPERATOR
     if queries is None:
         queries = default_per_record_queries(mechanism, units=people, pool=pool, classes=classes)
-        tuned[QUERIES] = "so many that the votes on each are a few times its noise, from announced numbers"
+        tuned[QUERIES] = "chosen so that each query gets several times more votes than noise, from announced numbers"
     require_votes_above_noise(mechanism, units=people, queries=queries, delta=delta, unit="person")
     return mechanism, queries
 
@@ -64,7 +64,7 @@ def for_trained(
         loud: Any = replace(shape, sigma2=DEFAULT_NOISE * teachers, max_contributions=pool)
         sizes: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "classes": classes, "max_answers": None}
         queries, _ = default_size(loud, pool=pool, **sizes)
-        tuned[QUERIES] = "so many that their noise is about a fifth of the teachers, from announced numbers"
+        tuned[QUERIES] = "chosen so that their noise is about a fifth of the teachers, from announced numbers"
     shape = replace(shape, max_contributions=queries)
     mechanism: Any = calibrate(shape, epsilon=epsilon, queries=queries, delta=delta, teachers=teachers)
     return mechanism, queries

@@ -46,7 +46,7 @@ NEAR = 1e-5
 
 _HEADER = """\
 # A study of several owners, made by ostrakon: public facts alone. Review them, agree on the hash, then join.
-# Nothing in this folder may change: whoever joins or finishes a changed one is refused.
+# Nothing in this folder may change: a changed one can be neither joined nor finished.
 
 """
 
