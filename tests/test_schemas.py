@@ -51,7 +51,7 @@ AUDITS = {
 BASE: dict[str, Any] = {
     "teachers": 250,
     "classes": ("a", "b"),
-    "level": "user",
+    "unit": "user",
     "unit_column": "patient",
     "adjacency": "One patient more.",
     "versions": {"ostrakon": "1.0"},

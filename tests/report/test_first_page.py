@@ -28,7 +28,7 @@ def content(relation="add-remove", **changes):
         "rounds": (Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
         "teachers": 250,
         "classes": ("a", "b"),
-        "level": "record",
+        "unit": "record",
         "adjacency": "As it is.",
         "adjacent": (Adjacent(relation=relation, neighbours="As it is.", epsilon=1.25, delta=1e-5),),
         "membership_guess": 0.61234,
@@ -86,7 +86,7 @@ def test_what_was_told_is_said():
     ],
 )
 def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation, unit, secret):
-    text = written(content(relation, level=unit, unit_column="patient" if unit == "user" else None))
+    text = written(content(relation, unit=unit, unit_column="patient" if unit == "user" else None))
     assert secret in text
     assert "right in at most **61.24%** of guesses" in text
     assert "epsilon 1.25 at delta 1e-05" in text
@@ -127,7 +127,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
 def test_what_a_cell_is_stands_where_one_is_named():
     explained = "A cell is the set of rows that are nearest to the same public row"
     assert explained not in written(estimates=[STUDENT, MAJORITY])
-    per_user = content(level="user")
+    per_user = content(unit="user")
     assert explained in written(per_user, estimates=[STUDENT, MAJORITY])
     answers = AGREED | {"against": "held-out released answers"}
     told = [Agreement(of=of, share=0.83, low=0.82, high=0.84, **answers) for of in ("student", "majority")]

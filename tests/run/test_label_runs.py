@@ -354,7 +354,7 @@ def test_a_schema_refuses_a_statement_of_labels_that_speaks_of_records(tmp_path)
 
 def test_a_statement_does_not_mix_labels_with_records():
     worst = WorstCase(epsilon=1.0, delta=1e-5, basis="x")
-    base = {"guarantee": worst, "rounds": (), "teachers": 5, "classes": ("a", "b"), "level": "record"}
+    base = {"guarantee": worst, "rounds": (), "teachers": 5, "classes": ("a", "b"), "unit": "record"}
     base |= {"adjacency": "x", "noise_is_secure": True}
     of = {name: Adjacent(relation=name, neighbours="x", epsilon=1.0, delta=1e-5) for name in ("labels", "replace")}
     for protects, relation in (("labels", "replace"), ("records", "labels")):
@@ -460,8 +460,10 @@ def test_the_estimator_needs_no_public_rows():
     model = PATEClassifier(
         classes="from-private", protect="labels", epsilon=2.0, student="logistic", random_state=0
     ).fit(X, ROWS.y)
-    assert model.statement_.unit == model.statement_.as_dict()["unit_of_privacy"] == "the label of one record"
-    assert model.statement_.level == "record"
+    assert (
+        model.statement_.unit_of_privacy == model.statement_.as_dict()["unit_of_privacy"] == "the label of one record"
+    )
+    assert model.statement_.unit == "record"
     assert model.score(X, ROWS.y) > 0.85
     assert model.statement_.protects == "labels"
     said = model.statement_.as_dict()

@@ -15,7 +15,7 @@ BASE = {
     "rounds": (ROUND,),
     "teachers": 250,
     "classes": ("a", "b"),
-    "level": "record",
+    "unit": "record",
     "adjacency": "One record more.",
     "noise_is_secure": True,
 }

@@ -59,11 +59,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
             f"right in at most {round_up(statement.membership_guess):.2%}, and in half without the release",
         )
     if statement.protects == "labels":
-        yield "Unit of privacy", f"{statement.unit}: [bold]labels only[/], all else is taken to be public"
+        yield "Unit of privacy", f"{statement.unit_of_privacy}: [bold]labels only[/], all else is taken to be public"
     else:
-        yield "Unit of privacy", statement.unit
+        yield "Unit of privacy", statement.unit_of_privacy
     if statement.adjacent:
-        yield "Neighbours", "; ".join(_counted(each, statement.level) for each in statement.adjacent)
+        yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)
     for remark in statement.remarks:
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))

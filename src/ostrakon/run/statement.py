@@ -88,7 +88,7 @@ def make_statement(
         rounds=answers.rounds,
         teachers=plan.teachers,
         classes=tuple(str(label) for label in task.classes),
-        level=task.private.unit,
+        unit=task.private.unit,
         protects=protects,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),

@@ -81,7 +81,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
     claims = [one.guarantee for one in (*earlier, statement)]
     if any(claim is None for claim in claims):
         return without_claim(statement, AFTER_UNPROTECTED)
-    if any((one.level, one.protects, one.adjacency) != _neighbours(statement) for one in earlier):
+    if any((one.unit, one.protects, one.adjacency) != _neighbours(statement) for one in earlier):
         return without_claim(statement, OTHER_NEIGHBOURS)
     epsilon = math.fsum(claim.epsilon for claim in claims if claim is not None)
     delta = math.fsum(claim.delta for claim in claims if claim is not None)
@@ -106,7 +106,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
 
 
 def _neighbours(statement: Statement) -> tuple[str, str, str]:
-    return statement.level, statement.protects, statement.adjacency
+    return statement.unit, statement.protects, statement.adjacency
 
 
 def _without_warning(statement: Statement) -> tuple[str, ...]:

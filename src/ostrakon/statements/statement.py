@@ -130,12 +130,11 @@ class Statement:
     membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
     the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out. Of labels
     it is written as `label_guess`.
-    rounds: what was asked. level: whether neighbours differ in one "record" or in one "user" (with `unit_column`).
-    protects: all of it, "records", or "labels" alone; `unit` says what follows from both. adjacency: when two data sets
-    are neighbours, in one sentence. noise_is_secure: whether the noise came from the cryptographic source. remarks:
-    further plain sentences. public_rows: where the public rows were drawn from the private ones, how; None where they
-    were given. tuned: parameter → what it was chosen on, never the
-    private votes.
+    rounds: what was asked. unit: whether neighbours differ in one "record" or in one "user" (with `unit_column`).
+    protects: all of it, "records", or "labels" alone; `unit_of_privacy` says what follows from both.
+    adjacency: when two data sets are neighbours, in one sentence. noise_is_secure: whether the noise came from the
+    cryptographic source. remarks: further plain sentences. public_rows: where the public rows were drawn from the
+    private ones, how; None where they were given. tuned: parameter → what it was chosen on, never the private votes.
 
     Errors: `InvalidInput` for a `DataDependent` epsilon, a guarantee beside a reason why there is none,
     a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
@@ -148,7 +147,7 @@ class Statement:
     rounds: tuple[Round, ...]
     teachers: int
     classes: tuple[str, ...]
-    level: Unit
+    unit: Unit
     adjacency: str
     noise_is_secure: bool
     unit_column: str | None = None
@@ -172,8 +171,8 @@ class Statement:
             )
         if any(type(estimate) not in (Sanitized, Agreement) for estimate in self.estimates):
             raise InvalidInput("A statement accepts sanitized numbers and agreements alone as its estimates.")
-        if self.level not in UNITS:
-            raise InvalidInput(f"level must be 'record' or 'user', got {self.level!r}.")
+        if self.unit not in UNITS:
+            raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
         if self.protects not in PROTECTS:
             raise InvalidInput(f"protects must be one of {', '.join(PROTECTS)}, got {self.protects!r}.")
         if any((each.relation == "labels") != (self.protects == "labels") for each in self.adjacent):
@@ -210,9 +209,9 @@ class Statement:
             )
 
     @property
-    def unit(self) -> str:
+    def unit_of_privacy(self) -> str:
         """One unit of privacy: "record" or "user", or, where labels alone are protected, the label or labels of one."""
-        return self.level if self.protects == "records" else LABELS_OF[self.level]
+        return self.unit if self.protects == "records" else LABELS_OF[self.unit]
 
     @property
     def private(self) -> bool:
@@ -245,7 +244,7 @@ class Statement:
         """The claim as an HTML table, as a notebook shows it."""
         claim = self.guarantee
         rows: list[tuple[str, object]] = [
-            ("Protects", self.unit if claim is not None else self.not_private),
+            ("Protects", self.unit_of_privacy if claim is not None else self.not_private),
             ("Guarantee", "none" if claim is None else f"epsilon {round_up(claim.epsilon):g}, delta {claim.delta:g}"),
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(each.queries for each in self.rounds)),
@@ -270,7 +269,7 @@ class Statement:
             "guarantee": guarantee,
             "estimates": [_estimate(estimate) for estimate in self.estimates],
             "protects": self.protects,
-            "unit_of_privacy": self.unit,
+            "unit_of_privacy": self.unit_of_privacy,
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
             "epsilon_by_adjacency": [
