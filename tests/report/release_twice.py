@@ -88,7 +88,7 @@ def main(folder: Path, neighbour: bool) -> None:
         write(place, neighbour=how if neighbour else "")
         table = write is write_tables
         files = [place / file for file in (("private.csv", "public.csv") if table else ("private.npz", "public.npy"))]
-        classes = None if table else ["0", "1", "2"]
+        classes = ["no", "yes"] if table else ["0", "1", "2"]
         task = task_from_files(*files, target="ill" if table else None, classes=classes)
         publish(run(place / "run", task, options))
 
