@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
@@ -17,6 +18,7 @@ from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.canaries import WithCanaries, plant
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import BoundedVotes
 
 TEACHERS = Options(mechanism="gnmax", parameters={"sigma2": 40.0}, queries=10)
 RECIPE = Options(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5, jobs=1)
@@ -105,3 +107,75 @@ def test_a_study_is_refused_in_words(task, tmp_path, mechanism, trained):
     with pytest.raises(InvalidInput, match=r"where one operator has all the rows .* the rows of a study stay with its"):
         audit_run(tmp_path / "run", task, RECIPE, rng=rng(), plan=plan)
     assert not (tmp_path / "run").exists()
+
+
+MOMENTS = dataclasses.replace(RECIPE, mechanism="moment-gnmax")
+
+
+def test_a_sound_run_with_sums_of_features_is_not_refuted(task, tmp_path):
+    found = audit_run(tmp_path / "run", task, MOMENTS, rng=rng())
+    assert not found.refuted
+    assert found.contradiction is None
+    assert (tmp_path / "run" / "release" / "noisy_moments.csv").exists()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("table", ["noisy_counts", "noisy_moments"])
+def test_a_run_whose_tables_lack_noise_is_refuted(task, tmp_path, monkeypatch, table, share):
+    honest = getattr(MomentGNMax, table)
+
+    def quiet(self, votes, rng):
+        exact = votes.counts / (1 if table == "noisy_counts" else 1024)
+        return exact + np.rint(share * (honest(self, votes, rng) - exact) * 1024) / 1024
+
+    monkeypatch.setattr(MomentGNMax, table, quiet)
+    found = audit_run(tmp_path / "run", task, MOMENTS, rng=rng())
+    assert found.refuted
+    assert "standard deviation" in found.contradiction
+
+
+def test_exact_votes_written_into_the_release_are_refuted(task, tmp_path, monkeypatch):
+    def exact(outcome):
+        rows = [f"{row}," + ",".join(map(str, counts)) for row, counts in zip(outcome.queries, own, strict=True)]
+        return "\n".join(["row,a,b,c,d", *rows]) + "\n"
+
+    own = np.full((100, 4), 2)
+    monkeypatch.setattr("ostrakon.report.release.counts_csv", exact)
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert "not those of the noise log" in found.contradiction
+
+
+def test_a_file_that_nothing_implies_is_refuted(task, tmp_path, monkeypatch):
+    import ostrakon.report.release as release
+
+    write = release.write_manifest
+
+    def also(folder):
+        (folder / "votes.npy").write_bytes(b"")
+        write(folder)
+
+    monkeypatch.setattr(release, "write_manifest", also)
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert "votes.npy" in found.contradiction
+
+
+def test_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
+    import ostrakon.run.steps as steps
+
+    collect = steps.collect
+
+    def twice(*given, **options):
+        votes, teachers = collect(*given, **options)
+        # Two records cast the votes of two others as well.
+        counts = votes.counts.copy()
+        gone = np.argwhere(counts > 0)[-2:]
+        counts[tuple(gone.T)] -= 1
+        counts[0, 0] += 2
+        return BoundedVotes(counts, teachers=votes.teachers, max_contributions=votes.max_contributions), teachers
+
+    monkeypatch.setattr(steps, "collect", twice)
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert "not those of its records" in found.contradiction

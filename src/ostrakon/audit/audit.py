@@ -28,6 +28,7 @@ from ostrakon.audit.law_profile import law_epsilons
 from ostrakon.audit.neighbours import Pair, diverse_votes, require_neighbours, votes_for
 from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
 from ostrakon.audit.runs import CountRuns, Sampler, SubjectRuns, for_rows
+from ostrakon.audit.table_noise import tables_follow
 from ostrakon.audit.worst_pairs import worst_neighbours
 from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.noise import require_rng
@@ -40,7 +41,7 @@ _TEACHERS, _MOST_TEACHERS, _AGREED = 100, 6_400, 0.9
 
 # Shares of the error that the confidence leaves: the bound that is printed has nearly all of it; what else may refute
 # a claim has so little that hundreds of audits of sound mechanisms pass.
-_BOUND, _CURVE, _LAW = 0.98, 0.01, 0.001
+_BOUND, _CURVE, _LAW, _TABLES = 0.98, 0.009, 0.001, 0.001
 _NUMERICAL = 1e-6
 _LEAST = -700.0
 
@@ -73,7 +74,8 @@ def audit(
     subject draws its rows independently *without doubt*, so that many runs may be drawn as one batch; noise that rows
     share is then not seen.
 
-    Three tests, each named in `findings`: samples against the claim (at `delta`, and on the whole curve that a
+    Tests, each named in `findings`: the noise of released tables (counts, sums of features, marginals) against its
+    law; samples against the claim (at `delta`, and on the whole curve that a
     mechanism claims), samples against the law (do the answers have the probabilities that the mechanism states?), law
     against the claim (is the exact epsilon of that law on these neighbours above the claim? no sampling).
 
@@ -121,6 +123,9 @@ def audit(
     bound = float(over_delta(*_as_floats(at_delta)))
     excess, level = claims.excess(*_as_floats(on_curve), samples=samples, confidence=1 - _CURVE * error)
     findings = [_against_claim(bound, claims, level=float(level), excess=float(excess))]
+    if isinstance(subject, Mechanism):
+        tables = tables_follow(subject, error=_TABLES * error, rng=rng)
+        findings += [] if tables is None else [tables]
     if law is not None:
         votes = pairs[0][0] if neighbours is not None else _law_votes(law, teachers=teachers, classes=classes)
         broken = samples_follow(runs, law, votes, samples=samples, error=_LAW * error, rng=rng)

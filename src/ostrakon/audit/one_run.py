@@ -111,7 +111,8 @@ class OneRunAudit:
     """What the canaries of one run say of its claim.
 
     claimed: epsilon at `delta` of the whole run. lower_bound: the epsilon at `delta` of `mu`-Gaussian DP, which the
-    run is not below with probability `confidence`. correct: of `guesses` guessed labels, among `canaries` canaries.
+    run is not below with probability `confidence`. contradiction: between the release and its noise log or the law of
+    its noise, in words, None where none was found. correct: of `guesses` guessed labels, among `canaries` canaries.
     """
 
     mechanism: str
@@ -123,11 +124,15 @@ class OneRunAudit:
     canaries: int
     guesses: int
     correct: int
+    contradiction: str | None = None
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is below what was certified. A sound claim is refuted with probability 1 - confidence."""
-        return not self.claimed >= self.lower_bound
+        """Whether the claim is below what was certified, or the release contradicts its noise log or its law.
+
+        A sound claim is refuted with probability 1 - confidence at most.
+        """
+        return not self.claimed >= self.lower_bound or self.contradiction is not None
 
     @property
     def verdict(self) -> str:
@@ -137,6 +142,8 @@ class OneRunAudit:
             f"{self.correct} right guesses of {self.guesses} ({self.canaries} canaries) certify at least "
             f"{self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
         )
+        if self.contradiction is not None:
+            return f"The claim is refuted: {self.contradiction}. {found[:1].upper()}{found[1:]}."
         if self.refuted:
             return f"The claim is refuted: {found}."
         return f"No contradiction was found: {found}; an audit can refute a claim, never prove it."
@@ -153,6 +160,7 @@ class OneRunAudit:
             "canaries": self.canaries,
             "guesses": self.guesses,
             "correct": self.correct,
+            "contradiction": self.contradiction,
             "refuted": self.refuted,
             "verdict": self.verdict,
         }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
 from pathlib import Path
@@ -25,6 +24,7 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, plant
+from ostrakon.run_audit.released_tables import release_breaks, table_of_file
 from ostrakon.validation import InvalidInput, fraction
 
 
@@ -92,27 +92,34 @@ def audit_run(
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     outcome = run(folder, with_canaries, again, asked=asked, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
+    error = 1 - confidence
     say("Guessing the canaries")
     without, _ = collect(plan, task.private, view, queries, options, folder=folder / "private" / "without")
-    return audit_one_run(
+    found = audit_one_run(
         canaries.scores(counts, without.counts),
         canaries.coins,
         mechanism=mechanism.name,
         claimed=outcome.plan.bound.epsilon,
         delta=plan.delta,
         mu=cost.mu,
-        confidence=confidence,
+        confidence=1 - _CANARIES * error,
     )
+    planted = np.zeros_like(without.counts)
+    np.add.at(planted, (canaries.cells, canaries.labels), 1)
+    contradiction = release_breaks(folder, outcome.plan, without, planted, error=(1 - _CANARIES) * error)
+    return dataclasses.replace(found, contradiction=contradiction, confidence=confidence)
+
+
+_CANARIES = 0.98
+"""Share of the error for the canaries; the tests of the released tables have the rest."""
 
 
 def _released(path: Path, queries: Any) -> FloatArray:
     """The noisy counts of a release, (queries, classes), which must be about these public rows."""
-    with open(path, newline="") as file:
-        _, *lines = csv.reader(file)
-    read = np.array(lines, dtype=np.float64)
-    if not np.array_equal(read[:, 0], queries):
+    rows, counts = table_of_file(path)
+    if not np.array_equal(rows, queries):
         raise InvalidInput(
             f"{path} must hold the queries that the canaries lie at, but the run chose others: its representation is "
             "not the same when it is learned twice; name one that is."
         )
-    return read[:, 1:]
+    return counts

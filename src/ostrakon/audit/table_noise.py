@@ -1,0 +1,108 @@
+"""Does the noise of a released table follow its law? Gaussian, of the stated size, and new in every cell."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import stats
+
+from ostrakon.audit.result import Finding
+from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.validation import fraction, positive
+from ostrakon.votes import STEPS, BoundedVotes, Marginals, Moments
+
+TABLE_NOISE = "noise of the released tables"
+_CELLS, _CLASSES, _TEACHERS = 64, 3, 1000
+_MOST = 200_000
+"""Numbers of a table that are looked at: enough to see one percent of the noise missing."""
+_GRID = 1 / STEPS
+
+
+def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
+    """A contradiction between residuals (released minus exact) and new draws of N(0, sigma^2); None if there is none.
+
+    Parameters
+    ----------
+    residuals : array of float
+        In votes; the order in which they were drawn matters.
+    sigma : float
+        Standard deviation that the mechanism states, in votes; above 0.
+    error : float
+        Probability, in (0, 1), with which noise that follows its law is refuted at most.
+
+    Returns
+    -------
+    str or None
+        The contradiction in one sentence.
+
+    Notes
+    -----
+    Three tests, each at a third of the error: the sum of squares (chi-square, both sides; rounding to the grid of
+    1/1024 vote is allowed for), the shape (Kolmogorov and Smirnov, exact law of the statistic), and for noise that is
+    used again, the autocorrelation at every lag (Bonferroni over lags; of numbers that repeat at a lag it is near the
+    share of them).
+    """
+    sigma, error = positive("sigma", sigma), fraction("error", error) / 3
+    z = np.asarray(residuals, np.float64).ravel() / sigma
+    n, rounding = len(z), _GRID / sigma
+    if not np.isfinite(z).all():
+        return "the noise holds a NaN or an infinity"
+    size = float(np.square(z).sum())
+    low, high = stats.chi2.ppf([error / 2, 1 - error / 2], n)
+    # Rounding moves a number by at most half a step.
+    slack = rounding * np.sqrt(n * max(size, n)) + n * rounding**2
+    if not low - slack <= size <= high + slack:
+        return (
+            f"{n} numbers have noise of standard deviation {sigma * np.sqrt(size / n):.4g} where {sigma:.4g} is stated"
+        )
+    statistic = stats.kstest(z, "norm").statistic
+    if stats.kstwo.sf(max(statistic - rounding, 0.0), n) < error:
+        return f"the noise of {n} numbers is not Gaussian (Kolmogorov-Smirnov statistic {statistic:.3g})"
+    if n >= 16:
+        spectrum = np.abs(np.fft.rfft(z, 2 * n)) ** 2
+        lagged = np.fft.irfft(spectrum)[1 : n - 7]
+        pairs = n - np.arange(1, n - 7)
+        # A product of two independent standard normals is sub-exponential: Bernstein's bound, the same for every lag.
+        level = np.log(2 * len(lagged) / error)
+        most = np.sqrt(2 * pairs * level) * 1.1 + 2 * level
+        worst = int(np.argmax(np.abs(lagged) / most))
+        if abs(lagged[worst]) > most[worst]:
+            return (
+                f"noise is used again at a lag of {worst + 1} numbers (correlation {lagged[worst] / pairs[worst]:.2f})"
+            )
+    return None
+
+
+def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator) -> Finding | None:
+    """The test of every table that a mechanism releases beside its answers; None where it releases none.
+
+    Guarantee: a mechanism whose noise follows its law is refuted with probability at most `error`.
+    """
+    sampled = _sampled(subject, rng)
+    if not sampled:
+        return None
+    for what, (residuals, sigma) in sampled.items():
+        broken = noise_breaks(residuals, sigma, error=error / len(sampled))
+        if broken is not None:
+            return Finding(test=TABLE_NOISE, detail=f"{what}: {broken}")
+    return Finding(test=TABLE_NOISE, detail=None)
+
+
+def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[FloatArray, float]]:
+    """What is released by name: (residuals in the order in which they were drawn, standard deviation stated)."""
+    found: dict[str, tuple[FloatArray, float]] = {}
+    runs = _MOST // (_CELLS * _CLASSES)
+    exact = np.arange(_CELLS * _CLASSES).reshape(_CELLS, _CLASSES) % 7
+    if subject.releases_counts and subject.vote_noise is not None and subject.contribution_bound is not None:
+        votes = BoundedVotes(exact, teachers=_TEACHERS, max_contributions=subject.contribution_bound)
+        drawn = np.concatenate([(subject.noisy_counts(votes, rng) - exact).ravel() for _ in range(runs)])
+        found["noisy counts"] = drawn, subject.vote_noise
+    if subject.moment_noise is not None:
+        moments = Moments(exact * STEPS, teachers=_TEACHERS)
+        drawn = np.concatenate([(subject.noisy_moments(moments, rng) - exact).ravel() for _ in range(runs)])
+        found["noisy sums of features"] = drawn, subject.moment_noise
+    if isinstance(subject, SyntheticGNMax):
+        cells = Marginals(exact.reshape(-1, 1) * STEPS, teachers=_TEACHERS, tables=subject.tables)
+        parts = [subject.noisy_marginals(cells, rng).ravel() / STEPS - exact.ravel() for _ in range(runs)]
+        found["noisy marginals"] = np.concatenate(parts), subject.marginal_noise
+    return found

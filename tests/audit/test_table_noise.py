@@ -1,0 +1,72 @@
+"""Noise of released tables: sound noise passes at the stated level, and eight kinds of wrong noise do not."""
+
+import numpy as np
+import pytest
+
+from ostrakon.audit import audit
+from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, tables_follow
+from ostrakon.mechanisms import BoundedGNMax, MomentGNMax, SyntheticGNMax
+
+SIGMA, NUMBERS = 3.0, 20_000
+MECHANISMS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0), SyntheticGNMax(sigma2=3.0, tables=3)]
+RELEASED = {"noisy_counts": MECHANISMS, "noisy_moments": MECHANISMS[1:], "noisy_marginals": MECHANISMS[2:]}
+
+
+def drawn(seed=0, count=NUMBERS):
+    return np.random.default_rng(seed).normal(0, SIGMA, count)
+
+
+def test_sound_noise_is_refuted_no_more_often_than_stated():
+    refuted = [noise_breaks(np.rint(drawn(seed, 2000) * 1024) / 1024, SIGMA, error=0.05) for seed in range(400)]
+    # Of 400 runs at a level of at most 0.05: more than 33 have a probability below 0.002.
+    assert sum(each is not None for each in refuted) <= 33
+
+
+@pytest.mark.parametrize("count", [10, 30])
+def test_few_numbers_are_judged_too(count):
+    assert noise_breaks(drawn(3, count), SIGMA, error=1e-3) is None
+    assert "standard deviation 0 where 3" in noise_breaks(np.zeros(count), SIGMA, error=1e-3)
+
+
+def halves(z):
+    return np.concatenate([z[: len(z) // 2]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (lambda z: 0 * z, "standard deviation 0 where 3 is stated"),
+        (lambda z: 0.95 * z, "standard deviation"),
+        (lambda z: 1.05 * z, "standard deviation"),
+        (lambda z: np.where(np.arange(len(z)) % 10 == 0, 0, z), "standard deviation"),
+        (lambda z: SIGMA * np.sign(z), "not Gaussian"),
+        (lambda z: np.where(np.arange(len(z)) % 2, np.roll(z, 7), z), "again at a lag of 7 numbers"),
+        (halves, "again at a lag of 10000 numbers"),
+        (lambda z: np.where(np.arange(len(z)) == 5, np.nan, z), "NaN"),
+    ],
+    ids=["none", "less", "more", "gaps", "signs", "lag", "half", "nan"],
+)
+def test_wrong_noise_is_refuted(wrong, told):
+    assert told in noise_breaks(wrong(drawn(1)), SIGMA, error=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("table", "mechanism"),
+    [(table, mechanism) for table, several in RELEASED.items() for mechanism in several],
+    ids=lambda value: getattr(value, "name", value),
+)
+@pytest.mark.parametrize("share", [0.0, 0.8])
+def test_every_table_without_its_noise_or_with_less_is_found(monkeypatch, table, mechanism, share):
+    honest = getattr(type(mechanism), table)
+
+    def quiet(self, votes, rng):
+        scale = 1024 if table == "noisy_marginals" else 1
+        exact = votes.counts if table != "noisy_moments" else votes.counts / 1024
+        return exact + np.rint(share * (honest(self, votes, rng) - exact) * 1024 / scale) / (1024 / scale)
+
+    rng = np.random.default_rng(2)
+    assert not tables_follow(mechanism, error=1e-4, rng=rng).refuted
+    monkeypatch.setattr(type(mechanism), table, quiet)
+    found = audit(mechanism, delta=1e-5, samples=300, rng=rng)
+    assert TABLE_NOISE in found.refuted_by
+    assert "standard deviation" in next(each.detail for each in found.findings if each.test == TABLE_NOISE)
