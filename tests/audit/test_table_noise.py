@@ -50,6 +50,42 @@ def test_wrong_noise_is_refuted(wrong, told):
     assert told in noise_breaks(wrong(drawn(1)), SIGMA, error=1e-4)
 
 
+def test_one_cell_without_noise_and_large_counts_without_noise_are_found(monkeypatch):
+    honest = BoundedGNMax.noisy_counts
+
+    def one_cell(self, votes, rng):
+        noisy = honest(self, votes, rng)
+        noisy[3, 1] = votes.counts[3, 1]
+        return noisy
+
+    def large(self, votes, rng):
+        return np.where(votes.counts > 100, votes.counts, honest(self, votes, rng))
+
+    for wrong in (one_cell, large):
+        with monkeypatch.context() as patched:
+            patched.setattr(BoundedGNMax, "noisy_counts", wrong)
+            found = tables_follow(BoundedGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(4))
+        assert "has noise of standard deviation 0 where 3 is stated" in found.detail
+
+
+def test_noise_of_one_table_that_another_one_uses_again_is_found(monkeypatch):
+    honest, last = MomentGNMax.noisy_counts, []
+
+    def counts(self, votes, rng):
+        noisy = honest(self, votes, rng)
+        last.append(noisy - votes.counts)
+        return noisy
+
+    def moments(self, votes, rng):
+        scale = self.moment_noise / self.sigma2
+        return votes.counts / 1024 + np.rint(last.pop(0) * scale * 1024) / 1024
+
+    monkeypatch.setattr(MomentGNMax, "noisy_counts", counts)
+    monkeypatch.setattr(MomentGNMax, "noisy_moments", moments)
+    found = tables_follow(MomentGNMax(sigma2=3.0), error=1e-4, rng=np.random.default_rng(5))
+    assert "all tables together: noise is used again" in found.detail
+
+
 @pytest.mark.parametrize(
     ("table", "mechanism"),
     [(table, mechanism) for table, several in RELEASED.items() for mechanism in several],
