@@ -18,8 +18,10 @@ async def app(scope, receive, send):
         return
     while (await receive()).get("more_body"):
         pass
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+    body = b"x" * 20_000_000 if scope["path"] == "/big" else b"ok"
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def served(tmp_path, script, **limits):
@@ -126,6 +128,34 @@ def test_a_kept_connection_serves_several_requests_and_then_a_slow_one_ends(tmp_
         assert told.count(b"ok") == 3
 
     served(tmp_path, script)
+
+
+@pytest.mark.parametrize("ended_by", ["time", "room"])
+def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended_by):
+    if ended_by == "time":
+        monkeypatch.setattr(connections, "SECONDS_FOR_ANSWER", 0.3)
+
+    async def script(port):
+        deaf = []
+        for _ in range(3):
+            # A limit of one byte: what is not read here is not taken from the network.
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.write(HEAD.replace(b"/x", b"/big") + b"\r\n")
+            deaf.append((reader, writer))
+        await asyncio.sleep(1)
+        told = await talk(port, HEAD + b"Connection: close\r\n\r\n")
+        assert told.endswith(b"ok")
+        cut = 0
+        for reader, _ in deaf[: 3 if ended_by == "time" else 1]:
+            try:
+                cut += len(await asyncio.wait_for(reader.read(), 20)) < 20_000_000
+            except ConnectionError:
+                cut += 1
+        assert cut == (3 if ended_by == "time" else 1)
+        for _, writer in deaf:
+            writer.transport.abort()
+
+    served(tmp_path, script, most=3 if ended_by == "room" else 1000)
 
 
 def test_what_is_not_http_is_refused_in_the_usual_shape(tmp_path):

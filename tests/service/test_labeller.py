@@ -188,6 +188,20 @@ def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch)
     assert held._block.checks == 7
 
 
+def test_a_cap_counts_answers_that_could_not_be_stored(place, ask, rows, monkeypatch):
+    held = place.open()
+
+    def full(self, given):
+        raise InvalidInput("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(held._store), "keep", full)
+        with pytest.raises(InvalidInput, match="full"):
+            ask(held, rows(3), most=3)
+    assert isinstance(ask(held, rows(3, start=3), most=3), TooMany)
+    assert held.asked("a") == 3
+
+
 def test_a_reservation_that_failed_half_way_takes_one_block(place, ask, rows, monkeypatch):
     held = place.open()
     before = len(Ledger(place.ledger).account("data-1").spends)

@@ -35,7 +35,7 @@ def serve(
 ) -> None:
     """Label public rows for clients until the ledger says stop: a student that improves asks for what it lacks.
 
-    The OpenAPI page is at /docs, what all answers together promise at /v1/statement.
+    The OpenAPI description is at /openapi.json, what all answers together promise at /v1/statement.
     """
     from ostrakon.cli.train import say
     from ostrakon.service.clients import ClientFile

@@ -82,6 +82,7 @@ class Budget(BaseModel):
     epsilon: float
     delta: float
     epsilon_spent: float | None
+    epsilon_of_the_run_alone: float
     answers_left: int
     answers_left_is_at_least: bool
 
@@ -153,6 +154,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
                 "epsilon": account.cap.epsilon,
                 "delta": account.cap.delta,
                 "epsilon_spent": round_up(spent) if spent < float("inf") else None,
+                "epsilon_of_the_run_alone": round_up(labeller.run_epsilon),
                 "answers_left": labeller.paid_answers + blocks * per_block,
                 "answers_left_is_at_least": True,
             }
@@ -170,8 +172,8 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
 
     @app.get("/ready", responses=_refusals(413, 503))
     async def ready() -> JSONResponse:
-        """Whether new rows can be answered: the last attempt did not fail, and the disk has room."""
-        if desk.fails or shutil.disk_usage(labeller.folder).free < LEAST_FREE:
+        """Whether new rows can be answered: no attempt has failed lately, and the disk has room."""
+        if desk.failed_lately or shutil.disk_usage(labeller.folder).free < LEAST_FREE:
             return _problem(503, "New rows cannot be answered now; come again later.")
         return JSONResponse({"status": "ready"})
 

@@ -19,6 +19,8 @@ SECONDS_FOR_HEAD = 10.0
 """From the start of a connection, or of the next request on it, to the end of the request's head."""
 SECONDS_FOR_BODY = 30.0
 """From the end of the head to the end of the body."""
+SECONDS_FOR_ANSWER = 30.0
+"""That a client may leave its answers unread."""
 
 _BUSY = {"error": {"code": "unavailable", "message": "Too many connections; come again later."}}
 _MALFORMED = {"error": {"code": "bad_request", "message": "The request must be HTTP/1.1."}}
@@ -40,6 +42,7 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._since = monotonic()
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._allow(SECONDS_FOR_HEAD)
         every: list[Any] = list(self.connections)
         own = [each for each in every if each.client and each.client[0] == self._address]
@@ -51,6 +54,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._stop_timer()
+        self._stop_unread()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -71,15 +75,26 @@ class Connection(HttpToolsProtocol):
         self._stop_timer()
         super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        """The client does not read what is sent to it: not for long."""
+        self._stop_unread()
+        self._unread = self.loop.call_later(SECONDS_FOR_ANSWER, self.transport.abort)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._stop_unread()
+        super().resume_writing()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
         self._refuse(400, "Bad Request", _MALFORMED)
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being read or answered."""
+        """Whether no request is being read or answered, or its answer is not read."""
         cycle: Any = self.cycle
-        return cycle is None or cycle.response_complete
+        return self._unread is not None or cycle is None or cycle.response_complete
 
     @property
     def since(self) -> float:
@@ -93,6 +108,11 @@ class Connection(HttpToolsProtocol):
     def _allow(self, seconds: float) -> None:
         self._stop_timer()
         self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any
 
 from ostrakon.service.cells import require_readable
@@ -45,8 +47,7 @@ class Desk:
         self._rows = 0
         self._work = asyncio.Event()
         self._thread = ThreadPoolExecutor(1)
-        self.fails = False
-        """Whether the last attempt to answer new rows failed."""
+        self._failed = -math.inf
 
     async def answer(self, client: Client, rows: Sequence[Mapping[str, Any]]) -> tuple[list[int], int]:
         """(class numbers of the rows, -1 for no answer; how many different rows the client has asked about so far).
@@ -73,6 +74,11 @@ class Desk:
             self._seen.popitem(last=False)
         labels = [self.labeller.known(key) for key in keys]
         return [label for label in labels if label is not None], self.labeller.asked(client.name)
+
+    @property
+    def failed_lately(self) -> bool:
+        """Whether the last attempt to answer new rows failed, less than a minute ago."""
+        return monotonic() - self._failed < 60
 
     async def serve(self) -> None:
         """Put what waits to the teachers, for ever."""
@@ -124,12 +130,12 @@ class Desk:
         """As `Labeller.answer`; an unexpected error in one request does not fail the others."""
         try:
             found = self.labeller.answer(requests)
-            self.fails = False
+            self._failed = -math.inf
             return found
         except InvalidInput as error:
             # It names files and the ledger, which clients must not see.
             _LOG.error("No new row was answered: %s", error)
-            self.fails = True
+            self._failed = monotonic()
             return [Unavailable("New rows cannot be answered now; come again later.")] * len(requests)
         except Exception as error:
             if len(requests) == 1:

@@ -94,10 +94,20 @@ class Labeller:
     """
 
     def __init__(
-        self, *, task: Task, plan: Plan, form: RowForm, view: Any, teachers: Any, budget: Budget, store: AnswerStore
+        self,
+        *,
+        task: Task,
+        plan: Plan,
+        form: RowForm,
+        view: Any,
+        teachers: Any,
+        budget: Budget,
+        store: AnswerStore,
+        run_epsilon: float,
     ) -> None:
         self.task = task
         self.plan = plan
+        self.run_epsilon = run_epsilon
         self.form = form
         self.classes = tuple(map(str, task.classes))
         self._view = view
@@ -147,6 +157,8 @@ class Labeller:
         Whoever comes first pays for a row. A request that would pass its client's cap asks nothing (`TooMany`); where
         the account ends (`Spent`), rows that were answered before that are known.
         """
+        # What a failing disk did not take counts for its clients first.
+        self._store_drawn()
         features, keys = self._features(requests)
         told: list[tuple[str, ...] | InvalidInput] = list(keys)
         fresh: dict[str, _Fresh] = {}
@@ -181,10 +193,6 @@ class Labeller:
 
     def _ask(self, fresh: Mapping[str, _Fresh]) -> Spent | None:
         """Answer rows by the teachers, one after the other, until the account ends."""
-        self._store_drawn()
-        fresh = {key: each for key, each in fresh.items() if self.known(key) is None}
-        if not fresh:
-            return None
         predictions = self._teachers.predict(np.stack([each.features for each in fresh.values()]))
         votes = Votes.from_predictions(predictions, classes=self.plan.classes)
         keys, start = list(fresh), 0
@@ -307,6 +315,7 @@ def opened(
             teachers=teachers.in_memory(),
             budget=first.of_plan(each, InMemory()),
             store=answers,
+            run_epsilon=plan.guarantee.epsilon,
         )
         stack.callback(labeller.close)
         yield labeller
