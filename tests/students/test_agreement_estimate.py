@@ -202,3 +202,19 @@ def test_every_cell_must_have_rows():
         HeldOut(counts=COUNTS, said=np.zeros((2, *COUNTS.shape), int), frequent=0, complete=True)
     with pytest.raises(InvalidInput, match="rows of each cell"):
         HeldOut(counts=COUNTS, said=np.ones((2, 3, 3), int), frequent=0, complete=True)
+
+
+def test_the_upper_end_is_that_of_the_student_that_was_taught_everything():
+    """Students of the folds are right by chance on new cells; the released one is right on all."""
+    rng = np.random.default_rng(7)
+    counts = np.where(np.arange(60)[:, None] % 2 == [0, 1], 40.0, 0.0)
+    noisy = counts + rng.normal(0, SIGMA, counts.shape)
+    guessed = held(noisy, np.eye(2)[rng.integers(0, 2, 60)], sizes=20).said
+    right = held(noisy, counts / 40, sizes=20).said
+    asked = {"of": "student", "sigma2": SIGMA, "votes": 2400, "counted": "records"}
+    folds = with_private_labels(HeldOut(counts=noisy, said=guessed, frequent=0, complete=True), **asked)
+    cells = HeldOut(counts=noisy, said=guessed, frequent=0, complete=True, said_by_released=right)
+    found = with_private_labels(cells, **asked)
+    assert folds.high < 1
+    assert found.high == 1
+    assert found.low == folds.low

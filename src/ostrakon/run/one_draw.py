@@ -16,7 +16,7 @@ from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.files import write_atomically
 from ostrakon.ledger.cost import cost_of
 from ostrakon.ledger.ledger import Ledger, Receipt
-from ostrakon.ledger.state import Account
+from ostrakon.ledger.state import History
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.options.option import plain
@@ -38,7 +38,7 @@ class Drawn:
     labels: IntArray
     file: Path
     cost: WorstCase
-    account: Account
+    account: History
 
 
 def draw_once(

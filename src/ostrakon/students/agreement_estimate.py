@@ -38,9 +38,13 @@ here, are independent, so the second view gives the estimate and loses an eighth
 rows of a cell are cut in two halves at random: s is counted in one, u and v are chosen by the other, and both ways are
 averaged.
 
-Assumption: within a cell, public rows and private records are draws of one law. A student that is taught all cells is
-taken to be as good as those of the folds. If private records differ from public rows within cells, the interval may
-miss.
+The lower end is that of students that were not taught the cell. The released student is taught all cells and is often
+better, so the upper end is computed from what it says of the public rows. That it learned from the same noise can only
+raise this upper end: it agrees with the noise more than by chance.
+
+Assumption: within a cell, public rows and private records are draws of one law. The released student is
+taken to be at least as good as those of the folds. If private records differ from public rows within cells, the
+interval may miss.
 
 Guarantee: a function of released counts, public rows and public parameters, so it costs no privacy of its own.
 Source: control variates and Fieller 1954 for ratios; Fréchet 1951 for the bounds on a cell; Leiner et al. 2023 for the
@@ -82,12 +86,15 @@ class HeldOut:
         The class that is most frequent in all that was released.
     complete : bool
         Whether all released queries are among them.
+    said_by_released : array of int, optional
+        As `said`, of the student that was taught everything; None: as `said`.
     """
 
     counts: FloatArray
     said: IntArray
     frequent: int
     complete: bool
+    said_by_released: IntArray | None = None
 
     def __post_init__(self) -> None:
         if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():
@@ -144,10 +151,11 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
         return None
     share, sd, low, high = found
     if of == "student":
-        bounds = _bounds(held, sigma2)
+        below = _bounds(held, sigma2, held.said)
+        above = below if held.said_by_released is None else _bounds(held, sigma2, held.said_by_released)
         ends = [
-            _share(bounds.counts, weights, sigma2=bounds.sigma2, votes=known, beside=drawn * draws)
-            for weights, drawn in ((bounds.lower, bounds.lower_drawn), (bounds.upper, bounds.upper_drawn))
+            _share(below.counts, weights, sigma2=below.sigma2, votes=known, beside=drawn * draws)
+            for weights, drawn in ((below.lower, below.lower_drawn), (above.upper, above.upper_drawn))
         ]
         if ends[0] is None or ends[1] is None:
             return None
@@ -161,7 +169,7 @@ def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
     One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
     majority.
     """
-    bounds = _bounds(held, positive("sigma2", sigma2))
+    bounds = _bounds(held, positive("sigma2", sigma2), held.said)
     difference = bounds.lower - held.majority
     variance = bounds.sigma2**2 * float(np.square(difference).sum()) + bounds.lower_drawn
     return float((difference * bounds.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
@@ -179,7 +187,7 @@ class _Bounds:
     upper_drawn: float
 
 
-def _bounds(held: HeldOut, sigma2: float) -> _Bounds:
+def _bounds(held: HeldOut, sigma2: float, said: IntArray) -> _Bounds:
     # Public randomness, the same in every run: it only has to be independent of the released noise.
     extra = np.random.default_rng(0).normal(0, sigma2, held.counts.shape)
     choosing = np.maximum(held.counts + _VIEW * extra, 0.0)
@@ -188,12 +196,12 @@ def _bounds(held: HeldOut, sigma2: float) -> _Bounds:
     p = 0.9 * p + 0.1 / p.shape[1]
     # Where no row of the other half says what the student does: as if it were right about the largest count.
     guess = np.eye(p.shape[1])[p.argmax(axis=1)]
-    rows = held.said.sum(axis=2)
+    rows = said.sum(axis=2)
     lower, upper = np.zeros_like(p), np.zeros_like(p)
     lower_drawn, upper_drawn = np.zeros(len(p)), np.zeros(len(p))
     for half in (0, 1):
-        s = held.said[half] / np.maximum(rows[half], 1)[:, None]
-        other = (held.said[1 - half] + guess) / (rows[1 - half] + 1)[:, None]
+        s = said[half] / np.maximum(rows[half], 1)[:, None]
+        other = (said[1 - half] + guess) / (rows[1 - half] + 1)[:, None]
         part = (rows[half] / held.sizes)[:, None]
         v, u = (p + other > 1).astype(np.float64), (p < other).astype(np.float64)
         lower += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))

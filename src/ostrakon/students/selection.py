@@ -161,15 +161,20 @@ def select(
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
+    everywhere = None
+    if parts and cells is not None:
+        everywhere = np.zeros((2, *released.counts.shape), np.int64)
+        predicted = np.asarray(student.predict(X if chosen.takes_rows else features), np.int64)
+        np.add.at(everywhere, (cells.half, cells.own, predicted), 1)
     return Selection(
         chosen=chosen,
         student=student,
         agreement=agreement if parts and not alone else {},
-        held=_held(released, parts, said[chosen.name]) if parts else None,
+        held=_held(released, parts, said[chosen.name], everywhere) if parts else None,
     )
 
 
-def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:
+def _held(released: Released, parts: list[IntArray], said: list[IntArray], everywhere: IntArray | None) -> HeldOut:
     together = np.concatenate(parts)
     return HeldOut(
         counts=released.counts[together],
@@ -177,6 +182,7 @@ def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> He
         # Of all that was released: in what is left of even classes, another one leads than in what was held out.
         frequent=int(released.counts.sum(axis=0).argmax()),
         complete=len(together) == len(released.queries),
+        said_by_released=None if everywhere is None else everywhere[:, together],
     )
 
 
