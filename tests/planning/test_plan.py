@@ -101,7 +101,7 @@ def test_both_interactive_rounds_are_paid_for():
         ({"epsilon": 0.0}, "epsilon must be a finite number above 0"),
         ({"epsilon": math.nan}, "epsilon must be"),
         ({"mechanism": "none"}, "mechanism must be one of"),
-        ({"mechanism": "interactive-gnmax", "parameters": {"gamma": 1.0}}, "gamma is no parameter"),
+        ({"mechanism": "interactive-gnmax", "parameters": {"gamma": 1.0}}, "gamma is not a parameter"),
         ({"mechanism": "immutable", "epsilon": 1.0}, "gives no guarantee"),
         ({"parameters": {"sigma2": -1.0}}, "sigma2 must be"),
     ],

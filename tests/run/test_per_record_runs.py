@@ -207,7 +207,7 @@ def test_one_user_however_written_speaks_once(tmp_path):
         ({"max_answers": 30}, "max_answers"),
         ({"guarantee": "gate"}, "guarantee"),
         ({"queries": 121}, "queries"),
-        ({"parameters": {"sigma1": 3.0}}, "sigma1 is no parameter"),
+        ({"parameters": {"sigma1": 3.0}}, "sigma1 is not a parameter"),
         ({"parameters": {"max_contributions": 0}}, "max_contributions must be"),
         ({"epsilon": -1}, "epsilon"),
         ({"epsilon": 0.008}, "queries must be few enough for their votes to exceed the noise"),

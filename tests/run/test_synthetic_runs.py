@@ -323,7 +323,7 @@ def test_a_parquet_file_of_other_types_than_described_is_refused(files, plain):
 )
 def test_trained_teachers_are_refused(files, plain, asked):
     with pytest.raises(
-        InvalidInput, match=r"synthetic rows are for per-record teachers|cannot be chosen|is no parameter"
+        InvalidInput, match=r"synthetic rows are for per-record teachers|cannot be chosen|is not a parameter"
     ):
         plan_of(task_of(files), Options(**asked))
 
@@ -333,7 +333,7 @@ def test_what_cannot_be_synthetic_is_refused(files, plain, tmp_path):
         Files(private="a.csv", public="b.csv", synthetic="c.toml")
     with pytest.raises(InvalidInput, match="synthetic cannot be given where labels alone are protected"):
         Files(private="a.csv", protect="labels", synthetic="c.toml")
-    with pytest.raises(InvalidInput, match="or, of a table, synthetic"):
+    with pytest.raises(InvalidInput, match="or, for a table, synthetic"):
         Files(private="a.csv")
     with pytest.raises(InvalidInput, match="images and free text need public rows"):
         task_from_files(

@@ -139,12 +139,13 @@ def test_the_interval_may_miss_where_public_and_private_rows_differ_within_cells
         coverage("best", public=100, private=200, pureness=0.05, shift=shift, runs=100)[0] for shift in (0.0, 0.4)
     )
     assert held_with >= 0.95
-    assert missed < 0.5
+    assert missed < 0.9
 
 
 def test_pure_cells_of_many_rows_give_a_narrow_interval():
-    width = np.mean([each.high - each.low for each in estimates(PURE, votes=VOTES, runs=20)])
-    assert width < 4.5 * SIGMA * (CELLS * (1 - 1 / CLASSES)) ** 0.5 / VOTES * 1.12
+    truth = float((PURE * COUNTS).sum()) / VOTES
+    width = np.mean([truth - each.low for each in estimates(PURE, votes=VOTES, runs=20)])
+    assert width < 2.5 * SIGMA * (CELLS * (1 - 1 / CLASSES)) ** 0.5 / VOTES * 1.12
 
 
 def test_a_student_as_good_as_the_majority_is_seldom_called_better():
@@ -204,17 +205,15 @@ def test_every_cell_must_have_rows():
         HeldOut(counts=COUNTS, said=np.ones((2, 3, 3), int), frequent=0, complete=True)
 
 
-def test_the_upper_end_is_that_of_the_student_that_was_taught_everything():
-    """Students of the folds are right by chance on new cells; the released one is right on all."""
-    rng = np.random.default_rng(7)
-    counts = np.where(np.arange(60)[:, None] % 2 == [0, 1], 40.0, 0.0)
-    noisy = counts + rng.normal(0, SIGMA, counts.shape)
-    guessed = held(noisy, np.eye(2)[rng.integers(0, 2, 60)], sizes=20).said
-    right = held(noisy, counts / 40, sizes=20).said
+def test_the_query_of_a_cell_is_left_out_of_the_bound():
+    """Queries that are pure in themselves say nothing of the mixed rows around them."""
+    counts = np.tile([20.0, 20.0], (60, 1))
+    noisy = counts + np.random.default_rng(8).normal(0, SIGMA, counts.shape)
+    rows = held(noisy, np.tile([0.5, 0.5], (60, 1)), sizes=4).said
+    queries = np.tile([3, 0], (60, 1))
+    said = np.stack([rows[0] + queries, rows[1]])
     asked = {"of": "student", "sigma2": SIGMA, "votes": 2400, "counted": "records"}
-    folds = with_private_labels(HeldOut(counts=noisy, said=guessed, frequent=0, complete=True), **asked)
-    cells = HeldOut(counts=noisy, said=guessed, frequent=0, complete=True, said_by_released=right)
-    found = with_private_labels(cells, **asked)
-    assert folds.high < 1
-    assert found.high == 1
-    assert found.low == folds.low
+    alone = with_private_labels(HeldOut(counts=noisy, said=rows, frequent=0, complete=True), **asked)
+    without = HeldOut(counts=noisy, said=said, frequent=0, complete=True, of_queries=queries)
+    assert with_private_labels(without, **asked).low == min(alone.low, with_private_labels(without, **asked).share)
+    assert alone.high == 1

@@ -89,4 +89,4 @@ class Agreement:
         ...           low=0.824, high=0.836).in_words()
         'between 82.4% and 83.6%'
         """
-        return f"between {self.low:.1%} and {self.high:.1%}"
+        return f"at least {self.low:.1%}" if self.high == 1 else f"between {self.low:.1%} and {self.high:.1%}"

@@ -133,7 +133,7 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
             said.append(
                 f"The student is right on {student.in_words()} of the {student.counted}, estimated from released "
                 "numbers alone. A model that always predicts the most frequent label is right on "
-                f"{majority.in_words()}. These ranges hold in {CONFIDENCE:.0%} of runs, if public and private rows "
+                f"{majority.in_words()}. These statements hold in {CONFIDENCE:.0%} of runs, if public and private rows "
                 "with similar features are alike."
             )
             if not of_records(content):

@@ -27,20 +27,18 @@ divided by M[k], is added up over cells, times 1 + (all M) / n for the private d
 Within a cell the counts do not show which records the student is right about. With s the share of the cell's rows that
 are said to be of class j and p the share of its records that have that label, the records that are both are at least
 max(0, s + p - 1) and at most min(s, p) of the cell (Fréchet), and both ends are reached by some data. For any numbers
-u, v in {0, 1} that do not depend on the noise or on the rows from which s is counted,
+v in {0, 1} that do not depend on the noise or on the rows from which s is counted,
 
-    sum of v (s + p - 1)  <=  agreement in the cell  <=  sum of u p + (1 - u) s,
+    sum of v (s + p - 1)  <=  agreement in the cell,
 
-and both sides are linear in the counts, so that they have unbiased estimates with known noise. The printed interval
-goes from the lower end of the left side's interval to the upper end of the right side's. u and v are chosen as if a
-first, noisier view of the counts were the truth: Y + 2 sigma W and Y - sigma W / 2, with W a standard Gaussian drawn
-here, are independent, so the second view gives the estimate and loses an eighth in standard deviation. Likewise the
-rows of a cell are cut in two halves at random: s is counted in one, u and v are chosen by the other, and both ways are
-averaged.
+and the left side is linear in the counts, so that it has an unbiased estimate with known noise. The printed lower end
+is that of its interval. v is chosen as if a first, noisier view of the counts were the truth: Y + 2 sigma W and Y -
+sigma W / 2, with W a standard Gaussian drawn here, are independent, so the second view gives the estimate and loses an
+eighth in standard deviation. Likewise the rows of a cell are cut in two halves at random: s is counted in one, v is
+chosen by the other, and both ways are averaged. A cell is made around its query, so the query itself is left out of s.
 
-The lower end is that of students that were not taught the cell. The released student is taught all cells and is often
-better, so the upper end is computed from what it says of the public rows. That it learned from the same noise can only
-raise this upper end: it agrees with the noise more than by chance.
+No upper end below 1 is printed: the released student is taught all cells and is often better than those of the folds,
+and cells that were made around public rows are purer for these than for private records.
 
 Assumption: within a cell, public rows and private records are draws of one law. The released student is
 taken to be at least as good as those of the folds. If private records differ from public rows within cells, the
@@ -86,15 +84,16 @@ class HeldOut:
         The class that is most frequent in all that was released.
     complete : bool
         Whether all released queries are among them.
-    said_by_released : array of int, optional
-        As `said`, of the student that was taught everything; None: as `said`.
+    of_queries : array of int, shape (held-out queries, classes), optional
+        The part of `said[0]` that is of the queries themselves. A cell is made around its query, so the query is not a
+        draw like the records of the cell, and the lower bound leaves it out.
     """
 
     counts: FloatArray
     said: IntArray
     frequent: int
     complete: bool
-    said_by_released: IntArray | None = None
+    of_queries: IntArray | None = None
 
     def __post_init__(self) -> None:
         if self.said.shape != (2, *self.counts.shape) or (self.said < 0).any() or not (self.sizes > 0).all():
@@ -137,9 +136,9 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
 
     Notes
     -----
-    The interval from `low` to `high` holds the agreement in at least 95% of runs, whatever the student's errors within
-    a cell are, if public and private rows are alike within cells. `share` is the agreement if they were at random
-    there.
+    The student's `high` is 1. The interval from `low` to `high` holds the agreement in at least 95% of runs, whatever
+    the student's errors within a cell are, if public and private rows are alike within cells. `share` is the agreement
+    if they were at random there.
     """
     sigma2 = positive("sigma2", sigma2)
     shares = held.shares if of == "student" else held.majority
@@ -151,15 +150,11 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
         return None
     share, sd, low, high = found
     if of == "student":
-        below = _bounds(held, sigma2, held.said)
-        above = below if held.said_by_released is None else _bounds(held, sigma2, held.said_by_released)
-        ends = [
-            _share(below.counts, weights, sigma2=below.sigma2, votes=known, beside=drawn * draws)
-            for weights, drawn in ((below.lower, below.lower_drawn), (above.upper, above.upper_drawn))
-        ]
-        if ends[0] is None or ends[1] is None:
+        bound = _lower_bound(held, sigma2)
+        end = _share(bound.counts, bound.weights, sigma2=bound.sigma2, votes=known, beside=bound.drawn * draws)
+        if end is None:
             return None
-        low, high = min(ends[0][2], share), max(ends[1][3], share)
+        low, high = min(end[2], share), 1.0
     return Agreement(of=of, against="private labels", counted=counted, share=share, sd=sd, low=low, high=high)
 
 
@@ -169,25 +164,23 @@ def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
     One-sided at `CONFIDENCE`, whatever the student's errors within a cell are: the lower bound must exceed the
     majority.
     """
-    bounds = _bounds(held, positive("sigma2", sigma2), held.said)
-    difference = bounds.lower - held.majority
-    variance = bounds.sigma2**2 * float(np.square(difference).sum()) + bounds.lower_drawn
-    return float((difference * bounds.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
+    bound = _lower_bound(held, positive("sigma2", sigma2))
+    difference = bound.weights - held.majority
+    variance = bound.sigma2**2 * float(np.square(difference).sum()) + bound.drawn
+    return float((difference * bound.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Bounds:
-    """Weights on `counts` whose sums bound the agreement below and above; `..._drawn`: variance for drawing rows."""
+class _Bound:
+    """Weights on `counts` whose sum bounds the agreement below; drawn: its variance for drawing public rows."""
 
     counts: FloatArray
     sigma2: float
-    lower: FloatArray
-    upper: FloatArray
-    lower_drawn: float
-    upper_drawn: float
+    weights: FloatArray
+    drawn: float
 
 
-def _bounds(held: HeldOut, sigma2: float, said: IntArray) -> _Bounds:
+def _lower_bound(held: HeldOut, sigma2: float) -> _Bound:
     # Public randomness, the same in every run: it only has to be independent of the released noise.
     extra = np.random.default_rng(0).normal(0, sigma2, held.counts.shape)
     choosing = np.maximum(held.counts + _VIEW * extra, 0.0)
@@ -196,26 +189,22 @@ def _bounds(held: HeldOut, sigma2: float, said: IntArray) -> _Bounds:
     p = 0.9 * p + 0.1 / p.shape[1]
     # Where no row of the other half says what the student does: as if it were right about the largest count.
     guess = np.eye(p.shape[1])[p.argmax(axis=1)]
+    said = held.said if held.of_queries is None else np.stack([held.said[0] - held.of_queries, held.said[1]])
     rows = said.sum(axis=2)
-    lower, upper = np.zeros_like(p), np.zeros_like(p)
-    lower_drawn, upper_drawn = np.zeros(len(p)), np.zeros(len(p))
+    # Of a cell without other rows nothing is known: its weights stay 0.
+    weights, drawn = np.zeros_like(p), np.zeros(len(p))
     for half in (0, 1):
         s = said[half] / np.maximum(rows[half], 1)[:, None]
         other = (said[1 - half] + guess) / (rows[1 - half] + 1)[:, None]
-        part = (rows[half] / held.sizes)[:, None]
-        v, u = (p + other > 1).astype(np.float64), (p < other).astype(np.float64)
-        lower += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))
-        upper += part * (u + ((1 - u) * s).sum(axis=1, keepdims=True))
-        lower_drawn += part[:, 0] * np.sqrt(_variance(v, s, rows[half]) / np.maximum(rows[half], 1))
-        upper_drawn += part[:, 0] * np.sqrt(_variance(u, s, rows[half]) / np.maximum(rows[half], 1))
-    totals = np.square(held.counts.sum(axis=1))
-    return _Bounds(
+        part = (rows[half] / np.maximum(rows.sum(axis=0), 1))[:, None]
+        v = (p + other > 1).astype(np.float64)
+        weights += part * (v + (v * (s - 1)).sum(axis=1, keepdims=True))
+        drawn += part[:, 0] * np.sqrt(_variance(v, s, rows[half]) / np.maximum(rows[half], 1))
+    return _Bound(
         counts=held.counts - extra / _VIEW,
         sigma2=sigma2 * float(np.sqrt(1 + 1 / _VIEW**2)),
-        lower=lower,
-        upper=upper,
-        lower_drawn=float((totals * np.square(lower_drawn)).sum()),
-        upper_drawn=float((totals * np.square(upper_drawn)).sum()),
+        weights=weights,
+        drawn=float((np.square(held.counts.sum(axis=1)) * np.square(drawn)).sum()),
     )
 
 

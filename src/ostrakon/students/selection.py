@@ -161,34 +161,29 @@ def select(
     if parts and agreement[best] < 1 / released.counts.shape[1]:
         chosen = next((candidate for candidate in able if candidate.fallback), chosen)
     student = _taught(chosen, chosen.student, X if chosen.takes_rows else features, released)
-    everywhere = None
-    if parts and cells is not None:
-        everywhere = np.zeros((2, *released.counts.shape), np.int64)
-        predicted = np.asarray(student.predict(X if chosen.takes_rows else features), np.int64)
-        np.add.at(everywhere, (cells.half, cells.own, predicted), 1)
     return Selection(
         chosen=chosen,
         student=student,
         agreement=agreement if parts and not alone else {},
-        held=_held(released, parts, said[chosen.name], everywhere) if parts else None,
+        held=_held(released, parts, said[chosen.name]) if parts else None,
     )
 
 
-def _held(released: Released, parts: list[IntArray], said: list[IntArray], everywhere: IntArray | None) -> HeldOut:
-    together = np.concatenate(parts)
+def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:
+    together, counted = np.concatenate(parts), np.concatenate(said, axis=1)
     return HeldOut(
         counts=released.counts[together],
-        said=np.concatenate(said, axis=1),
+        said=counted[:2],
         # Of all that was released: in what is left of even classes, another one leads than in what was held out.
         frequent=int(released.counts.sum(axis=0).argmax()),
         complete=len(together) == len(released.queries),
-        said_by_released=None if everywhere is None else everywhere[:, together],
+        of_queries=counted[2] if len(counted) > 2 else None,
     )
 
 
 def _shares(said: IntArray) -> FloatArray:
     """The share of each cell's rows that is said to be of each class, both halves together."""
-    both = said.sum(axis=0)
+    both = said[:2].sum(axis=0)
     return both / both.sum(axis=1, keepdims=True)
 
 
@@ -217,10 +212,14 @@ def _parts(queries: int, *, folds: int, tried: int | None, seed: int) -> list[In
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Cells:
-    """The cell of every public row, and in which of two random halves of the cell the row is."""
+    """The cell of every public row, and in which of two random halves of the cell the row is; queries are in the first.
+
+    query: whether a row is the query of its cell.
+    """
 
     own: IntArray
     half: IntArray
+    query: NDArray[np.bool_]
 
 
 def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _Cells:
@@ -232,7 +231,19 @@ def _cells(features: NDArray[np.float32], queries: IntArray, *, seed: int) -> _C
     first = np.searchsorted(own[order], own[order])
     half = np.empty(len(own), np.int64)
     half[order] = (np.arange(len(own)) - first) % 2
-    return _Cells(own=own, half=half)
+    half[queries] = 0
+    query = np.zeros(len(own), bool)
+    query[queries] = True
+    return _Cells(own=own, half=half, query=query)
+
+
+def _counted(cells: _Cells, rows: IntArray, predicted: IntArray, released: Released) -> IntArray:
+    """(3, queries, classes): rows of each cell by predicted class, in both halves; third, of the queries themselves."""
+    found = np.zeros((3, *released.counts.shape), np.int64)
+    np.add.at(found, (cells.half[rows], cells.own[rows], predicted), 1)
+    own = cells.query[rows]
+    found[2, cells.own[rows][own], predicted[own]] = 1
+    return found
 
 
 def _said(candidate: Candidate, rows: Any, released: Released, part: IntArray, cells: _Cells | None) -> IntArray:
@@ -252,8 +263,7 @@ def _said(candidate: Candidate, rows: Any, released: Released, part: IntArray, c
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
-    np.add.at(said, (cells.half[hidden], cells.own[hidden], np.asarray(predicted, np.int64)), 1)
-    return said[:, part]
+    return _counted(cells, hidden, np.asarray(predicted, np.int64), released)[:, part]
 
 
 @cache
