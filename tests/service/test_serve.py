@@ -142,10 +142,11 @@ def test_killed_at_any_moment_nothing_is_answered_twice_or_unpaid(place, rows):
 def test_fuzzed_requests_never_break_it(place, rows):
     schemathesis = pytest.importorskip("schemathesis")
     import hypothesis
+    from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
 
     with Served(place) as served:
         base, headers = f"http://localhost:{served.port}", {"Authorization": f"Bearer {served.token}"}
-        schema = schemathesis.openapi.from_url(f"{base}/openapi.json")
+        schema = schemathesis.openapi.from_url(f"{base}/openapi.json", headers=headers)
         asked = 0
         for found in schema.get_all_operations():
             operation = found.ok()
@@ -161,7 +162,9 @@ def test_fuzzed_requests_never_break_it(place, rows):
                 assert "Traceback" not in told.text
                 if told.status_code >= 400:
                     assert set(told.json()) == {"error"}
-                case.validate_response(told)
+                # A number may be sent as text, and a schema cannot say which text is a number: 422 is then right.
+                # Calls without a token are limited to some a minute, so 429 follows 401 (see test_app).
+                case.validate_response(told, excluded_checks=[positive_data_acceptance, ignored_auth])
 
             fuzz()
         assert asked > 60
