@@ -1,4 +1,4 @@
-"""PATEClassifier: the whole pipeline in memory, with scikit-learn's face."""
+"""PATEClassifier: the whole pipeline in memory, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -30,53 +30,114 @@ from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
 from ostrakon.run.spending import PrivateRecords, note_fit, note_search, warn_of_searches
-from ostrakon.run.steps import run_steps
+from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
 
 
-# A dataclass for its __init__ alone, which sets what it is given: scikit-learn's convention, seen by type checkers.
+# A dataclass only for its __init__: it stores its arguments as scikit-learn asks, and type checkers see them.
 @dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that never shows its training data: teachers vote under noise, a student learns from the answers.
+    """A classifier that learns from confidential data and releases a differentially private student.
 
-    teacher, student: scikit-learn classifiers, names (`ostrakon.estimators.choices`), or "auto".
-    n_teachers: None: every record (or user) is one, or about a hundred records each where teachers are trained.
-    mechanism: a name, a `Mechanism` with its parameters, or "auto":
-    `moment-gnmax` (per-record teachers; of images, or for students that were named, `bounded-gnmax`), where nothing is
-    asked of teachers; else `confident-gnmax`. epsilon:
-    the guarantee stays within it, by scaling the noise; None: 2, unless a `Mechanism` is given. delta: below 1 /
-    number of records (or users). guarantee: "worst-case", or "gate": less noise, and a release of all answers only
-    where a noisy test finds that the teachers agree, planned on votes of which a share `agreement` goes to the winner;
-    where it refuses, what remains are the answers to a short prefix of the queries, and without one `fit` fails.
-    n_queries: public rows to ask about; max_answers: stop after so many. ledger: where what a fit costs
-    is reserved before its noise is drawn; budget: the epsilon of all fits and runs on these data, of the account
-    that is opened for them; ledger_account: its name. representation:
-    what the learners see of a row, learned from public rows. trained_on: what a frozen encoder, or whatever made the
-    features, was trained on, for the statement. query_strategy: which public rows to ask about. smooth: smooth
-    teachers over the public neighbour graph. partition: "hash" of a record's content (or user), or "random" by place,
-    for a table whose number of rows is public. protect: "records", or "labels" alone, where the features, and who is in
-    the data, are public: then the rows of X are the public ones. classes: all labels, public knowledge, required;
-    "from-private": those of y, which are published (the setting for scikit-learn's `check_estimator`).
-    allow_shared_rows: rows of X may be in X_public, too; they are not protected. random_state: of splitting and
-    models, never of noise. noise: None for the cryptographic source; an ordinary generator is for tests, and the
-    statement then says "not private". n_jobs: teachers trained at a time, as of joblib; None: one.
+    Teachers vote on public rows, the votes get noise, and a student learns from the noisy answers.
 
-    Fitted: `classes_`, `statement_` (a `Statement`: what may be claimed), `released_` (the student from raw row to
-    label), `student_name_`, `agreement_` (of each candidate with held-out released answers, where "auto" chose),
-    `mechanism_` (with its noise), `queries_`, `answers_` (released labels, -1 for none) and `counts_` (noisy histograms
-    where the mechanism releases them, else None) and `pool_` (public rows that were drawn, else None): these may leave.
-    `votes_` and `teachers_` are private, and so is the fitted estimator as a whole, which holds them: publish
-    `released_` and `statement_`.
+    Parameters
+    ----------
+    teacher : str or estimator, default "auto"
+        A scikit-learn classifier, or a name from `ostrakon.estimators.choices`. With "auto", every record (or user) is
+        a teacher.
+    student : str or estimator, default "auto"
+        A scikit-learn classifier or a name. With "auto", several are tried on released answers.
+    n_teachers : int, at least 1, optional
+        Default: one per record (or user); about one per hundred records if teachers are trained.
+    mechanism : str or Mechanism, default "auto"
+        How votes become answers. "auto" is `moment-gnmax` for per-record teachers (`bounded-gnmax` for images or a
+        named student) and `confident-gnmax` for trained teachers.
+    epsilon : float, positive, optional
+        The noise is scaled so that the guarantee stays within it. Default: 2, unless a `Mechanism` is given.
+    delta : float in (0, 1), optional
+        Default: below 1 / number of records (or users).
+    guarantee : {"worst-case", "gate"}, default "worst-case"
+        "gate" uses less noise, and releases all answers only if a noisy test finds that the teachers agree. Otherwise
+        it releases the answers to the first few queries; if those do not fit either, `fit` fails.
+    agreement : float in (0, 1), default 0.85
+        The share of the votes that the gate's plan expects for the winner.
+    n_queries : int, at least 1, optional
+        Number of public rows to label. Default: what epsilon allows.
+    max_answers : int, at least 1, optional
+        Stop after this number of answers.
+    ledger : str, optional
+        URL of the ledger that reserves the cost of a fit before its noise is drawn.
+    budget : float, positive, optional
+        Total epsilon of all fits and runs on these data; opens an account in the ledger.
+    ledger_account : str, optional
+        Name of the account. Default: the one that the data are bound to.
+    representation : str or estimator, default "auto"
+        Features of a row, learned from public rows.
+    trained_on : str, optional
+        What the encoder or the given features were trained on, for the statement.
+    query_strategy : {"representatives", "random", "all"} or callable, default "representatives"
+        Which public rows to label.
+    smooth : bool, default False
+        Smooth each teacher's predictions over the neighbour graph of the public rows.
+    partition : {"hash", "random"}, default "hash"
+        Assign rows to teachers by a hash of their content (or user), or at random by row number. "random" needs a
+        table whose number of rows is public.
+    protect : {"records", "labels"}, default "records"
+        With "labels", the features of X and its membership are public, and the rows of X are the public rows.
+    classes : array-like of shape (n_classes,) or "from-private"
+        All labels, which are public; required. "from-private" publishes those of y.
+    allow_shared_rows : bool, default False
+        Accept rows of X that are in X_public too. They are not protected.
+    random_state : int, RandomState or None, default None
+        Seed of splitting and models, never of noise.
+    n_jobs : int, optional
+        Teachers trained at a time, as in joblib. Default: one.
+    noise : numpy.random.Generator, optional
+        Default: the cryptographic source. Another generator is for tests; the statement then says "not private".
 
-    Guarantee: what `statement_.guarantee` says, for everything named publishable above. It covers this fit and all
-    earlier fits of this process on the same private records together. Within or after a search, a cross-validation or
-    an ensemble of scikit-learn, and in a worker process without a ledger, there is none, and `statement_.not_private`
-    says why.
-    Errors: `InvalidInput` without public rows, and wherever `ostrakon train` has one.
-    Source: pate-2018, Algorithms 1 and 2.
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    statement_ : Statement
+        What the release claims about privacy.
+    released_ : estimator
+        The student; it maps a raw row to a label.
+    student_name_ : str
+    agreement_ : dict or None
+        Each candidate's agreement with released answers that were kept out of its training.
+    mechanism_ : Mechanism
+        With its noise.
+    queries_ : array-like of shape (n_queries, ...)
+    answers_ : ndarray of int, shape (n_queries,)
+        Released labels, -1 for none.
+    counts_ : ndarray of shape (n_queries, n_classes) or None
+        Noisy histograms, if the mechanism releases them.
+    pool_ : frame or None
+        Public rows that were drawn from the private ones.
+    votes_, teachers_ : object
+        Private. Do not publish them, nor the fitted estimator, which contains them.
 
+    Raises
+    ------
+    InvalidInput
+        For bad parameters, and if `fit` gets no public rows.
+
+    Notes
+    -----
+    Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
+    ones. It covers this fit and all earlier fits of this process on the same private records together. Fits in a
+    search, a cross-validation or an ensemble of scikit-learn, or in a worker process without a ledger, have no
+    guarantee; `statement_.not_private` says why. Only post-processing follows the noisy answers.
+
+    References
+    ----------
+    pate-2018, Algorithms 1 and 2.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 2)); y = (X[:, 0] > 0).astype(int)
     >>> model = PATEClassifier(n_teachers=20, epsilon=4.0, classes=[0, 1], random_state=0)
@@ -112,45 +173,39 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     noise: np.random.Generator | None = None
 
     def fit(self, X: Any, y: ArrayLike, X_public: Any = None, *, users: ArrayLike | None = None) -> Self:
-        """Train teachers on (X, y), let them vote on X_public, train the student.
+        """Let teachers of (X, y) vote on X_public under noise, and train the student on the answers.
 
-        X: private rows: array, frame, or images of shape (rows, height, width). y: labels. X_public: public rows of the
-        same form, unlabelled; None where labels alone are protected; or, of frames without any, a `Domain` that
-        describes the columns: the rows are then drawn from noisy marginals of X, at a price within epsilon. users:
-        whose each private row is, to protect users instead of records.
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features), or images of shape (n_rows, height, width[, 3])
+            Private rows.
+        y : array-like of shape (n_rows,)
+            Labels, all among `classes`.
+        X_public : same form as X, or Domain
+            Unlabelled public rows. A `Domain` describes the columns of a frame; rows are then drawn from noisy
+            marginals of X, at a price within epsilon. Must be None if `protect="labels"`.
+        users : array-like of shape (n_rows,), optional
+            The user of each private row. The guarantee then protects users instead of records.
+
+        Returns
+        -------
+        PATEClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidInput
+            For rows, labels or parameters that do not fit together, and where `ostrakon train` refuses to run.
+
+        Notes
+        -----
+        Guarantee: `statement_.guarantee`, for what the class documentation names publishable.
         """
         warn_of_searches()
         given, labels = self._checked(as_frame(X), y)
-        if self.protect not in PROTECTS:
-            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
-        of_labels = self.protect == "labels"
-        if of_labels and X_public is not None:
-            raise InvalidInput(
-                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
-                "about."
-            )
-        if X_public is None and not of_labels:
-            raise InvalidInput(
-                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
-                "label; private rows cannot stand in for them."
-            )
-        own: dict[str, Any] = dict(of_protection(self.protect))
-        if isinstance(X_public, Domain):
-            _require_described(given, X_public)
-            # Each cell by itself: what a column's type is, all of its cells have a say in.
-            given = X_public.typed(given)
-            own = of_synthetic(X_public)
-        else:
-            own["X_public"] = given if of_labels else self._same_form(X_public, "X_public")
-        _require_same_images(given, own["X_public"])
-        if not (self.allow_shared_rows or of_labels or isinstance(X_public, Domain)):
-            marks = row_marks(own["X_public"])
-            shared = int(np.isin(row_marks(given), marks).sum())
-            refuse_shared_rows(shared, marks, len(given), allow="allow_shared_rows=True")
-        if self.partition not in ("hash", "random"):
-            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
-        found, numbers = np.unique(labels, return_inverse=True)
-        self.classes_, numbers = self._known(found, numbers)
+        given, own = self._public_part(given, X_public)
+        present, numbers = np.unique(labels, return_inverse=True)
+        self.classes_, numbers = self._class_numbers(present, numbers)
         rows = Rows(
             X=given,
             y=numbers.astype(np.int64),
@@ -168,20 +223,55 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         )
         memory = InMemory()
         try:
-            # Learners inside give weights to each other, whatever the caller has switched on for pipelines.
+            # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
             with config_context(enable_metadata_routing=False):
                 finished = run_steps(task, self._options(), memory, rng=self.noise)
         except InvalidInput as error:
             error.args = (in_python_words(str(error)),)
             raise
-        # What an earlier fit of this estimator left goes with it into files and other processes.
+        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
         statement, self._fits = note_fit(
             finished.statement,
             PrivateRecords.of(given, numbers, users),
             known=getattr(self, "_fits", {}),
             in_ledger=finished.budget is not None,
         )
-        finished = replace(finished, statement=statement)
+        self._store(replace(finished, statement=statement), memory)
+        return self
+
+    def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
+        """Check X_public and return (X as its domain types it, the task's public arguments)."""
+        if self.protect not in PROTECTS:
+            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
+        only_labels = self.protect == "labels"
+        if only_labels and X_public is not None:
+            raise InvalidInput(
+                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
+                "about."
+            )
+        if X_public is None and not only_labels:
+            raise InvalidInput(
+                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
+                "label; private rows cannot stand in for them."
+            )
+        own: dict[str, Any] = dict(of_protection(self.protect))
+        if isinstance(X_public, Domain):
+            _require_described(given, X_public)
+            # The domain types each cell alone; a column's own type would depend on all private rows.
+            given = X_public.typed(given)
+            own = of_synthetic(X_public)
+        else:
+            own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
+        _require_same_images(given, own["X_public"])
+        if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
+            marks = row_marks(own["X_public"])
+            shared = int(np.isin(row_marks(given), marks).sum())
+            refuse_shared_rows(shared, marks, len(given), allow="allow_shared_rows=True")
+        if self.partition not in ("hash", "random"):
+            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
+        return given, own
+
+    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
         self.votes_, self.teachers_ = memory.cast, memory.teachers
         self.queries_ = finished.queries
         self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
@@ -190,7 +280,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.student_name_, self.agreement_ = finished.student_name, finished.agreement
         self.released_ = finished.student
         self.pool_ = finished.pool
-        return self
 
     def __sklearn_clone__(self) -> Self:
         note_search()
@@ -238,12 +327,32 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
 
     def predict(self, X: Any) -> Any:
-        """The student's label of every row."""
+        """Predict a label for every row.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The student's labels.
+        """
         check_is_fitted(self)
         return self.released_.predict(self._same_form(X))
 
     def predict_proba(self, X: Any) -> Any:
-        """The student's class probabilities, (rows, len(classes_)); 0 for classes that no answer named."""
+        """Predict class probabilities for every row.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Columns in the order of `classes_`; 0 for a class that no answer named.
+        """
         check_is_fitted(self)
         known = self.released_.predict_proba(self._same_form(X))
         whole_table = np.zeros((len(known), len(self.classes_)))
@@ -251,7 +360,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return whole_table
 
     def _options(self) -> Options:
-        """The options of a run, each from the argument of its name, or of the name that scikit-learn has for it."""
+        """The options of a run, from the arguments of the same or of scikit-learn's name."""
         given: dict[str, Any] = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
         if isinstance(self.mechanism, Mechanism):
             registered = find(self.mechanism.name)
@@ -265,9 +374,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         return Options(**given)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        told = np.asarray(y)
-        if told.dtype == object and told.ndim and (missing := int(pd.isna(told).sum())):
-            raise InvalidInput(f"y must have a label for every row, got {missing} of {told.size} missing.")
+        raw = np.asarray(y)
+        if raw.dtype == object and raw.ndim and (missing := int(pd.isna(raw).sum())):
+            raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
         if _is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)
@@ -290,30 +399,30 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
     def _from_private(self) -> bool:
         return isinstance(self.classes, str) and self.classes == FROM_PRIVATE
 
-    def _known(self, found: Any, numbers: Any) -> tuple[Any, Any]:
+    def _class_numbers(self, present: Any, numbers: Any) -> tuple[Any, Any]:
         if self.classes is None:
-            counts = dict(zip(found.tolist(), np.bincount(numbers).tolist(), strict=True))
+            counts = dict(zip(present.tolist(), np.bincount(numbers).tolist(), strict=True))
             raise InvalidInput(unnamed_classes("labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}"))
         if self._from_private:
-            if len(found) < 2:
-                raise InvalidInput(f"y must hold at least two classes, got one class: {found.tolist()!r}.")
-            return found, numbers
+            if len(present) < 2:
+                raise InvalidInput(f"y must hold at least two classes, got one class: {present.tolist()!r}.")
+            return present, numbers
         if isinstance(self.classes, str):
             raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
         classes = np.asarray(self.classes)
-        place = {label: number for number, label in enumerate(classes.tolist())}
-        if len(place) != len(classes) or len(place) < 2:
+        number_of = {label: number for number, label in enumerate(classes.tolist())}
+        if len(number_of) != len(classes) or len(number_of) < 2:
             raise InvalidInput(f"classes must be at least two different labels, got {classes.tolist()!r}.")
-        foreign = [label for label in found.tolist() if label not in place]
+        foreign = [label for label in present.tolist() if label not in number_of]
         if foreign:
             raise InvalidInput(
                 f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
             )
-        return classes, np.array([place[label] for label in found.tolist()])[numbers]
+        return classes, np.array([number_of[label] for label in present.tolist()])[numbers]
 
 
 def in_python_words(refusal: str) -> str:
-    """A refusal of a run's option that has another name here, with that name.
+    """Replace the option's name at the start of an error message by its name in Python.
 
     >>> in_python_words("teachers must be an integer of at least 1, got 0.")
     'n_teachers must be an integer of at least 1, got 0.'
@@ -324,12 +433,12 @@ def in_python_words(refusal: str) -> str:
 
 
 def _require_described(X: Any, domain: Domain) -> None:
-    """Refuse rows that are no frame of the described columns."""
+    """Refuse X unless it is a frame with exactly the described columns."""
     if not hasattr(X, "iloc") or {str(name) for name in X.columns} != set(domain.names):
-        found = ", ".join(map(str, X.columns)) if hasattr(X, "iloc") else type(X).__name__
+        present = ", ".join(map(str, X.columns)) if hasattr(X, "iloc") else type(X).__name__
         raise InvalidInput(
             f"X must be a frame of the columns that are described, {', '.join(domain.names)}, where the public rows "
-            f"are to be drawn; got {found}."
+            f"are to be drawn; got {present}."
         )
 
 
@@ -346,5 +455,5 @@ def _require_same_images(private: Any, public: Any) -> None:
 
 
 def _is_free_form(X: Any) -> bool:
-    """Frames, whose columns may hold words and gaps, and images: forms that scikit-learn would refuse or flatten."""
+    """Whether X is a frame (which may have text and gaps) or images: scikit-learn would refuse or flatten them."""
     return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2)
