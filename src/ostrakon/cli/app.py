@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 import warnings
@@ -73,6 +74,9 @@ def root() -> None:
 
 def main() -> None:
     """Run the command line: errors in the input, and of a machine too small, are one sentence and exit status 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A label that the terminal's encoding lacks must not end a run.
+        sys.stdout.reconfigure(errors="replace")
     try:
         with warnings.catch_warnings():
             # Libraries warn developers, in files and lines; who asks for that with -W gets it.

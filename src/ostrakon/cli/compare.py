@@ -88,7 +88,10 @@ def compare(
 def read_labels(path: Path, queries: int, *, names: Sequence[str] = ()) -> IntArray:
     """The first `queries` labels of a .npy file, or of a text file with a class number or one of `names` per line."""
     try:
-        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(path.read_text().split("\n"))
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        else:
+            found = np.array(path.read_text(encoding="utf-8").split("\n"))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"--labels must be a readable .npy or text file, got {path}: {error}.") from None
     if found.ndim == 1 and found.dtype.kind == "U":

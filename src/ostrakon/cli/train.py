@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import HelpAll, options_of, with_options
+from ostrakon.data.files import read_toml
 from ostrakon.ledger.place import beside
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
@@ -86,11 +86,7 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
 
     given_as: the option that named the file.
     """
-    try:
-        content = tomllib.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise InvalidInput(f"{given_as} must be a readable TOML file, got {path} ({reason}).") from None
+    content = read_toml(given_as, path)
     tables = [content[name] for name in ("asked", "report") if name in content] if "asked" in content else [content]
     foreign = [table for table in tables if not isinstance(table, dict)]
     if foreign:

@@ -35,7 +35,7 @@ def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: in
 
 
 def _names_of_file(file: Path, *, columns: int) -> list[str]:
-    lines = [line.strip() for line in file.read_text(errors="replace").splitlines()]
+    lines = [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith("|")]
     described = [match[1].strip() for line in lines if (match := re.match(r"([^:,]+):", line))]
     if described:

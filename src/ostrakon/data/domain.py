@@ -6,10 +6,8 @@ import datetime
 import itertools
 import math
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -17,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import Columns, Kind, days, typed, word
+from ostrakon.data.files import read_toml
 from ostrakon.validation import InvalidInput, shown, whole
 
 IntArray = NDArray[np.int64]
@@ -156,11 +155,7 @@ class Domain:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         """From a TOML file: a table [columns.NAME] for every column, and above them perhaps `rows` and `delimiter`."""
-        try:
-            content = tomllib.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InvalidInput(f"synthetic must be a readable TOML file of columns, got {path} ({reason}).") from None
+        content = read_toml("synthetic", path)
         foreign = [name for name in content if name not in ("columns", "rows", "delimiter")]
         if foreign or "columns" not in content:
             found = f"{foreign[0]!r}" if foreign else "no columns"

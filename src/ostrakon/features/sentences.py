@@ -61,7 +61,7 @@ class SentenceEncoder:
         from tokenizers import Tokenizer
 
         try:
-            config = json.loads((self.folder / "config.json").read_text())
+            config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
             weights = load_file(self.folder / "model.safetensors")
             self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         except Exception as error:  # the tokenizer raises what its own parser raises
@@ -88,7 +88,7 @@ class SentenceEncoder:
 
     def _pools_first_token(self) -> bool:
         file = self.folder / "1_Pooling" / "config.json"
-        pooling = json.loads(file.read_text()) if file.is_file() else {"pooling_mode_mean_tokens": True}
+        pooling = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"pooling_mode_mean_tokens": True}
         asked = {name for name, value in pooling.items() if name.startswith("pooling_mode_") and value is True}
         if asked not in ({"pooling_mode_mean_tokens"}, {"pooling_mode_cls_token"}):
             raise InvalidInput(f"{file} must pool by the mean or the first token, got {', '.join(sorted(asked))}.")
@@ -96,7 +96,7 @@ class SentenceEncoder:
 
     def _longest(self) -> int:
         file = self.folder / "sentence_bert_config.json"
-        return int(json.loads(file.read_text())["max_seq_length"]) if file.is_file() else 512
+        return int(json.loads(file.read_text(encoding="utf-8"))["max_seq_length"]) if file.is_file() else 512
 
     def checked(self) -> str:
         """The encoder and its checksum, for who makes the same embeddings."""

@@ -80,7 +80,7 @@ class Head:
     def read(self, key: bytes) -> tuple[str, int, str]:
         """(identity, sequence, hash). Errors: `Tampered` where it is gone, damaged or was changed without the key."""
         try:
-            held = json.loads(self.path.read_text())
+            held = json.loads(self.path.read_text(encoding="utf-8"))
             seen = str(held["identity"]), int(held["sequence"]), str(held["hash"])
             sealed = held["seal"]
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -97,7 +97,7 @@ class Head:
     def claimed(self) -> int | None:
         """The sequence that it names, without a key to verify it by; None where it names none."""
         try:
-            return int(json.loads(self.path.read_text())["sequence"])
+            return int(json.loads(self.path.read_text(encoding="utf-8"))["sequence"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 

@@ -143,6 +143,6 @@ def _make_files(head: Head, beside: Path, where: str, *, identity: str, key: byt
 
 def _key_from(beside: Path | None, held: str | None) -> bytes:
     try:
-        return bytes.fromhex(held or "" if beside is None else beside.read_text().strip())
+        return bytes.fromhex(held or "" if beside is None else beside.read_text(encoding="utf-8").strip())
     except (OSError, ValueError):
         raise Tampered(f"{beside} must be beside its ledger, and it is gone or damaged; restore it.") from None

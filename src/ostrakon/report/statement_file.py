@@ -24,7 +24,7 @@ def read_statement(folder: Path) -> dict[str, Any]:
     """The content of `statement.json`; refused where it has another schema."""
     path = Path(folder) / FILE
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InvalidInput(
             f"{path} must be a statement written by ostrakon, but it cannot be read ({error})."

@@ -26,7 +26,7 @@ KNOWN = {
 
 def table_of_file(path: Path) -> tuple[IntArray, FloatArray]:
     """(the first column, the others) of a released table of numbers."""
-    with open(path, newline="") as file:
+    with open(path, encoding="utf-8", newline="") as file:
         _, *lines = csv.reader(file)
     read = np.array(lines, dtype=np.float64)
     return read[:, 0].astype(np.int64), read[:, 1:]

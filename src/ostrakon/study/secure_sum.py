@@ -6,7 +6,6 @@ import contextlib
 import importlib.metadata
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -215,7 +214,7 @@ def _party(settings: dict[str, Any], study: Study, who: str) -> Generator[_Party
             try:
                 process.wait(timeout=10)
             except subprocess.TimeoutExpired:
-                process.send_signal(signal.SIGKILL)
+                process.kill()
                 process.wait()
             if process.stdout is not None:
                 process.stdout.close()

@@ -1,0 +1,45 @@
+"""The health check of the container: a labelling service must answer on /health, other commands need only run.
+
+Which command runs, and on which port, the first process of the container says. The certificate is not checked: the
+question is whether this process answers, and its name is not that of the loopback address.
+"""
+
+from __future__ import annotations
+
+import ssl
+import sys
+import urllib.request
+from pathlib import Path
+
+
+def address(command: list[str]) -> str | None:
+    """Where the service that `command` started says whether it is healthy; None for another command.
+
+    >>> address(["ostrakon", "serve", "run", "--port=9000", "--tls-cert", "a.pem"])
+    'https://127.0.0.1:9000/health'
+    >>> address(["ostrakon", "serve", "run"])
+    'http://127.0.0.1:8443/health'
+    >>> address(["ostrakon", "train", "--private", "serve"])
+    """
+    words = [part for word in command for part in word.split("=", 1)]
+    commands = [word for word in words if word in ("serve", "train", "study")]
+    if commands[:1] != ["serve"]:
+        return None
+    port = words[words.index("--port") + 1] if "--port" in words else "8443"
+    return f"http{'s' * ('--tls-cert' in words)}://127.0.0.1:{port}/health"
+
+
+def main() -> None:
+    command = Path("/proc/1/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+    where = address(command)
+    if where is not None:
+        unchecked = ssl.create_default_context()
+        unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+        try:
+            urllib.request.urlopen(where, timeout=4, context=unchecked).close()
+        except OSError as error:
+            sys.exit(f"{where}: {error}")
+
+
+if __name__ == "__main__":
+    main()
