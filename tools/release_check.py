@@ -78,7 +78,7 @@ def check_same_bytes(built: tuple[Path, Path], scratch: Path) -> None:
         copy = source / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, copy)
-        copy.chmod(0o700 if name.endswith(".py") else 0o600)
+        copy.chmod((ROOT / name).stat().st_mode & 0o700)
         os.utime(copy, (1_000_000_000, 1_000_000_000))
     for one, other in zip(built, build(scratch / "again", source), strict=True):
         if one.name != other.name or one.read_bytes() != other.read_bytes():

@@ -61,6 +61,7 @@ def test_the_release_is_complete(finished):
         "statement.json",
         "registry.json",
         "model_card.md",
+        "README.md",
         "report.html",
         "labels.csv",
         "student.json",
@@ -212,11 +213,12 @@ def test_only_the_day_differs_between_days_and_a_resumed_run_keeps_its_own(tmp_p
     after = {path.name: path.read_bytes() for path in publish(again).iterdir()}
     assert {name for name in before if before[name] != after[name]} == {
         "model_card.md",
+        "README.md",
         "report.html",
         "registry.json",
         "manifest.json",
     }
-    for name in ("model_card.md", "report.html", "registry.json"):
+    for name in ("model_card.md", "README.md", "report.html", "registry.json"):
         assert after[name].replace(b"1999-12-31", day.encode()) == before[name]
 
 

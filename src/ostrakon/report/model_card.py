@@ -8,6 +8,7 @@ from typing import Any
 
 from ostrakon.data.understood import Understood
 from ostrakon.report.first_page import WARNING
+from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.markdown import escaped
 from ostrakon.report.registry import REGISTRY
@@ -143,6 +144,7 @@ def _files(
         "statement.json": "the privacy statement, for machines",
         **draft,
         "model_card.md": "this card",
+        HUB_PAGE: "this card below the facts that model hubs read",
         "report.html": "this card as a page, with pictures of released facts alone",
         MANIFEST: "the names of all these files, with their SHA-256 checksums",
     }

@@ -17,6 +17,7 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import released_charts
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
+from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
 from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS, encoded_with, model_card, title_of
 from ostrakon.report.page import page
@@ -128,6 +129,7 @@ def _write_pages(
         pool=finished.pool is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
+    write_hub_page(aside, content, manifest, card)
     title = f"{title_of(content, finished.understood)} \N{EN DASH} model card and privacy statement"
     shown = page(card, title=title, charts=released_charts(finished), asked=gallery(finished))
     write_atomically(aside / "report.html", shown, mode=_PUBLIC)

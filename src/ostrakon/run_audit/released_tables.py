@@ -11,6 +11,7 @@ from ostrakon.audit.table_noise import noise_breaks
 from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
+from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS
 from ostrakon.run.stages.votes import votes_from
@@ -19,6 +20,7 @@ from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 KNOWN = {
     *("statement.json", "labels.csv", NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
+    HUB_PAGE,
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
 }
 """Files that a release of per-record teachers may hold."""
