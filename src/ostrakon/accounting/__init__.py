@@ -1,10 +1,10 @@
-"""What a run costs, in four kinds of epsilon that are never mixed.
+"""What a run costs, as four kinds of epsilon that are never mixed.
 
-`account` prices votes in one call. `worst_case` holds whatever the votes are; `calibrate` finds noise for an epsilon.
-`Gate` and `Sanitizer` say what may leave when votes agree. `exact_curve` is what these votes cost: private.
+`account` prices votes in one call. `worst_case` holds for all votes; `calibrate` finds the noise for an epsilon. `Gate`
+and `Sanitizer` decide what may be released when votes agree. `exact_curve` is the cost of the given votes, and private.
 
-Rooms: `composition` (how costs add up), `data_independent` (whatever the votes are), `data_dependent` (these votes:
-private), `gate`, `calibration`, `published` (the papers' bounds, to reproduce their numbers).
+Packages: `composition` (adds costs), `data_independent` (bounds for all votes), `data_dependent` (costs of the given
+votes; private), `gate`, `calibration`, `published` (the papers' bounds, to reproduce their numbers).
 """
 
 from ostrakon.accounting.account import Account, account

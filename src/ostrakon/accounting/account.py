@@ -1,4 +1,4 @@
-"""One call that prices a run: worst case, exact data-dependent cost, the papers' bound and a forecast."""
+"""`account` prices a run: worst case, exact data-dependent cost, the papers' bound and a forecast."""
 
 from __future__ import annotations
 
@@ -26,13 +26,27 @@ from ostrakon.votes import PublicVotes, Votes
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Account:
-    """What a run costs, in types that are not mixed.
+    """The costs of a run, as types that cannot be mixed.
 
-    worst_case: the guarantee; publishable. data_dependent: the exact cost at these votes, private (None where there is
-    none). published: the papers' data-dependent bound, private (None where there is none). forecast: private.
-    gated: the guarantee of a gate planned on public votes, publishable, with the pass_probability it was planned
-    for. sanitized: a noisy estimate, publishable. Both None where no public votes were given to plan on, or the
-    mechanism is not an argmax of counts plus noise. notice: what must be said beside the private ones.
+    Parameters
+    ----------
+    worst_case : WorstCase
+        The guarantee; publishable.
+    data_dependent : DataDependent or None
+        The exact cost of these votes; private.
+    published : DataDependent or None
+        The papers' data-dependent bound; private.
+    forecast : DataDependent or None
+        Private.
+    gated : Gated or None
+        The guarantee of a gate planned on public votes; publishable. None without public votes, or if the mechanism is
+        not an argmax of counts plus noise.
+    pass_probability : float or None
+        The probability of passing that the gate was planned for.
+    sanitized : Sanitized or None
+        A noisy estimate; publishable. None in the same cases.
+    notice : str
+        The warning to print with the private numbers.
     """
 
     worst_case: WorstCase
@@ -45,7 +59,7 @@ class Account:
     notice: str = DATA_DEPENDENT_NOTICE
 
     def _repr_html_(self) -> str:
-        """The publishable numbers; what is private does not show itself."""
+        """The publishable numbers alone."""
         guarantees = {"worst case": self.worst_case, "gated": self.gated}
         rows = [
             (name, f"epsilon {g.epsilon:.4g}, delta {g.delta:g}") for name, g in guarantees.items() if g is not None
@@ -66,20 +80,52 @@ def account(
     rng: np.random.Generator | None = None,
     report: Report | None = None,
 ) -> Account:
-    """Price `mechanism` on `votes`: worst case (publishable), exact data-dependent cost and published bound (private).
+    """Compute the epsilons of `mechanism` on `votes`.
 
-    delta: of (epsilon, delta)-DP. orders: Rényi orders to minimise over. conversion: "cks" or "mironov", for the
-    two data-dependent epsilons. max_answers: a cap on the answers fixed before the votes were seen, if any.
-    public_votes: votes of the same shape that depend on no private record (`simulate_votes`); a gate that passes them
-    with `pass_probability` and a sanitizer are planned on them. rng: the source of the sanitized estimate's noise;
-    every call draws it anew, at its own cost, so keep the first. None: no estimate.
-    report: told (done, total) as the distinct histograms of `public_votes` are done.
+    Parameters
+    ----------
+    votes : Votes
+        Private vote counts.
+    mechanism : Mechanism
+    delta : float in (0, 1)
+    orders : array-like of floats above 1
+        Rényi orders to minimise over.
+    conversion : {"cks", "mironov"}
+        From Rényi to (epsilon, delta), for the two data-dependent epsilons.
+    max_answers : int, optional
+        A cap on the answers, fixed before the votes were seen.
+    public_votes : PublicVotes, optional
+        Votes of the same shape that depend on no private record (`simulate_votes`). A gate and a sanitizer are planned
+        on them.
+    pass_probability : float in (0, 1)
+        Probability that the gate passes `public_votes`.
+    rng : numpy.random.Generator, optional
+        Noise of the sanitized estimate. Every call draws again, at its own cost: keep the first result. Default: no
+        estimate.
+    report : callable, optional
+        Called with (done, total) for the distinct histograms of `public_votes`.
 
-    Guarantee: only `worst_case` and `gated` are one, the latter for answers released through that gate.
-    `data_dependent` and `published` depend on the votes and must not be published.
-    Errors: `InvalidInput` for values out of range.
-    Source: docs/mathematics.md A to C.
+    Returns
+    -------
+    Account
+        The costs; only `worst_case`, `gated` and `sanitized` may be published.
 
+    Raises
+    ------
+    InvalidInput
+        If a value is out of range.
+
+    Notes
+    -----
+    Guarantee: `worst_case`, and `gated` for answers that were released through that gate. `data_dependent` and
+    `published` depend on the votes and must not be published.
+
+    References
+    ----------
+    docs/mathematics.md A to C.
+
+    Examples
+    --------
     >>> from ostrakon.mechanisms import GNMax
     >>> cost = account(Votes([[240, 10], [130, 120]]), GNMax(sigma2=40), delta=1e-5)
     >>> cost.worst_case.kind, cost.worst_case.epsilon < 0.2
@@ -123,7 +169,7 @@ def _through_a_gate(
         raise InvalidInput(
             f"classes must be given where a gate is planned: {votes.classes} were read off the private predictions."
         )
-    # Votes of one kind are looked at once, for both.
+    # Gate and sanitizer share one search, so each distinct histogram is priced once.
     search = GateSearch.of(public_votes, mechanism, every_number=False, report=report)
     gate = Gate.plan(public_votes, mechanism, delta=delta, pass_probability=pass_probability, search=search)
     gate.require_shape(votes)

@@ -1,4 +1,4 @@
-"""One release under several notions of neighbouring data sets: an epsilon means nothing without its adjacency."""
+"""The guarantee of one release under several definitions of neighbouring data sets."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import whole
 
 Relation = Literal["add-remove", "replace", "take-out", "labels"]
-"""add-remove: one data set has one record (or user) more. replace: equally many, one differs. take-out: equally many
-places, one of them empty, so that their number stays what it is. labels: the same rows with the same features, of which
-one (or all of one user) have other labels; says nothing of who is in the data."""
+"""add-remove: one data set has one record (or user) more. replace: both have the same size, and one record differs.
+take-out: one record is removed while the published number of records stays. labels: the same rows and features; the
+labels of one record (or user) differ, and membership is public.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adjacent:
-    """What a release costs under one notion of neighbours: (epsilon, delta)-DP.
+    """The (epsilon, delta)-DP of a release under one definition of neighbours.
 
-    neighbours: when two data sets are neighbours, in one sentence.
+    Parameters
+    ----------
+    neighbours : str
+        When two data sets are neighbours, in one sentence.
     """
 
     relation: Relation
@@ -41,14 +45,14 @@ def replaced_record(
     teachers: int | None = None,
     classes: int | None = None,
 ) -> tuple[float, float]:
-    """(epsilon, delta) when two teachers change where `guarantee` holds when one does.
+    """(epsilon, delta) for a change of two teachers, from `guarantee` for a change of one.
 
-    That is the cost of replacing a record whose content decides its teacher: the old one leaves one teacher and the
-    new one joins another. The other arguments are those of `worst_case` that gave the guarantee.
+    It prices the replacement of a record whose content decides its teacher: the old record leaves one teacher and the
+    new record joins another. The other arguments must be those of `worst_case` that gave the guarantee.
 
     Guarantee: the smaller of two theorems for a worst case, at its own delta: a mu-Gaussian-DP run is 2 mu-Gaussian-DP
-    for two teachers; an (e, d)-DP run is (2 e, (1 + exp e) d)-DP. For a gate the second alone, at its larger delta.
-    Inf where neither gives a delta below 1.
+    for two teachers; an (e, d)-DP run is (2 e, (1 + exp e) d)-DP. For a gate only the second, at its larger delta. Inf
+    if neither gives a delta below 1.
     Source: group privacy of Gaussian DP (Dong, Roth and Su 2022); the definition of (e, d)-DP, applied twice.
     """
     if isinstance(guarantee, Gated):
@@ -57,7 +61,7 @@ def replaced_record(
     queries, delta = whole("queries", queries), guarantee.delta
     epsilon, part = guarantee.epsilon, delta
     best = math.inf
-    # The delta of one step falls until both steps together fit into the whole delta.
+    # Reduce the delta of one step until the two steps together fit into the whole delta.
     for _ in range(8):
         if not math.isfinite(epsilon) or epsilon > 300:
             break
@@ -81,7 +85,7 @@ def replaced_record(
 
 
 def taken_out(guarantee: WorstCase, mechanism: Mechanism, *, queries: int) -> tuple[float, float]:
-    """(epsilon, delta) when one per-record teacher abstains everywhere and their number stays what it is."""
+    """(epsilon, delta) if one per-record teacher abstains on all queries and the published number of teachers stays."""
     return run_epsilon(mechanism.absence_cost(queries=queries), delta=guarantee.delta), guarantee.delta
 
 

@@ -1,4 +1,4 @@
-"""All mechanisms on one set of votes at equal epsilon: which one should answer?"""
+"""Compare all mechanisms on the same votes at equal epsilon."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _ORDERS = np.concatenate([np.arange(1.1, 2, 0.1), np.arange(2, 12, 0.5), np.geom
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One mechanism at the noise that makes its epsilon the common one.
+    """One mechanism, with its noise scaled to the common epsilon.
 
-    answers: expected number. accuracy: expected share of the answers that are right (equal to the label, or to the
-    plurality where there are none). epsilons: None where the mechanism has no such cost; inf where it has no bound.
-    claimed: what its papers claim, where that is no guarantee.
+    answers: expected number. accuracy: expected share of correct answers (equal to the label, or to the plurality
+    without labels). epsilons: None if the mechanism has no such cost; inf if it has no bound. claimed: the paper's
+    claim, if that is not a guarantee.
     """
 
     mechanism: Mechanism
@@ -60,21 +60,20 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The mechanism's name."""
         return self.mechanism.name
 
     def worth(self, classes: int) -> float:
-        """How many certain labels these answers are worth: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
+        """The number of certain labels that teach as much: answers * ((accuracy - 1/m) / (1 - 1/m))^2.
 
-        A label that is right with probability p and else any other class tells about the square of its lead over
-        guessing: 324 answers of which 95% are right teach more than 640 of which 68% are.
+        A label that is right with probability p teaches in proportion to the square of its lead over guessing: 324
+        answers of which 95% are right teach more than 640 of which 68% are.
         """
         return self.answers * max(0.0, (self.accuracy - 1 / classes) / (1 - 1 / classes)) ** 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The rows, best first within what may be released, and one sentence that says which to use."""
+    """The rows, best publishable first, and one sentence of advice."""
 
     votes: Votes
     at: At
@@ -85,7 +84,7 @@ class Comparison:
 
     @property
     def advice(self) -> str:
-        """Which one should I use, in one sentence."""
+        """One sentence that names the mechanism to use."""
         sound = [row for row in self.rows if row.mechanism.releasable and row.worth(self.votes.classes) > 0]
         setting = f"{self.at} epsilon of {self.epsilon:g} (delta {self.delta:g})"
         if not sound:
@@ -106,7 +105,7 @@ class Comparison:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """What `ostrakon compare --json` prints; an epsilon without bound is the text "infinity"."""
+        """What `ostrakon compare --json` prints; an epsilon without a bound is the text "infinity"."""
         return {
             "queries": self.votes.queries,
             "teachers": self.votes.teachers,
@@ -147,18 +146,35 @@ def compare(
     mechanisms: tuple[Mechanism, ...] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Scale the noise of every mechanism until its epsilon of this kind is `epsilon`, and say what each then gives.
+    """Scale each mechanism's noise to the same epsilon and compare the answers.
 
-    at: which epsilon is equal: "worst-case", "data-dependent" (exact; less where no noise costs so much), or
-    "gated" (a gate that passes with probability 0.99, or no gate where the worst case is smaller; only for
-    `PublicVotes`, for a gate may not be planned on private ones). labels: true classes,
-    shape (queries,); without them accuracy is agreement with the plurality. mechanisms: the shapes to compare, whose
-    ratios of noise stay as they are; default: all, at the defaults for so many teachers.
+    Parameters
+    ----------
+    votes : Votes
+        Needs `PublicVotes` for `at="gated"`: a gate must not be planned on private votes.
+    epsilon : float, positive
+    delta : float in (0, 1)
+    at : {"worst-case", "data-dependent", "gated"}
+        Which epsilon is equal. "data-dependent" is exact, and may stay below `epsilon`. "gated" takes a gate that
+        passes with probability 0.99, or no gate if the worst case is smaller.
+    labels : ndarray of int, shape (queries,), optional
+        True classes. Default: accuracy is agreement with the plurality.
+    mechanisms : tuple of Mechanism, optional
+        The ratios of their noises stay. Default: all, at the defaults for this number of teachers.
 
-    The immutable mechanism takes part at its *claimed* epsilon and is never recommended; propose-test-release and
-    sparse vector are set by their budgets and take part in the worst case only.
-    Errors: `InvalidInput` for values out of range, labels of another length, or `at="gated"` on private votes.
+    Returns
+    -------
+    Comparison
+        The immutable mechanism appears at its *claimed* epsilon and is never recommended. Propose-test-release and
+        sparse vector are set by their budgets and appear for the worst case only.
 
+    Raises
+    ------
+    InvalidInput
+        For values out of range, labels of another length, or `at="gated"` on private votes.
+
+    Examples
+    --------
     >>> votes = PublicVotes(np.tile([[90, 5, 5], [60, 30, 10]], (20, 1)))
     >>> compare(votes, epsilon=4.0, delta=1e-5).advice.startswith("Use ")
     True
@@ -204,32 +220,32 @@ def compare(
 def _fit(
     shape: Mechanism, votes: Votes, *, at: At, epsilon: float, delta: float
 ) -> tuple[Mechanism, float | None] | None:
-    """(the mechanism with its noise scaled to the epsilon, its gated epsilon); None where it has no such epsilon."""
+    """The mechanism with its noise scaled to the epsilon, and its gated epsilon; None if it has no such epsilon."""
     if shape.claimed_epsilon(queries=votes.queries, delta=delta) is not None:
         claim = _solved(shape, epsilon, lambda m: m.claimed_epsilon(queries=votes.queries, delta=delta) or math.inf)
         return None if claim is None else (claim, None)
     if at == "worst-case":
-        found = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
-        return None if found is None else (found, None)
+        solved = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
+        return None if solved is None else (solved, None)
     if at == "data-dependent":
-        found = _solved_from_above(shape, epsilon, lambda m: _data_dependent(m, votes, delta) or 0.0)
-        return None if found is None else (found, None)
+        solved = _solved_from_above(shape, epsilon, lambda m: _data_dependent(m, votes, delta) or 0.0)
+        return None if solved is None else (solved, None)
     public = cast(PublicVotes, votes)
 
     def gated(mechanism: Mechanism) -> float:
         return _gated(mechanism, public, delta)
 
-    found = _solved(shape, epsilon, gated, accuracy=0.01)
-    return None if found is None else (found, gated(found))
+    solved = _solved(shape, epsilon, gated, accuracy=0.01)
+    return None if solved is None else (solved, gated(solved))
 
 
 def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
-    """The epsilon of a gate that passes with probability 0.99, or the worst case where that is smaller."""
+    """The epsilon of a gate that passes with probability 0.99, or the worst case if that is smaller."""
     worst = _worst_case(mechanism, votes, delta)
     try:
         gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
     except InvalidInput:
-        return worst  # no argmax of counts plus noise: it has no gate
+        return worst  # a gate needs an argmax of counts plus noise
     return min(worst, gate.certificate().epsilon)
 
 
@@ -243,9 +259,9 @@ def _solved(
     start: float = 1.0,
     least: float = 1e-17,
 ) -> Mechanism | None:
-    """`shape` with the least noise whose cost is at most `epsilon`, within the relative `accuracy`; None without one.
+    """`shape` with the least noise whose cost is at most `epsilon`, within the relative `accuracy`, or None.
 
-    start, least: the factors of the noise where the search begins and ends; it goes from there by steps of `growth`.
+    start, least: noise factors at the start and the end of the search; growth: its step.
     """
 
     def at(factor: float) -> float:
@@ -258,22 +274,22 @@ def _solved(
 
 
 def _solved_from_above(shape: Mechanism, epsilon: float, cost: Callable[[Mechanism], float]) -> Mechanism | None:
-    """`shape` with the noise at which `cost`, coming from much noise, first reaches `epsilon`.
+    """`shape` with the noise at which `cost`, starting from much noise, first reaches `epsilon`.
 
-    A data-dependent cost is not monotone: where the votes agree it falls again once the noise is small. Where it never
-    reaches `epsilon` the result has the least noise tried, a twentieth of the given one, and costs less.
+    A data-dependent cost is not monotone: if the votes agree, it falls again once the noise is small. If it never
+    reaches `epsilon`, the result has the least noise tried, a twentieth of the given one.
     """
     least = math.exp(-3)
-    found = _solved(shape, epsilon, cost, growth=math.sqrt(math.e), start=math.exp(4), least=least)
+    solved = _solved(shape, epsilon, cost, growth=math.sqrt(math.e), start=math.exp(4), least=least)
     quiet = scaled(shape, least, digits=None)
-    return quiet if found is None and cost(quiet) <= epsilon else found
+    return quiet if solved is None and cost(quiet) <= epsilon else solved
 
 
 def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: float, gated: float | None) -> Row:
     law = np.exp(mechanism.log_probabilities(votes))
     answers = float(law[:, :-1].sum())
     truth = votes.plurality if labels is None else labels
-    # A label beyond the votes' classes can never be right.
+    # A label beyond the votes' classes is always wrong.
     known = (truth >= 0) & (truth < votes.classes)
     right = float(law[np.flatnonzero(known), truth[known]].sum())
     claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=delta)

@@ -1,4 +1,4 @@
-"""The four epsilons, four types: worst-case, data-dependent, gated, sanitized. The data-dependent one may not leave."""
+"""Four types of epsilon: worst-case, data-dependent, gated, sanitized. The data-dependent one is private."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DATA_DEPENDENT_NOTICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """A data-independent (epsilon, delta)-DP guarantee. Publishable. `basis` names the theorem that gave it."""
+    """A data-independent (epsilon, delta)-DP guarantee. Publishable. `basis` names its theorem."""
 
     kind: ClassVar[str] = "worst-case"
     epsilon: float
@@ -25,7 +25,7 @@ class WorstCase:
 class Gated:
     """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
 
-    order, B, kappa, s: of the gate that gave it (see `Gate`). Source: docs/mathematics.md D6.
+    order, B, kappa, s: parameters of the gate (see `Gate`). Source: docs/mathematics.md D6.
     """
 
     kind: ClassVar[str] = "gated"
@@ -39,9 +39,9 @@ class Gated:
 
 @dataclass(frozen=True, kw_only=True)
 class Sanitized:
-    """A noisy number about the data-dependent cost. Publishable as an estimate; not a guarantee.
+    """A noisy estimate of the data-dependent cost. Publishable; not a guarantee.
 
-    mean, sd: of the estimated epsilon. upper: above it with the probability that the `Sanitizer` was made for.
+    mean, sd: of the estimated epsilon. upper: exceeds it with the probability that the `Sanitizer` was planned for.
     Source: docs/mathematics.md D5.
     """
 
@@ -52,10 +52,10 @@ class Sanitized:
 
 
 class DataDependent:
-    """A data-dependent epsilon: itself private, not a guarantee. It refuses to be printed, formatted or serialized.
+    """A data-dependent epsilon: private, and not a guarantee. It cannot be printed, formatted or serialized.
 
-    epsilon, delta: of the cost at the real votes. order: the Rényi order that gave it. `reveal()` is the one way to
-    these numbers, for eyes on the trusted side.
+    epsilon, delta: of the cost at the real votes. order: the Rényi order that gave it. Only `reveal()` returns them,
+    for the trusted side.
     """
 
     __slots__ = ("__delta", "__epsilon", "__order")
@@ -66,7 +66,7 @@ class DataDependent:
         self.__epsilon, self.__delta, self.__order = epsilon, delta, order
 
     def reveal(self) -> dict[str, float]:
-        """{"epsilon", "delta", "order"}: private numbers that must stay where the votes are."""
+        """The private numbers epsilon, delta and order. They must not leave the trusted side."""
         return {"epsilon": self.__epsilon, "delta": self.__delta, "order": self.__order}
 
     def __repr__(self) -> str:

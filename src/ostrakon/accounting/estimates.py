@@ -1,4 +1,4 @@
-"""Estimates of how good a student is, made of released numbers alone: they may leave, and are no guarantees."""
+"""Estimates of a student's accuracy from released numbers: publishable, but not guarantees."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ Against = Literal["private labels", "held-out released answers"]
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How often a student, or the majority class, says what others say. From released numbers alone.
+    """How often the student, or the majority class, agrees with a reference. From released numbers alone.
 
     Parameters
     ----------
     of : {"student", "majority"}
-        "majority" is one that always says the most frequent class.
+        "majority" always predicts the most frequent class.
     against : str
-        "private labels" (estimated from noisy counts) or "held-out released answers" (then it is not an accuracy).
+        "private labels" (estimated from noisy counts) or "held-out released answers" (not an accuracy).
     counted : str
-        What the share is a share of, in words.
-    share : float
-        The estimate, from 0 to 1. Of private labels it takes the student's errors within a cell to be at random.
+        What is counted, in words, such as "records".
+    share : float in [0, 1]
+        The estimate. Against private labels it assumes that the student's errors within a cell are random.
     sd : float
         Its standard deviation.
     low, high : float
-        The interval that holds the truth in at least 95% of runs. It does not take errors within a cell to be at
-        random.
+        An interval that contains the truth in at least 95% of runs, without that assumption.
 
     Raises
     ------
@@ -62,7 +61,7 @@ class Agreement:
             raise InvalidInput(f"An estimate must lie from 0 to 1 and in order, got {numbers}.")
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, in four decimals: the interval is rounded outwards."""
+        """Plain values for JSON, in four decimals; the interval is rounded outwards."""
         return {
             "kind": self.kind,
             "of": self.of,
@@ -77,7 +76,7 @@ class Agreement:
 
     @property
     def title(self) -> str:
-        """What the numbers are, in words."""
+        """A heading for the numbers."""
         what = "estimated" if self.against == "private labels" else "not an accuracy"
         who = "" if self.of == "student" else ", of always the most frequent class"
         return f"Agreement with {self.against} ({what}){who}"

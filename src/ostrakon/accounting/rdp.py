@@ -1,4 +1,4 @@
-"""Rényi cost curves: add them, multiply them, turn them into epsilon."""
+"""Rényi cost curves: sums, multiples and conversion to epsilon."""
 
 from __future__ import annotations
 
@@ -18,21 +18,34 @@ Conversion = Literal["cks", "mironov"]
 DEFAULT_ORDERS: FloatArray = np.concatenate(
     [np.arange(1.05, 2, 0.05), np.arange(2, 40, 0.5), np.arange(40, 100, 4), np.geomspace(100, 1000, 20)]
 )
-"""Rényi orders a > 1 at which curves are kept by default, increasing."""
+"""The default Rényi orders a > 1, increasing."""
 DEFAULT_ORDERS.setflags(write=False)
 
 _ROUNDING = 2e-15
-"""Charged to every term of an epsilon: more than the few roundings of its cost, of logarithms and of their sum."""
+"""Added to every term of an epsilon: exceeds the rounding errors of its cost, logarithms and sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Rényi divergence bounds at several orders.
+    """Upper bounds on a Rényi divergence at several orders.
 
-    orders: shape (K,), increasing, above 1. values: shape (K,), non-negative nats; inf where nothing is known.
-    Curves of mechanisms run one after another add; `k` equal ones are `k * curve`.
-    Errors: `InvalidInput` for NaN, negative values, or orders not above 1.
-    Source: Mironov 2017, Proposition 1 (composition).
+    Curves of mechanisms that run one after another add; `k` equal ones are `k * curve`.
+
+    Parameters
+    ----------
+    orders : ndarray of float, shape (K,)
+        Increasing, above 1.
+    values : ndarray of float, shape (K,)
+        Nats, at least 0; inf means unknown.
+
+    Raises
+    ------
+    InvalidInput
+        For NaN, negative values, or orders not above 1.
+
+    References
+    ----------
+    Mironov 2017, Proposition 1 (composition).
     """
 
     orders: FloatArray
@@ -69,10 +82,18 @@ class Curve:
     __rmul__ = __mul__
 
     def epsilon(self, *, delta: float, conversion: Conversion = "cks") -> tuple[float, float]:
-        """(epsilon, the order that gives it) of the (epsilon, delta)-DP that this curve implies.
+        """The (epsilon, delta)-DP that this curve implies, rounded upward by about 1e-15 relative.
 
-        conversion: "cks" (Canonne, Kamath, Steinke 2020, Proposition 12) or "mironov" (Mironov 2017, Proposition 3).
-        Rounded upward, by about 1e-15 relative.
+        Parameters
+        ----------
+        delta : float in (0, 1)
+        conversion : {"cks", "mironov"}
+            Canonne, Kamath, Steinke 2020, Proposition 12; or Mironov 2017, Proposition 3.
+
+        Returns
+        -------
+        tuple of float
+            (epsilon, the order that gives it).
         """
         delta = fraction("delta", delta)
         a, r = self.orders, self.values
@@ -84,13 +105,13 @@ class Curve:
         else:
             raise InvalidInput(f"conversion must be 'cks' or 'mironov', got {conversion!r}.")
         eps = eps + _ROUNDING * size
-        # Neither conversion may go below 0, and (0, delta) needs no more than that.
+        # A conversion can give less than 0; (0, delta) already holds then.
         best = int(np.argmin(eps))
         return max(0.0, float(eps[best])), float(a[best])
 
 
 def require_orders(orders: ArrayLike) -> FloatArray:
-    """`orders` as a read-only float array, refused unless one-dimensional, increasing, finite and above 1."""
+    """`orders` as a read-only float array; refused unless one-dimensional, increasing, finite and above 1."""
     array = finite_orders(orders)
     if array.ndim != 1 or not (np.diff(array) > 0).all():
         raise InvalidInput(f"orders must be an increasing list of finite numbers above 1, got {shown(orders)}.")

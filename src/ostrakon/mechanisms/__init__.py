@@ -1,4 +1,4 @@
-"""Aggregation mechanisms, one file each: `base` says what a mechanism is, `registry` what a name stands for."""
+"""Aggregation mechanisms, one file each. `base` defines a mechanism; `registry` maps names to classes."""
 
 from ostrakon.mechanisms.base import NO_ANSWER, Mechanism, Parameter, RunCost, StatefulMechanism
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax

@@ -1,4 +1,4 @@
-"""What a mechanism is: public parameters, a sampler, its outcome law and its worst case."""
+"""The interface of a mechanism: public parameters, a sampler, the outcome law and the worst case."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FloatArray = NDArray[np.float64]
 NO_ANSWER = -1
 
 DEFAULT_NOISE = 0.2
-"""Default deviation of the vote noise in numbers of teachers: a lead of half the votes stays legible."""
+"""Default deviation of the vote noise as a share of the teachers: a lead of half the votes stays visible."""
 
 Noise = Literal["gaussian", "laplace", "gumbel"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """What all must know of a public parameter; stands in its annotation, as `Annotated[float, Parameter(...)]`.
+    """A public parameter of a mechanism, used in its annotation: `Annotated[float, Parameter(...)]`.
 
-    help: one sentence with the unit, shown by the command line. check: from (name, value) to the value that is kept,
-    or a refusal. noise: 1 where more noise means a larger value, -1 where it means a smaller one, 0 for what is none.
+    help: one sentence with the unit, shown by the command line. check: from (name, value) to the accepted value, or an
+    error. noise: 1 if more noise means a larger value, -1 if it means a smaller one, 0 if the parameter is not noise.
     option: whether a plain number can give it, as on a command line.
     """
 
@@ -42,10 +42,10 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DiscreteShares:
-    """Whole numbers, each released under a sum of `count` independent discrete Gaussians of parameter `scale`.
+    """Whole numbers, each released with a sum of `count` independent discrete Gaussians of parameter `scale`.
 
     shift: how far one unit's data move the numbers, in L2; cells: how many of them they move at most. scale and shift
-    are in steps of the numbers, all are above 0. Errors: `InvalidInput` for others.
+    are in steps of the numbers; all are above 0. Errors: `InvalidInput` for others.
     """
 
     count: int
@@ -62,12 +62,12 @@ class DiscreteShares:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunCost:
-    """What all queries of a run cost together: checks that are private by themselves, and failures that delta pays for.
+    """The cost of all queries of a run together: checks that are private themselves, and failures that delta pays for.
 
     Either `mu`: the checks together are mu-Gaussian-DP; or `epsilon`: each of `checks` is epsilon-DP; or `shares`: the
-    run is one release of whole numbers under summed noise. Outside an event of probability at most `failure`, equal on
-    both sides, the run is a function of its checks; inf where unbounded. `ostrakon.accounting.run_epsilon` turns it
-    into an epsilon.
+    run is one release of whole numbers with summed noise. Without a failure, an event of probability at most `failure`
+    that is equally likely on both sides, the run is a function of its checks; inf means unbounded.
+    `ostrakon.accounting.run_epsilon` turns it into an epsilon.
     """
 
     mu: float | None = None
@@ -93,11 +93,10 @@ class ThresholdTest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoisyArgmax:
-    """argmax_j (n_j + noise_j), the noise independent of everything else, after `threshold_test` where there is one.
+    """argmax_j (n_j + noise_j), the noise independent of everything else, after an optional `threshold_test`.
 
-    noise: "gaussian" (scale: its standard deviation), "laplace" (scale: b) or "gumbel" (scale: that of the
-    exponential mechanism softmax(n / scale)). All have a log-concave distribution function, which is what the
-    accountant's pruning rests on.
+    noise: "gaussian" (scale: its standard deviation), "laplace" (scale: b) or "gumbel" (scale: that of the exponential
+    mechanism softmax(n / scale)). All have a log-concave distribution function, which the accountant's pruning needs.
     """
 
     noise: Noise
@@ -119,13 +118,15 @@ class Mechanism(ABC):
     """Whether this mechanism's worst case may be the guarantee of a release."""
 
     releases_counts: ClassVar[bool] = False
-    """Whether the noisy histograms leave, too, under the same guarantee (on a public grid, see `noisy_counts`)."""
+    """Whether the noisy histograms are released, too, under the same guarantee (on a public grid, see
+    `noisy_counts`).
+    """
 
     integer_noise: ClassVar[bool] = False
-    """Whether its noise is drawn in whole steps by an exact sampler (`ostrakon.noise.discrete_gaussian`)."""
+    """Whether an exact sampler draws its noise in whole steps (`ostrakon.noise.discrete_gaussian`)."""
 
     per_record: ClassVar[bool] = False
-    """Whether a run with it makes every record (or user) a teacher of its own, so that their number is public."""
+    """Whether every record (or user) of a run is a teacher, so that their number is public."""
 
     def __post_init__(self) -> None:
         settle(self, **{name: parameter.check for name, parameter in self.declared().items()})
@@ -137,58 +138,64 @@ class Mechanism(ABC):
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
-        """Values for what is not `given`, in proportion to the number of teachers (public); {}: all must be given."""
+        """Values for parameters that are not `given`, in proportion to the number of teachers (public); {}: all are
+        required.
+        """
         return {}
 
     @property
     def vote_noise(self) -> float | None:
-        """Standard deviation of the noise on one count, in votes; None where counts get none."""
+        """Standard deviation of the noise on one count, in votes; None if counts get none."""
         return None
 
     @property
     def moment_noise(self) -> float | None:
-        """Standard deviation of the noise on the sums of features by class that leave, too, in votes; None: none do."""
+        """Standard deviation of the noise on the released sums of features by class, in votes; None if none are
+        released.
+        """
         return None
 
     @property
     def cost_shares(self) -> dict[str, float]:
-        """Shares of the cost (of mu squared), summing to 1, of what leaves together with the answers, in words."""
+        """Shares of the cost (of mu squared), summing to 1, of everything released with the answers, by its
+        description.
+        """
         return {"answers": 1.0}
 
     @property
     def contribution_bound(self) -> int | None:
-        """Queries on which a teacher may vote, where the guarantee rests on that bound; else None."""
+        """The number of queries on which a teacher may vote, if the guarantee needs that bound; else None."""
         return None
 
     @property
     def warning(self) -> str:
-        """What must be said wherever a mechanism that is not private as its authors claim is shown; else empty."""
+        """The warning to show with a mechanism that is not private as its authors claim; else empty."""
         return ""
 
     def claimed_epsilon(self, *, queries: int, delta: float) -> float | None:
-        """The epsilon that the authors of a mechanism claim and that is *not* true; None for all others."""
+        """The epsilon that the authors of a mechanism claim and that does *not* hold; None for all others."""
         return None
 
     def require_votes(self, votes: Votes) -> None:  # noqa: B027 (most have nothing to refuse)
-        """Refuse votes on which the guarantee would not hold (`InvalidInput`); most mechanisms take any."""
+        """Refuse votes for which the guarantee does not hold (`InvalidInput`); most mechanisms accept any."""
 
     @abstractmethod
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        """One noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) where the mechanism refuses.
+        """One noisy answer per query, shape (queries,); -1 (`NO_ANSWER`) if the mechanism refuses.
 
         rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
         """
 
     def absence_cost(self, *, queries: int) -> RunCost:
-        """What all queries cost when a teacher abstains on all of them instead; refused where unknown."""
+        """The cost of all queries if a teacher abstains on all of them instead; refused if unknown."""
         raise InvalidInput(f"{self.name} has no price for a teacher that abstains everywhere.")
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """The histograms with noise, (queries, classes): publishable where `releases_counts`; refused otherwise."""
+        """The histograms with noise, (queries, classes): publishable if `releases_counts`; refused otherwise."""
         raise InvalidInput(f"{self.name} releases answers alone, not counts.")
 
     def noisy_moments(self, moments: Moments, rng: np.random.Generator) -> FloatArray:
-        """The sums of features with noise, (directions, classes): publishable where there is `moment_noise`."""
+        """The sums of features with noise, (directions, classes): publishable if there is `moment_noise`."""
         raise InvalidInput(f"{self.name} releases no sums of features.")
 
     @abstractmethod
@@ -197,66 +204,66 @@ class Mechanism(ABC):
 
     @abstractmethod
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        """Data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf where unbounded."""
+        """Data-independent Rényi cost of one query at each order (> 1), same shape as `orders`; inf if unbounded."""
 
     def gaussian_dp(self) -> tuple[float, float] | None:
-        """(mu of the check that every query pays, mu of an answer), where the mechanism is Gaussian-DP; else None."""
+        """(mu of the check that every query pays, mu of an answer), if the mechanism is Gaussian-DP; else None."""
         return None
 
     def pure_dp(self) -> float | None:
-        """The epsilon of one query under pure differential privacy, where there is one; else None."""
+        """The epsilon of one query under pure differential privacy; None if it has none."""
         return None
 
     def run_cost(self, *, queries: int) -> RunCost | None:
-        """What `queries` (at least 1) cost together where that is not so much for each of them; else None."""
+        """The cost of `queries` (at least 1) queries together, if it differs from the sum of their costs; else None."""
         return None
 
     def for_queries(self, rows: NDArray[np.intp]) -> Mechanism:
-        """The mechanism for `votes[rows]`: itself, unless its parameters hold one row per query."""
+        """The mechanism for `votes[rows]`: itself, unless its parameters have one row per query."""
         return self
 
     @property
     def fixed_queries(self) -> int | None:
-        """How many queries its parameters are for, where they hold one row per query; None: for any number."""
+        """The number of queries that its parameters are for, if they have one row per query; None: any number."""
         return None
 
     def noisy_argmax(self, votes: Votes) -> NoisyArgmax | None:
-        """The mechanism on these votes as an argmax of counts plus independent noise, where it is one; else None.
+        """The mechanism on these votes as an argmax of counts plus independent noise; None if it is not one.
 
-        A faster way to the exact cost, never a different answer: the outcome law must be `log_probabilities`.
+        It makes the exact cost faster and must not change it: the outcome law must be `log_probabilities`.
         """
         return None
 
     def parameters(self) -> dict[str, Any]:
-        """The public parameters by name, as the statement prints them."""
+        """The public parameters by name, as in the statement."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(cast(Any, self))}
 
     def noise_parameters(self) -> dict[str, float]:
-        """Those of the parameters that set the noise, where they are given: what calibration scales."""
+        """The given parameters that set the noise; calibration scales them."""
         values = {name: getattr(self, name) for name, parameter in self.declared().items() if parameter.noise}
         return {name: value for name, value in values.items() if value is not None}
 
 
 class StatefulMechanism(Mechanism):
-    """A mechanism whose queries share state (sparse vector): charged worst-case only, never query by query."""
+    """A mechanism whose queries share state (sparse vector): only its worst case has a price, not a single query."""
 
 
 @functools.cache
 def _declared(kind: type[Mechanism]) -> tuple[tuple[str, Parameter], ...]:
-    found = marked_fields(kind, Parameter)
-    bare = [field.name for field in dataclasses.fields(cast(Any, kind)) if field.name not in found]
+    annotated = marked_fields(kind, Parameter)
+    bare = [field.name for field in dataclasses.fields(cast(Any, kind)) if field.name not in annotated]
     if bare:
         raise TypeError(f"{kind.__name__}.{bare[0]} must be annotated by one Parameter, got 0.")
-    return tuple(found.items())
+    return tuple(annotated.items())
 
 
 def laplace_deviation(gamma: float) -> float:
-    """Standard deviation of Laplace noise of inverse scale gamma, in votes; and the gamma of a deviation."""
+    """From the inverse scale of Laplace noise to its standard deviation, in votes, and back."""
     return math.sqrt(2) / gamma
 
 
 def gumbel_deviation(epsilon: float) -> float:
-    """Standard deviation of the Gumbel noise of scale 2 / epsilon, in votes; and the epsilon of a deviation."""
+    """From the epsilon of Gumbel noise (scale 2 / epsilon) to its standard deviation, in votes, and back."""
     return 2 / epsilon * math.pi / math.sqrt(6)
 
 
@@ -273,7 +280,7 @@ def finite_orders(orders: ArrayLike) -> FloatArray:
     raise InvalidInput(f"orders must be finite numbers above 1, got {shown(orders)}.")
 
 
-# Parameters that several mechanisms have, with the same meaning.
+# Parameters that several mechanisms share.
 VoteSigma = Annotated[float, Parameter(help="Standard deviation of the vote noise, in votes.", check=scale, noise=1)]
 ThresholdSigma = Annotated[
     float, Parameter(help="Standard deviation of the threshold test's noise, in votes.", check=scale, noise=1)

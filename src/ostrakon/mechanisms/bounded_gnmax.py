@@ -1,4 +1,4 @@
-"""GNMax with bounded contributions: every teacher votes on few of the queries, so many cost no more than those few."""
+"""GNMax with bounded contributions: every teacher votes on a few queries, so the number of queries costs nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ostrakon.validation import InvalidInput, scale, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 MOST_NOISE = 2.0**32
-"""Votes of standard deviation up to which a noisy table tells every step of 1/1024: of much more, doubles round whole
-steps away, in a way that depends on the count, and the last bits of what is released would tell it."""
+"""The largest standard deviation at which a noisy table keeps all steps of 1/1024 vote. With more noise, doubles
+lose whole steps in a way that depends on the count, and the last bits of the release would reveal it.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +77,7 @@ class BoundedGNMax(StatefulMechanism):
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
-        # Not in proportion to anything: it is calibrated, or given.
+        # Not in proportion to the teachers: it is calibrated, or given.
         return {"sigma2": 10.0}
 
     @property
@@ -90,11 +91,11 @@ class BoundedGNMax(StatefulMechanism):
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
         """The histograms with noise, in steps of 1/1024 vote, shape (queries, classes): publishable like the answers.
 
-        A student may weigh them. Draw them once: a second draw is a second release.
+        A student may use them as weights. Draw them once: a second draw is a second release.
         """
         self.require_votes(votes)
         noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
-        # The noise alone is rounded: with the counts in it, the cells of the grid would shift with them by an ulp.
+        # Round the noise alone: rounding the noisy counts would shift the cells of the grid by an ulp with the counts.
         return votes.counts + np.rint(noise * STEPS) / STEPS
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
@@ -105,25 +106,25 @@ class BoundedGNMax(StatefulMechanism):
         return np.column_stack([labels, np.full(len(labels), -np.inf)])
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        # There is no cost per query: a run is charged as a whole by `run_cost`.
+        # One query has no cost of its own: `run_cost` prices a run as a whole.
         return np.full(np.shape(orders), np.inf)
 
     def run_cost(self, *, queries: int) -> RunCost:
-        # A teacher cannot vote on more queries than there are.
+        # A teacher cannot vote on more queries than the run has.
         return RunCost(
             mu=math.sqrt(2 * min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2
         )
 
     def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of all queries when a teacher abstains on all of them instead: sqrt(r)/sigma2 Gaussian-DP.
+        """The cost of all queries if a teacher abstains on all of them instead: sqrt(r)/sigma2 Gaussian-DP.
 
-        Its at most r = `max_contributions` entries are gone and none comes: sqrt(r) in L2. The number of teachers
-        stays.
+        At most r = `max_contributions` entries disappear and none is added: sqrt(r) in L2. The published number of
+        teachers stays.
         """
         return RunCost(mu=math.sqrt(min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2)
 
     def require_votes(self, votes: Votes) -> None:
-        """Refuse votes whose teachers are not known to keep to `max_contributions`."""
+        """Refuse votes without a known bound of at most `max_contributions` per teacher."""
         if not isinstance(votes, BoundedVotes) or votes.max_contributions > self.max_contributions:
             raise InvalidInput(
                 f"votes must be BoundedVotes with max_contributions of at most {self.max_contributions}, got {votes!r}"

@@ -1,4 +1,4 @@
-"""Confident-GNMax: first ask, under noise, whether the teachers agree; only then for their label."""
+"""Confident-GNMax: a noisy test whether the teachers agree, then their noisy label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GNMax: the largest count under Gaussian noise."""
+"""GNMax: the largest count with Gaussian noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The near-zero-cost papers' immutable noisy argmax: built as published, never a guarantee."""
+"""The near-zero-cost papers' immutable noisy argmax: implemented as published, not a guarantee."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, scale, whole
 from ostrakon.votes import IntArray, Votes
 
-# A lead of this many noise scales is as good as any: the loser's probability is below e^-500.
+# Beyond a lead of this many noise scales nothing changes: the loser's probability is below e^-500.
 _LONGEST = 1000.0
 
 
@@ -135,11 +135,11 @@ class Immutable(Mechanism):
         return 0.0, math.sqrt(2) * (self.constant + 1) / self.noise_scale
 
     def claimed_epsilon(self, *, queries: int, delta: float) -> float:
-        """What the papers charge for `queries` queries at `delta`. *Not a guarantee*: a claim, and a wrong one.
+        """What the papers charge for `queries` queries at `delta`. *Not a guarantee*: the claim is wrong.
 
-        Laplace: 2 gamma a query, or `4 T gamma^2 + 2 gamma sqrt(2 T ln(1/delta))` for T of them, whichever is
-        less. Gaussian ("details have been discussed" in pate-2018): Rényi cost order / sigma2^2 a query,
-        converted at the best order: `T / sigma2^2 + 2 sqrt(T ln(1/delta)) / sigma2`.
+        Laplace: 2 gamma a query, or `4 T gamma^2 + 2 gamma sqrt(2 T ln(1/delta))` for T of them, whichever is less.
+        Gaussian ("details have been discussed" in pate-2018): Rényi cost order / sigma2^2 a query, converted at the
+        best order: `T / sigma2^2 + 2 sqrt(T ln(1/delta)) / sigma2`.
         """
         count, delta = whole("queries", queries), fraction("delta", delta)
         rate = 1 / self.noise_scale

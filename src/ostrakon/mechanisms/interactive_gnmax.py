@@ -1,4 +1,4 @@
-"""Interactive-GNMax: ask the teachers for a label only where, under noise, they contradict the student."""
+"""Interactive-GNMax: ask for a label only if the teachers, with noise, contradict the student."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class InteractiveGNMax(Mechanism):
         return self.sigma2
 
     def check_scores(self, votes: Votes) -> FloatArray:
-        """n_j - N p_j, what the check takes the maximum of; shape (queries, classes)."""
+        """n_j - N p_j, whose maximum is checked; shape (queries, classes)."""
         self.require_votes(votes)
         return votes.counts - votes.teachers * self.scores
 
     def require_votes(self, votes: Votes) -> None:
-        """Refuse votes of another shape than that of the scores."""
+        """Refuse votes of another shape than the scores."""
         if self.scores.shape != votes.counts.shape:
             raise InvalidInput(
                 f"scores must have one row per query and one column per class, {votes.counts.shape}, "
@@ -96,11 +96,11 @@ class InteractiveGNMax(Mechanism):
 
     @property
     def fixed_queries(self) -> int:
-        """The rows of scores."""
+        """The number of rows of scores."""
         return len(self.scores)
 
     def for_queries(self, rows: NDArray[np.intp]) -> InteractiveGNMax:
-        """The same mechanism for the chosen queries, in their order; to be used with `votes[rows]`."""
+        """The same mechanism for the chosen queries, in their order; for `votes[rows]`."""
         return type(self)(
             threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2, scores=np.atleast_2d(self.scores[rows])
         )
@@ -156,15 +156,15 @@ class InteractiveGNMax(Mechanism):
         )
 
     def __reduce__(self) -> Any:
-        # Rebuilt through the constructor, so that a copy's scores are checked and read-only again.
+        # Pickle through the constructor, so that a copy's scores are checked and read-only again.
         return _rebuild, (self.threshold, self.sigma1, self.sigma2, np.array(self.scores))
 
 
 def reinforce(answers: IntArray, scores: ArrayLike, *, confidence: float) -> IntArray:
-    """Algorithm 2's last step: a refused query gets the student's own label where the student is confident.
+    """Algorithm 2's last step: a refused query gets the student's own label if the student is confident.
 
-    answers: shape (queries,), -1 where refused. scores: student probabilities, shape (queries, classes).
-    confidence: gamma of Algorithm 2, in (0, 1): a student's label is taken where its probability is above it.
+    answers: shape (queries,), -1 if refused. scores: student probabilities, shape (queries, classes). confidence: gamma
+    of Algorithm 2, in (0, 1): a student's label is used if its probability exceeds it.
     Guarantee: a function of the released answers and of public scores, so it costs nothing more.
     Source: pate-2018, Algorithm 2, lines 4 to 7.
 
@@ -195,7 +195,7 @@ def require_scores(scores: ArrayLike) -> FloatArray:
     bad = ~((array >= 0) & (array <= 1))
     if bad.any():
         raise InvalidInput(f"scores must be probabilities from 0 to 1, got {array[bad][0]}.")
-    # Wide enough for probabilities in single precision over a thousand classes.
+    # The tolerance admits probabilities in single precision over a thousand classes.
     sums = array.sum(axis=1)
     wrong = np.flatnonzero(~(np.abs(sums - 1) <= 1e-3))
     if len(wrong):

@@ -1,4 +1,4 @@
-"""LNMax: the largest count under Laplace noise, the aggregation of the first PATE paper."""
+"""LNMax: the largest count with Laplace noise, the aggregation of the first PATE paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moment GNMax: per-record teachers vote, and say beside it where their features lie, by class, for one price."""
+"""Moment GNMax: per-record teachers vote and add their feature vectors to sums by class, at one joint price."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class MomentGNMax(BoundedGNMax):
         return self._both(2, queries)
 
     def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of everything when a teacher says nothing instead: each table moves by what it said."""
+        """The cost of everything if a teacher contributes nothing instead: each table moves by its contribution."""
         return self._both(1, queries)
 
     def _both(self, squared: int, queries: int) -> RunCost:
         entries = min(self.max_contributions, whole("queries", queries, at_least=1))
         of_counts, of_sums = math.sqrt(squared * entries) / self.sigma2, math.sqrt(squared) / self._moment_noise
-        # A few roundings may not make it cheaper than it is.
+        # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

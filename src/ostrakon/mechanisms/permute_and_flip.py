@@ -1,4 +1,4 @@
-"""Permute-and-flip: the largest count under exponential noise."""
+"""Permute-and-flip: the largest count with exponential noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Propose-test-release: the exact plurality where it is privately known that no single vote decides it."""
+"""Propose-test-release: the exact plurality, if a noisy test shows that no single vote decides it."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class ProposeTestRelease(Mechanism):
 
     @classmethod
     def for_delta(cls, *, epsilon_per_query: float, delta_per_query: float) -> Self:
-        """The Laplace form whose one query is (epsilon_per_query, delta_per_query)-DP; delta_per_query below 1/2."""
+        """The Laplace form with an (epsilon_per_query, delta_per_query)-DP query; delta_per_query below 1/2."""
         epsilon, delta = positive("epsilon_per_query", epsilon_per_query), fraction("delta_per_query", delta_per_query)
         if not delta < 0.5:
             raise InvalidInput(f"delta_per_query must be below 1/2, got {delta_per_query!r}.")
-        # A hair above the formula, so that rounding cannot put the failure above delta_per_query.
+        # Slightly above the formula, so that rounding cannot raise the failure above delta_per_query.
         return cls(threshold=(1e-11 - math.log(2 * delta)) / epsilon, epsilon_per_query=epsilon)
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
@@ -113,11 +113,11 @@ class ProposeTestRelease(Mechanism):
         return np.asarray(log_ndtr(margin / self.sigma1)), np.asarray(log_ndtr(-margin / self.sigma1))
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        # An answer that is possible on one side only has an infinite Rényi divergence, however rare it is.
+        # An answer that is possible on one side only has an infinite Rényi divergence, even if it is rare.
         return np.full(np.shape(orders), np.inf)
 
     def failure(self, *, queries: int) -> float:
-        """The part of delta that `queries` queries spend on answers to unstable ones: at most this, rounded upward."""
+        """An upper bound on the delta that `queries` queries spend on answers to unstable ones."""
         passed, _ = self._log_check(np.array([-self.threshold]))
         return whole("queries", queries) * math.exp(float(passed[0])) * (1 + 1e-12)
 

@@ -1,4 +1,4 @@
-"""Every mechanism by its name: what a name stands for, and how one is made from plain values."""
+"""The registry of mechanisms: from a name to its class, and from plain values to an instance."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MECHANISMS: Mapping[str, type[Mechanism]] = MappingProxyType(_registered)
 
 
 def register(kind: M) -> M:
-    """Make a mechanism known by its `name` everywhere: command line, calibration, audit, comparison, runs. A decorator.
+    """Register a mechanism under its `name` for command line, calibration, audit, comparison and runs. A decorator.
 
     kind: a frozen, keyword-only dataclass derived from `Mechanism`, its parameters annotated by `Parameter`.
     Errors: `InvalidInput` for a class that is abstract, a name that is taken or is not of lower-case words and hyphens.
@@ -55,7 +55,7 @@ def register(kind: M) -> M:
 
 
 def find(name: str) -> type[Mechanism]:
-    """The mechanism of that name. Errors: `InvalidInput` that lists the names there are."""
+    """The mechanism of that name. Errors: `InvalidInput` that lists the known names."""
     if name not in _registered and (kind := from_entry_point("ostrakon.mechanisms", name)) is not None:
         register(kind)
     if name not in _registered:
@@ -64,24 +64,24 @@ def find(name: str) -> type[Mechanism]:
 
 
 def is_per_record(name: str) -> bool:
-    """Whether runs with the mechanism of that name make every record a teacher; False for a name that is none."""
+    """Whether runs with the mechanism of that name make every record a teacher; False for an unknown name."""
     return name in _registered and _registered[name].per_record
 
 
 def declared_parameters() -> dict[str, Parameter]:
     """All parameters of all mechanisms that are options, by name, in the order of registration."""
-    found: dict[str, Parameter] = {}
+    parameters_by_name: dict[str, Parameter] = {}
     for kind in _registered.values():
         for name, parameter in kind.declared().items():
             if parameter.option:
-                found.setdefault(name, parameter)
-    return found
+                parameters_by_name.setdefault(name, parameter)
+    return parameters_by_name
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
-    """The mechanism of that name from its parameters; those that are None count as not given.
+    """The mechanism of that name from its parameters; None counts as not given.
 
-    Errors: `InvalidInput` naming the parameter that is missing, foreign or out of range.
+    Errors: `InvalidInput` naming the parameter that is missing, unknown or out of range.
 
     >>> build("gnmax", {"sigma2": 40, "gamma": None})
     GNMax(sigma2=40.0)
@@ -99,13 +99,13 @@ def build(name: str, parameters: Mapping[str, Any]) -> Mechanism:
 
 
 def build_with_defaults(name: str, teachers: int, parameters: Mapping[str, Any]) -> Mechanism:
-    """`build`, with what is not given in proportion to the number of teachers (see `Mechanism.defaults`)."""
+    """`build`, with missing parameters in proportion to the number of teachers (see `Mechanism.defaults`)."""
     given = require_own(name, parameters)
     return build(name, {**find(name).defaults(teachers, given), **given})
 
 
 def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given of `parameters`; refused where the mechanism of that name has no such parameter."""
+    """The given entries of `parameters`; refused if the mechanism of that name has no such parameter."""
     known = find(name).declared()
     given = {key: value for key, value in parameters.items() if value is not None}
     foreign = [key for key in given if key not in known]

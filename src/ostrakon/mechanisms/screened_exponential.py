@@ -1,4 +1,4 @@
-"""Screening: first ask, under Laplace noise, whether the teachers agree; only then the exponential mechanism."""
+"""Screening: a noisy test (Laplace) whether the teachers agree, then the exponential mechanism."""
 
 from __future__ import annotations
 

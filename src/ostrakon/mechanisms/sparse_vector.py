@@ -1,4 +1,4 @@
-"""Sparse vector: exact pluralities, paid for at refusals only."""
+"""Sparse vector: exact pluralities; only refusals cost."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ class SparseVector(StatefulMechanism):
         return answers
 
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        """The law of each query's outcome *within this batch, in this order*, the others averaged over.
+        """The law of each query's outcome *within this batch, in this order*, averaged over the others.
 
-        Shape (queries, classes + 1). The outcomes are not independent: no product of these is the law of a run, so
-        costs are never computed from them. Accurate to about 1e-12.
+        Shape (queries, classes + 1). The outcomes are dependent: their product is not the law of a run, so costs are
+        never computed from them. Accurate to about 1e-12.
         """
         distance = distance_to_instability(votes)
         nodes, weights = _laplace_rule(
@@ -116,11 +116,11 @@ class SparseVector(StatefulMechanism):
         return result
 
     def worst_case(self, orders: FloatArray) -> FloatArray:
-        # There is no cost per query: the run is charged as a whole by `run_cost`.
+        # One query has no cost of its own: `run_cost` prices the run as a whole.
         return np.full(np.shape(orders), np.inf)
 
     def failure(self, *, queries: int) -> float:
-        """delta_w: the part of delta that a run of `queries` queries spends on answers to unstable ones, or more."""
+        """delta_w: an upper bound on the delta that a run of `queries` queries spends on answers to unstable ones."""
         k = whole("queries", queries)
         if k == 0:
             return 0.0
@@ -129,15 +129,15 @@ class SparseVector(StatefulMechanism):
         def log_bound(x: float) -> float:
             return float(np.logaddexp(math.log(refusals / 2) - e1 * x, math.log(k / 2) - e2 * (w - x) / 2))
 
-        # Any x gives a bound, so that the minimizer's tolerance cannot make it too small.
+        # Any x gives a bound, so the minimizer's tolerance cannot make it too small.
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(log_bound, bounds=(0, w), method="bounded", options={"xatol": 1e-9 * w})
-        return min(1.0, math.exp(min(log_bound(float(found.x)), log_bound(w))) * (1 + 1e-12))
+        minimum = minimize_scalar(log_bound, bounds=(0, w), method="bounded", options={"xatol": 1e-9 * w})
+        return min(1.0, math.exp(min(log_bound(float(minimum.x)), log_bound(w))) * (1 + 1e-12))
 
     def run_cost(self, *, queries: int) -> RunCost:
         k = whole("queries", queries, at_least=1)
-        # A run of k queries has at most k refusals, whatever it would have allowed.
+        # A run of k queries has at most k refusals, even if it allows more.
         checks = min(self.refusals, k)
         return RunCost(epsilon=self.epsilon1 + self.epsilon2, checks=checks, failure=self.failure(queries=k))
 

@@ -16,12 +16,12 @@ from ostrakon.validation import InvalidInput, shown, whole
 from ostrakon.votes import STEPS, IntArray, Votes
 
 Owners = Annotated[int, Parameter(help="Owners whose tables are summed.", check=partial(whole, at_least=1))]
-SUM, EACH = "sum", "each"
+SUM, EVERY_TABLE = "sum", "each"
 
 
 def _released(name: str, value: Any) -> str:
-    if not isinstance(value, str) or value not in (SUM, EACH):
-        raise InvalidInput(f"{name} must be {SUM} or {EACH}, got {shown(value)}.")
+    if not isinstance(value, str) or value not in (SUM, EVERY_TABLE):
+        raise InvalidInput(f"{name} must be {SUM} or {EVERY_TABLE}, got {shown(value)}.")
     return value
 
 
@@ -60,14 +60,14 @@ class SummedGNMax(BoundedGNMax):
         return self._moved(2 * self._entries(queries))
 
     def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of all queries when a person falls silent at every owner: half of the squared distance."""
+        """The cost of all queries if a person is absent at every owner: half of the squared distance."""
         return self._moved(self._entries(queries))
 
     def _entries(self, queries: int) -> int:
         return min(self.max_contributions, whole("queries", queries, at_least=1))
 
     def _moved(self, entries: int) -> RunCost:
-        """What it costs when so many entries of each of a person's tables change by one."""
+        """The cost if this number of entries of each of a person's tables changes by one."""
         return RunCost(mu=self.owners_per_person * math.sqrt(entries) / self.sigma2)
 
 
@@ -138,19 +138,19 @@ class SharedGNMax(SummedGNMax):
         return votes.counts * STEPS + noise.reshape(votes.counts.shape)
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
-        """What the sum of all owners' shares is. rng: not looked at; entropy is that of `discrete_gaussian`."""
+        """The sum of all owners' shares. rng: unused; `discrete_gaussian` has its own entropy."""
         self.require_votes(votes)
         noise = sum(discrete_gaussian(votes.counts.size, sigma=self.share_sigma) for _ in range(self.owners))
         return votes.counts + np.reshape(noise, votes.counts.shape) / STEPS
 
     def _moved(self, entries: int) -> RunCost:
-        # Even where fewer owners are summed: the tables of those that dropped out may have left before.
+        # Also if fewer owners are summed: the tables of those that dropped out may have been seen before.
         tables = self.owners_per_person
         cells = tables * entries
-        if self.released == EACH:
+        if self.released == EVERY_TABLE:
             count, shift = 1, math.sqrt(cells)
         else:
             count, shift = self.owners - self.colluders - self.dropouts, tables * math.sqrt(entries)
-        # A few roundings may not make the noise wider, or the shift shorter, than they are.
+        # The factor covers rounding, so that the noise is not overestimated, nor the shift underestimated.
         scale = self.share_sigma * (1 - 1e-12)
         return RunCost(shares=DiscreteShares(count=count, scale=scale, shift=STEPS * shift, cells=cells))

@@ -1,4 +1,4 @@
-"""Synthetic GNMax: per-record teachers are asked about public rows that noisy marginals of their own data gave."""
+"""Synthetic GNMax: per-record teachers vote on public rows that were drawn from noisy marginals of their own data."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class SyntheticGNMax(MomentGNMax):
         if marginals.tables != self.tables:
             raise InvalidInput(f"marginals must be of {self.tables} tables, as was paid for, got {marginals.tables}.")
         noise = require_rng(rng).normal(scale=self.marginal_noise, size=marginals.counts.shape)
-        # The noise alone is rounded, as of `BoundedGNMax.noisy_counts`.
+        # Round the noise alone, as `BoundedGNMax.noisy_counts` does.
         return marginals.counts + np.rint(noise * STEPS).astype(np.int64)
 
     def _both(self, squared: int, queries: int) -> RunCost:
@@ -114,5 +114,5 @@ class SyntheticGNMax(MomentGNMax):
         of_counts = math.sqrt(squared * entries) / self.sigma2
         of_sums = 0.0 if self.moments == 0 else math.sqrt(squared) / self._moment_noise
         of_marginals = math.sqrt(squared * self.tables) / self.marginal_noise
-        # A few roundings may not make it cheaper than it is.
+        # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums, of_marginals) * (1 + 1e-12))

@@ -1,1 +1,1 @@
-"""Numbers that several parts of the privacy side need: inverses of costs, and rounding that can only raise them."""
+"""Numerical helpers of the privacy side: inverses of costs, and rounding that can only raise them."""

@@ -1,4 +1,4 @@
-"""How numerical loops are compiled: where it pays, once, kept on disk, without Python's lock, with IEEE division."""
+"""Compilation of numerical loops: if worth it, once, cached on disk, without Python's lock, with IEEE division."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ R = TypeVar("R")
 
 _HOMES = tuple(Path(__file__).parents[1] / name for name in ("numerics", "mechanisms", "accounting", "papers"))
 _WORTH_COMPILING = 1.0
-"""Seconds of interpreting above which the compiled loop is used: loading it takes about as long."""
+"""Seconds of interpreted work above which the compiled loop is used: loading it takes about as long."""
 
 _OUT_OF_RANGE = (ArithmeticError, ValueError)
 
 
 class Compiled(Generic[P, R]):
-    """A loop of numbers that numba compiles, or that Python interprets where there is little to do.
+    """A numerical loop that numba compiles, or that Python interprets for little work.
 
-    Both ways run the same source, and call the same functions of the C library. Called as it is, the loop is compiled.
+    Both run the same source, and call the same functions of the C library. A plain call runs the compiled loop.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -37,18 +37,18 @@ class Compiled(Generic[P, R]):
         return self.machine_code(*args, **kwargs)
 
     def worth(self, seconds: float) -> Callable[P, R]:
-        """The loop to call for work that would take Python about so many seconds; both ways give the same numbers."""
-        self._spent += seconds  # many small calls are much work, too
+        """The loop to call for work that would take Python this number of seconds; both give the same numbers."""
+        self._spent += seconds  # many small calls add up
         return self.interpreted if self._spent <= _WORTH_COMPILING else self.machine_code
 
     @functools.cached_property
     def machine_code(self) -> Callable[P, R]:
         """The compiled loop.
 
-        It is kept on disk until any source file with such functions changes. Numba itself asks only whether the
-        function's own file has changed; what it calls in another file would stay as it was compiled before, and a stale
-        formula is a wrong epsilon. Where nothing can be written, or numba keeps its files in another way than this one
-        knows, functions are compiled anew in each process. Whenever something is compiled, a line says so.
+        Its cache on disk is valid until any source file with compiled functions changes. Numba checks only the
+        function's own file, not the files of functions that it calls, and a stale formula is a wrong epsilon. Functions
+        are compiled in each process if nothing can be written, or if numba stores its files in an unknown way. A line
+        announces each compilation.
         """
         import numba
 
@@ -66,11 +66,11 @@ class Compiled(Generic[P, R]):
 
     @functools.cached_property
     def plain(self) -> Callable[P, R]:
-        """The loop as Python runs it."""
+        """The uncompiled loop."""
         return self._calling(lambda other: other.plain)
 
     def interpreted(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The loop as Python runs it; compiled after all where Python refuses what IEEE arithmetic allows."""
+        """The uncompiled loop; compiled if Python refuses what IEEE arithmetic allows."""
         try:
             with np.errstate(all="ignore"):
                 return self.plain(*args, **kwargs)
@@ -85,38 +85,38 @@ class Compiled(Generic[P, R]):
             for name, value in own.__globals__.items()
             if name in own.__code__.co_names or name.startswith("__")
         }
-        made = types.FunctionType(own.__code__, names, own.__name__, own.__defaults__, own.__closure__)
-        made.__qualname__, made.__kwdefaults__ = own.__qualname__, own.__kwdefaults__
-        return made
+        copy = types.FunctionType(own.__code__, names, own.__name__, own.__defaults__, own.__closure__)
+        copy.__qualname__, copy.__kwdefaults__ = own.__qualname__, own.__kwdefaults__
+        return copy
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:
-    """`function`, a loop of numbers, to be compiled by numba when it is first needed."""
+    """`function`, a numerical loop, to be compiled by numba at its first use."""
     return Compiled(function)
 
 
 def _say_where_missing(cache: Any) -> None:
-    """Have a line said before anything is compiled that the disk does not hold."""
+    """Print a line before a compilation that the disk cache cannot replace."""
     load = cache.load_overload
 
     def loaded(*args: Any) -> Any:
-        found = load(*args)
-        if found is None:
+        overload = load(*args)
+        if overload is None:
             say_once("They are kept on disk for later.")
-        return found
+        return overload
 
     cache.load_overload = loaded
 
 
 @functools.cache
 def say_once(what_next: str) -> None:
-    """Tell, once a process, that loops are compiled now."""
+    """Print, once a process, that loops are compiled now."""
     logging.getLogger("ostrakon").warning("Numerical loops are being compiled, up to half a minute. %s", what_next)
 
 
 @functools.cache
 def sources_fingerprint() -> str:
-    """A hash of all files that hold compiled functions, in whatever sub-package."""
+    """A hash of all files with compiled functions."""
     paths = (path for home in _HOMES for path in sorted(home.rglob("*.py")))
     return fingerprint(path for path in paths if b"@compiled" in path.read_bytes())
 

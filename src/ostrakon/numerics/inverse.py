@@ -1,4 +1,4 @@
-"""Inverses of falling costs: the least number, or the most queries, that keeps a cost within a limit."""
+"""Inverses of falling costs: the least number, or the most queries, within a limit on the cost."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def least(
     growth: float = 2.0,
     furthest: float = _LARGEST,
 ) -> float:
-    """The least x at which `cost(x)` is at most `at_most`, from above; inf where none up to `furthest` is.
+    """The least x at which `cost(x)` is at most `at_most`, from above; inf if there is none up to `furthest`.
 
-    cost: falls with x > 0. start: where the search begins, above 0; the bracket grows by `growth` until it holds x.
-    tolerance: how far above the least x the result may lie, relative to it.
+    cost: falls with x > 0. start: the first x, above 0; the bracket grows by `growth` until it contains the solution.
+    tolerance: how far above the least x the result may be, relative to it.
 
-    Guarantee: the cost was computed at the result and was at most `at_most` there, even if it does not fall. A NaN is
-    no cost: it counts as above every limit.
+    Guarantee: the cost was computed at the result and was at most `at_most` there, even if it does not fall. A NaN
+    counts as above every limit.
 
     >>> least(lambda x: 1 / x, 0.25, start=1.0, tolerance=1e-9)
     4.0
@@ -53,10 +53,10 @@ def least_of_power(
     nearest: float,
     furthest: float,
 ) -> float:
-    """`least` for a cost that takes long to compute and is nearly a power of x, searched for around 1.
+    """`least` for a slow cost that is nearly a power of x, searched for around 1.
 
-    at_most: above 0. nearest, furthest: below 1 and above it; how far to look. 0 where the cost is within its limit
-    even at `nearest`, inf where it is not at `furthest`. False position in logarithms, and a bisection where it stalls.
+    at_most: above 0. nearest, furthest: the range of the search, below 1 and above it. 0 if the cost is within its
+    limit even at `nearest`, inf if it is not at `furthest`. False position in logarithms, and a bisection if it stalls.
 
     Guarantee: as `least`.
 
@@ -83,11 +83,11 @@ def least_of_power(
 
     def narrow(x: float) -> bool:
         nonlocal low, over, high, under
-        found = cost(x)
-        if found <= at_most:
-            high, under = x, found
+        value = cost(x)
+        if value <= at_most:
+            high, under = x, value
             return True
-        low, over = x, found
+        low, over = x, value
         return False
 
     stalled = False
@@ -107,7 +107,7 @@ def least_of_power(
 def most(holds: Callable[[int], bool], *, at_least: int, below: int) -> int:
     """The largest whole number at which `holds`, which is true up to it and false above.
 
-    at_least: returned, unasked, where no larger number holds. below: a bound that is not asked either.
+    at_least: returned, without a call, if no larger number holds. below: an upper bound that is not tried either.
     Guarantee: `holds` was true at the result, or the result is `at_least`.
 
     >>> most(lambda n: n * n <= 50, at_least=0, below=100)

@@ -1,4 +1,4 @@
-"""The normal distribution and sums in log space, compiled: what numba code may call.
+"""The normal distribution and sums in log space, for compiled loops.
 
 SciPy's `log_ndtr` is the same function for arrays; compiled loops cannot call it.
 """
@@ -71,7 +71,7 @@ def logaddexp(x: float, y: float) -> float:
 
 @compiled
 def log1p_sum(x: float, y: float) -> float:
-    """ln(e^x + e^y) where e^x is nearly 1 and e^y small: the excess over 1 keeps its digits."""
+    """ln(e^x + e^y) if e^x is nearly 1 and e^y small: the excess over 1 keeps its digits."""
     if abs(x) < 0.5 and y < 0:
         return math.log1p(math.expm1(x) + math.exp(y))
     return logaddexp(x, y)

@@ -1,1 +1,1 @@
-"""What a user may set: each option once, checked once."""
+"""The options of a run: declared once, checked once."""

@@ -1,4 +1,4 @@
-"""Choices that are written like a call: NAME or NAME(option=value, ...)."""
+"""Values that are written like a call: NAME or NAME(option=value, ...)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def with_own_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the parameters of a mechanism that is written as a call beside its name.
+    """`values` with the parameters of a mechanism that is written as a call.
 
     >>> with_own_parameters({"mechanism": "gnmax(sigma2=40)", "epsilon": 1.0})
     {'mechanism': 'gnmax', 'epsilon': 1.0, 'sigma2': 40}
@@ -39,7 +39,7 @@ def with_own_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
         return dict(values)
     name, own = parse_call(written)
     require_own(name, own)
-    twice = [each for each in own if values.get(each) is not None]
+    twice = [key for key in own if values.get(key) is not None]
     if twice:
         raise InvalidInput(f"{twice[0]} must be given once, got it in {written!r} and as {values[twice[0]]!r}.")
     return {**values, "mechanism": name, **own}

@@ -1,4 +1,4 @@
-"""Where a run's data are: the options that name files."""
+"""Options that name a run's files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ostrakon.validation import InvalidInput, shown
 _DATA = "Data"
 
 
-def _place(name: str, value: str) -> str:
+def _location(name: str, value: str) -> str:
     return stored_path(name, value).uri if is_uri(value) else str(Path(value).resolve())
 
 
@@ -26,7 +26,7 @@ def _protect(name: str, value: Any) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """A column given by its position."""
+    """A column that is given by its number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -36,16 +36,16 @@ def _joined(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Files(Settings):
-    """The files of a run on the disk and how they are read; what they hold is `ostrakon.run.inputs`' to check.
+    """The files of a run and how to read them. `ostrakon.run.inputs` checks their content.
 
-    private, public, test: paths, made absolute, or s3://BUCKET/KEY of tables. protect: "records", or "labels" alone:
-    then the private rows, which are public but for their labels, are the pool, and no other is given. synthetic: a
-    description of the columns, from which, and from noisy marginals of the private table, the pool is drawn where there
-    is none. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public, too.
-    allow_shared_rows: private rows may be in the public data.
+    private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
+    "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
+    synthetic: a description of the columns; without public data, public rows are drawn from it and noisy marginals of
+    the private table. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public,
+    too. allow_shared_rows: private rows may be in the public data.
 
-    Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data,
-    another word than these two.
+    Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
+    another value of protect.
     """
 
     private: Annotated[
@@ -53,18 +53,19 @@ class Files(Settings):
         Option(
             help="The sensitive table (CSV, Parquet, s3://BUCKET/FOLDER), images (.npz, folders) or texts (likewise).",
             panel=_DATA,
-            check=_place,
+            check=_location,
         ),
     ]
     public: Annotated[
-        str | None, Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_place)
+        str | None,
+        Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_location),
     ] = None
     synthetic: Annotated[
         str | None,
         Option(
             help="No public rows: draw some from noisy marginals; a TOML file says what columns may hold.",
             panel=_DATA,
-            check=_place,
+            check=_location,
         ),
     ] = None
     protect: Annotated[
@@ -82,9 +83,9 @@ class Files(Settings):
         str | None,
         Option(help="The column that says whose a row is: protects users.", panel=_DATA, from_toml=_as_text),
     ] = None
-    test: Annotated[str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_place)] = (
-        None
-    )
+    test: Annotated[
+        str | None, Option(help="Labelled rows to measure the student on.", panel=_DATA, check=_location)
+    ] = None
     names: Annotated[
         str | None, Option(help="Column names (a,b,c or a file) of tables without header.", panel=_DATA, advanced=True)
     ] = None
@@ -111,7 +112,7 @@ class Files(Settings):
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
-        given = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "publish_accuracy"}
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "publish_accuracy"}
         if not self.allow_shared_rows:
             del given["allow_shared_rows"]
         return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

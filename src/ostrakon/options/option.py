@@ -1,4 +1,4 @@
-"""What an option is: a field that says all that the command line, TOML files and Python must know of it."""
+"""An option: a field with everything that the command line, TOML files and Python need to know of it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ import numpy as np
 from ostrakon.validation import InvalidInput, marked_fields, settle, shown
 
 PLAIN = (str, int, float)
-"""What a TOML file holds as it is; anything else (an estimator) is kept as its repr."""
+"""Types that a TOML file stores directly; anything else (an estimator) is stored as its repr."""
 LONGEST = 1000
-"""Characters of one answer."""
+"""The most characters of a text."""
 
-# Control, surrogate and format characters: unseen, they may make a report read otherwise than it is stored. Two of them
-# only say whether letters join.
+# Control, surrogate and format characters are invisible, and may make a report read otherwise than it is stored. Two of
+# them only say whether letters join.
 _UNSEEN = ("Cc", "Cs", "Cf")
 _JOINERS = "\u200c\u200d"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """What all must know of an option; stands in its annotation, as `Annotated[int, Option(...)]`.
+    """The declaration of an option, used in its annotation: `Annotated[int, Option(...)]`.
 
     help: one sentence with the default, shown by the command line under the heading `panel` (None: the first one).
-    check: from (name, value) to the value that is kept, or a refusal; None where whoever uses the value refuses it.
-    python: its name as an argument of `PATEClassifier`, where scikit-learn has a word for it. asked: whether it belongs
-    to what was asked: run.toml keeps it, and a resumed run compares it. from_toml: from what a TOML file may hold
-    besides to a value of the field's type. advanced: left out of `--help`; `--help-all` shows it.
+    check: from (name, value) to the accepted value, or an error; None if the user of the value checks it. python: its
+    name as an argument of `PATEClassifier`, if scikit-learn uses another word. asked: whether run.toml stores it and a
+    resumed run compares it. from_toml: converts other values that a TOML file may contain to the field's type.
+    advanced: hidden from `--help`; `--help-all` shows it.
     """
 
     help: str
@@ -45,7 +45,7 @@ class Option:
 
 
 class Settings:
-    """A frozen dataclass (keyword-only) whose fields are annotated by `Option`; each is checked once, here."""
+    """A frozen dataclass (keyword-only) whose fields are annotated by `Option`; it checks them all."""
 
     def __post_init__(self) -> None:
         settle(self, **{name: one.check for name, one in self.options().items() if one.check is not None})
@@ -60,13 +60,13 @@ class Settings:
         """Names of the options without a default."""
         own = cls.options()
         fields = dataclasses.fields(cast(Any, cls))
-        return tuple(each.name for each in fields if each.name in own and each.default is dataclasses.MISSING)
+        return tuple(field.name for field in fields if field.name in own and field.default is dataclasses.MISSING)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values by name; what is no option here is left out.
+        """From plain values by name; other names are ignored.
 
-        Errors: `InvalidInput` for a value that is refused, and where a required one is missing.
+        Errors: `InvalidInput` for a bad value, and if a required one is missing.
         """
         missing = [name for name in cls.required() if name not in values]
         if missing:
@@ -74,42 +74,42 @@ class Settings:
         return cls(**{name: values[name] for name in cls.options() if name in values})
 
     def as_toml(self) -> dict[str, Any]:
-        """What was asked, as run.toml keeps it: plain values by name, None left out."""
+        """The options as run.toml stores them: plain values by name, without None."""
         named = {name: getattr(self, name) for name, one in self.options().items() if one.asked}
         return {name: plain(value) for name, value in named.items() if value is not None}
 
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
-        """The options in `content` (the table of a TOML file, which is the file `source`) as plain values by name.
+        """The options in `content` (a table of the TOML file `source`) as plain values by name.
 
-        A flag is true or false, never a word for it. Errors: `InvalidInput` for a value of another type.
+        A flag is true or false, not a word for it. Errors: `InvalidInput` for a value of another type.
         """
-        types, found = plain_types(cls), dict[str, Any]()
+        types, plain_values = plain_types(cls), dict[str, Any]()
         for name, one in cls.options().items():
             if one.asked and name in content:
                 value = content[name] if one.from_toml is None else one.from_toml(content[name])
-                found[name] = of_plain_type(name, value, types[name], source)
-        return found
+                plain_values[name] = of_plain_type(name, value, types[name], source)
+        return plain_values
 
 
 def plain(value: Any) -> Any:
-    """`value` as a TOML file holds it: a number of NumPy as Python's own, an estimator as its repr."""
+    """`value` as a TOML file stores it: a number of NumPy as Python's own, an estimator as its repr."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, PLAIN) else repr(value)
 
 
 def plain_types(kind: type) -> dict[str, type]:
-    """What the fields of a dataclass are where plain text gives them: bool, int or float as annotated, else str."""
+    """The types of a dataclass's fields in plain text: bool, int or float as annotated, else str."""
     hints = typing.get_type_hints(kind)
     return {name: _plain(hint) for name, hint in hints.items()}
 
 
 def of_plain_type(name: str, value: Any, kind: type, source: Any) -> Any:
-    """`value`, refused unless a TOML file (`source`) may hold it where `kind` is wanted."""
+    """`value`, refused unless a TOML file (`source`) may contain it for the type `kind`."""
     allowed: Any = {bool: bool, str: str}.get(kind, (int, float))
     if not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool)):
-        told = {bool: "true or false", str: "text"}.get(kind, "a number")
-        raise InvalidInput(f"{name.replace('_', '-')} in {source} must be {told}, got {value!r}.")
+        expected = {bool: "true or false", str: "text"}.get(kind, "a number")
+        raise InvalidInput(f"{name.replace('_', '-')} in {source} must be {expected}, got {value!r}.")
     return value
 
 
@@ -118,10 +118,10 @@ def _plain(hint: Any) -> type:
 
 
 def sentence(name: str, value: Any) -> str:
-    """What the operator says in words: one line, breaks between lines become spaces. Refuses control characters."""
+    """A text of the operator as one line: line breaks become spaces. Refuses control characters."""
     if not isinstance(value, str) or not value.strip() or len(value) > LONGEST:
         raise InvalidInput(f"{name} must be text of 1 to {LONGEST} characters, got {shown(value)}.")
     line = " ".join(value.split())
-    if any(unicodedata.category(each) in _UNSEEN and each not in _JOINERS for each in line):
+    if any(unicodedata.category(field) in _UNSEEN and field not in _JOINERS for field in line):
         raise InvalidInput(f"{name} must be text without control characters, got {shown(value)}.")
     return line

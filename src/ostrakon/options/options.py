@@ -1,4 +1,4 @@
-"""What a run is made of, wherever its data are: the one list of its options."""
+"""The options of a run, for every kind of data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ostrakon.options.option import Option, Settings, of_plain_type, plain, sent
 from ostrakon.validation import InvalidInput, fraction, line, positive, shown, whole
 
 AUTO = "auto"
-"""The choice that is left to ostrakon."""
+"""ostrakon chooses."""
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
 QUERY_STRATEGIES = ("representatives", "random", "all")
 
@@ -24,7 +24,7 @@ _PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
 
 
 def is_auto(choice: Any) -> bool:
-    """Whether the choice is left to ostrakon."""
+    """Whether ostrakon chooses."""
     return isinstance(choice, str) and choice == AUTO
 
 
@@ -64,21 +64,20 @@ _some = partial(whole, at_least=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """Every option of a run, once: the command line, TOML files and `PATEClassifier` are made from these fields.
+    """Every option of a run: the command line, TOML files and `PATEClassifier` are derived from these fields.
 
-    None: chosen for you from public numbers. epsilon: the guarantee stays within it. guarantee: "worst-case", or
-    "gate": all answers are released only where a noisy test finds that the teachers agree, planned on simulated votes
-    of which a share `agreement` goes to the winner; the worst case where no gate helps. ledger: where what the run
-    costs is reserved before its noise is drawn; budget: the epsilon of all runs on the data, of the account that is
-    opened for them; ledger_account: its name. mechanism: a name, or "auto";
-    parameters: its own, by name. teacher, student, representation: names or estimators (see
-    `ostrakon.estimators.choices`). trained_on: what a frozen encoder, or whatever made the given features, was
-    trained on, in the operator's words. query_strategy: how the public rows to ask about are chosen (see
+    None: chosen from public numbers. epsilon: upper limit of the guarantee. guarantee: "worst-case", or "gate": all
+    answers are released only if a noisy test finds that the teachers agree, planned on simulated votes of which a share
+    `agreement` goes to the winner; the worst case if no gate helps. ledger: reserves the cost of the run before its
+    noise is drawn; budget: the epsilon of all runs on the data, of the account that is opened for them; ledger_account:
+    its name. mechanism: a name, or "auto"; parameters: its own, by name. teacher, student, representation: names or
+    estimators (see `ostrakon.estimators.choices`). trained_on: the training data of a frozen encoder, or of the given
+    features, in the operator's words. query_strategy: how to choose the public rows to label (see
     `ostrakon.features.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
     the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
     joblib's n_jobs.
 
-    Errors: `InvalidInput` for a value that cannot be, whatever the data are.
+    Errors: `InvalidInput` for a value that is wrong for all data.
     """
 
     epsilon: Annotated[
@@ -233,19 +232,19 @@ class Options(Settings):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """From plain values by name, the mechanisms' parameters among them; what is no option is left out."""
+        """From plain values by name, the mechanisms' parameters included; other names are ignored."""
         values = with_own_parameters(values)
         parameters = {name: values[name] for name in declared_parameters() if name in values}
         return cls(parameters=parameters, **{name: values[name] for name in cls.options() if name in values})
 
     def as_toml(self) -> dict[str, Any]:
-        """See `Settings`; the mechanism's parameters stand beside the others."""
+        """See `Settings`; includes the mechanism's parameters."""
         own = {name: plain(value) for name, value in self.parameters.items() if value is not None}
         return {**super().as_toml(), **own}
 
     @classmethod
     def from_toml(cls, content: Mapping[str, Any], source: Any) -> dict[str, Any]:
-        """See `Settings`; the mechanisms' parameters stand beside the others."""
+        """See `Settings`; includes the mechanisms' parameters."""
         content = with_own_parameters(content)
         parameters = {name: content[name] for name in declared_parameters() if name in content}
         numbers = {name: of_plain_type(name, value, float, source) for name, value in parameters.items()}

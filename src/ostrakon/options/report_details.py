@@ -1,4 +1,4 @@
-"""Who releases what, and what for: told by the operator, shown in the report, and never made up."""
+"""Details of a release that only the operator knows; the report shows them and invents none."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _REPORT = "Report"
 
 @dataclass(frozen=True, kw_only=True)
 class ReportDetails(Settings):
-    """What only the operator knows of a release. None: not given, and the report says so.
+    """Details for the report. None: not given, and the report says so.
 
-    operator: who releases it. contact: where to ask about it. purpose: what it is for. data_name: what the private data
-    is called in public; the name of its file stays inside.
+    operator: who releases it. contact: for questions. purpose: of the release. data_name: the public name of the
+    private data; the name of its file is not released.
 
-    Errors: `InvalidInput` for what is not text, blank or too long, or holds control characters.
+    Errors: `InvalidInput` for what is not text, blank or too long, or contains control characters.
     """
 
     operator: Annotated[

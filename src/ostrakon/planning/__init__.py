@@ -1,1 +1,1 @@
-"""From options and public numbers to a plan: every default is settled here, once."""
+"""From options and public numbers to a plan, which settles every default."""

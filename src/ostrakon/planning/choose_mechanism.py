@@ -1,4 +1,4 @@
-"""Which mechanism a run uses where none is named, from public numbers alone."""
+"""The default mechanism of a run, from public numbers alone."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _PER_RECORD = ("max_contributions", "moments", "marginals")
 
 
 def learns_moments(options: Options) -> bool:
-    """Whether the student that was named learns from sums of features."""
+    """Whether the named student learns from sums of features."""
     named = options.student if isinstance(options.student, str) else type(options.student).__name__
     return named.partition(":")[0] in ("moments", "MomentLogistic", "MomentVote")
 
 
 def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
-    """The mechanism of per-record teachers where none is named: with sums of features where somebody learns from them.
+    """The default mechanism of per-record teachers: with sums of features if a student learns from them.
 
-    Of images nobody does, and of the students that can be named few; of many classes each has a sum of few records.
+    For images none does, and of the students with a name few do; with many classes each sum has few records.
     """
     of_sums = learns_moments(options) or (is_auto(options.student) and not images and classes <= MOST_OF_MOMENTS)
     return DEFAULT_MECHANISM if of_sums else DEFAULT_OF_COUNTS
 
 
 def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
-    """What the mechanism "auto" stands for: every record a teacher of its own, so that queries cost nothing each.
+    """What the mechanism "auto" means: every record is a teacher, so that the number of queries costs nothing.
 
-    Confident-GNMax wherever something is asked for that only trained teachers have: how many, a cap on answers, a gate,
-    noise of other mechanisms, which they are, or that they are smoothed.
+    Confident-GNMax if an option needs trained teachers: their number or kind, a cap on answers, a gate, noise of other
+    mechanisms, or smoothing.
     """
     of_answers = options.max_answers is not None or options.guarantee != WORST_CASE
     of_noise = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)

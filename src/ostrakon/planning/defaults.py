@@ -1,4 +1,4 @@
-"""Defaults that depend on public numbers alone: how many teachers, how many queries, how much noise, which delta."""
+"""Defaults that depend on public numbers alone: teachers, queries, noise, delta."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ ROWS_PER_TEACHER = 100
 DEFAULT_EPSILON = 2.0
 DEFAULT_MECHANISM = "moment-gnmax"
 DEFAULT_OF_COUNTS = "bounded-gnmax"
-"""Where whoever learns has no use for sums of features: of images, and students that were named."""
+"""The default if the student cannot use sums of features: for images, and for most students with a name."""
 MOST_OF_MOMENTS = 20
-"""Classes up to which sums of features are worth their part of the budget."""
+"""The most classes for which sums of features are worth their part of the budget."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
-"""Where something is asked of trained teachers."""
+"""The default if an option needs trained teachers."""
 MOST_QUERIES = 1000
 MOST_PER_RECORD, MOST_FOR_A_CLASS = 1280, 64
-"""As many representatives as clusters are found in a minute; of many classes, so many queries for each."""
+"""The number of representatives that clustering computes in a minute; with many classes, this number of queries a
+class.
+"""
 SIGNAL_TO_NOISE, OF_MANY_CLASSES = 5, 12
-"""Votes on a query, in standard deviations of their noise, where every unit is a teacher; more of more than 20 classes,
-among which the votes are shared out."""
+"""Votes on a query, in standard deviations of their noise, if every unit is a teacher; more for more than 20
+classes, which share the votes.
+"""
 LEAST_SIGNAL_TO_NOISE = 2
-"""The same where there would be fewer than ten queries for a class."""
+"""The same if there would be fewer than ten queries for a class."""
 FEWEST_PER_RECORD = 2
 
 
@@ -54,7 +57,7 @@ def default_delta(units: int) -> float:
 
 
 def require_delta(delta: Any, units: int, unit: str = "record") -> float:
-    """`delta`, refused unless it is below 1 / units: above it, publishing one whole record could pass as private."""
+    """`delta`, refused unless it is below 1 / units: above it, publishing one whole record could count as private."""
     delta = fraction("delta", delta)
     if not delta < 1 / units:
         raise InvalidInput(
@@ -67,10 +70,10 @@ def require_delta(delta: Any, units: int, unit: str = "record") -> float:
 def default_size(
     mechanism: Mechanism, *, pool: int, epsilon: float | None, delta: float, classes: int, max_answers: int | None
 ) -> tuple[int, int | None]:
-    """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class where the pool has them.
+    """(queries, cap on answers): at most 1,000 queries and the pool, at least ten per class if the pool has them.
 
-    With an epsilon to keep: as many as `mechanism`, at the default proportions of noise, answers within it. Where
-    queries may be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
+    With an epsilon: the number that `mechanism`, at the default proportions of noise, answers within it. If queries may
+    be refused, twice as many are asked as are answered: a check costs little, and asking stops at the cap.
     """
     highest = min(pool, MOST_QUERIES)
     if epsilon is None or not mechanism.releasable or not mechanism.noise_parameters():
@@ -89,11 +92,11 @@ def default_size(
 
 
 def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, classes: int) -> int:
-    """Queries for per-record teachers: so many that the votes on each are about five times its noise.
+    """Queries for per-record teachers, chosen so that each query gets about five times more votes than its noise.
 
-    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); about twelve times, which
-    is taken beyond 20 classes, on images of 150 (benchmarks/glyph.py). Ten per class are asked as long as the votes on
-    each are still twice its noise, and never fewer than two; never more than 1,280, or 64 per class.
+    Five times did best on simulated tables (benchmarks/adult_representatives.py --rehearse); about twelve times, used
+    beyond 20 classes, on images of 150 (benchmarks/glyph.py). There are ten per class as long as the votes on each are
+    still twice its noise; never fewer than two, more than 1,280, or more than 64 per class.
 
     >>> from ostrakon.mechanisms import BoundedGNMax
     >>> default_per_record_queries(BoundedGNMax(sigma2=5.3), units=32_561, pool=8_140, classes=2)

@@ -1,4 +1,4 @@
-"""Planning: what the options leave open is settled from public sizes alone, and priced."""
+"""Planning: settles open options from public sizes alone, and prices the run."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def make_plan(
     images: bool = False,
     tables: int | None = None,
 ) -> Plan:
-    """Settle what `options` leaves open, from public sizes alone, and price it.
+    """Settle the open options from public sizes alone, and price the run.
 
-    units: private records or users. pool: public rows. images: whether rows are images. tables: marginals that
-    the public rows are drawn from; None: these are given. Where no epsilon is given and not all of the noise, the noise
-    is calibrated to an epsilon of 2: a single parameter does not silently lift the guarantee.
+    units: private records or users. pool: public rows. images: whether rows are images. tables: the number of marginals
+    from which public rows are drawn; None: public rows are given. Without an epsilon, and unless all of the noise is
+    given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
-    parameters that the mechanism does not have, a student that learns from what it does not release, an epsilon that
-    cannot be kept (with the nearest that can).
+    parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
+    an epsilon that is too small (with the nearest that is possible).
     """
     if tables is not None:
         return synthetic_plan(options, tables, units=units, pool=pool, classes=classes, unit=unit)

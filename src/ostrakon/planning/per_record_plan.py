@@ -1,4 +1,4 @@
-"""The plan where everyone is a teacher: queries cost nothing each, so the noise comes first, then their number."""
+"""The plan of per-record teachers: the noise comes first, then the number of queries, which costs nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ostrakon.planning.defaults import (
     default_per_record_queries,
 )
 from ostrakon.planning.plan import Plan
-from ostrakon.planning.settled import parameters_told, settled_delta, settled_epsilon, settled_queries
+from ostrakon.planning.settled import parameter_sources, settled_delta, settled_epsilon, settled_queries
 from ostrakon.validation import InvalidInput
 
 
@@ -30,7 +30,7 @@ def per_record_plan(
 ) -> Plan:
     """The plan of a mechanism that makes every unit a teacher (see `ostrakon.planning.make_plan.make_plan`).
 
-    fixed: parameters that follow from public numbers, where they are not given.
+    fixed: parameters that follow from public numbers, unless they are given.
     """
     refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
     name = options.mechanism
@@ -49,8 +49,8 @@ def per_record_plan(
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
     queries = None if options.queries is None else settled_queries(options.queries, pool, tuned)
     if epsilon is not None:
-        # All queries cost what `max_contributions` of them cost: as many as the pool has is no dearer than any other
-        # number. How much noise the votes bear depends on the number of queries, which follows: it is judged below.
+        # All queries cost as much as `max_contributions` of them, so price the whole pool. The noise that the votes
+        # tolerate depends on the number of queries, which is chosen and checked below.
         asked = pool if queries is None else queries
         mechanism = calibrate(mechanism, epsilon=epsilon, queries=asked, delta=delta)
     if queries is None:
@@ -59,7 +59,7 @@ def per_record_plan(
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
     require_votes_above_noise(mechanism, units=units, queries=queries, delta=delta, unit=unit)
-    tuned |= parameters_told(options, mechanism, epsilon)
+    tuned |= parameter_sources(options, mechanism, epsilon)
     return Plan(
         teachers=units,
         classes=classes,
@@ -90,12 +90,15 @@ def synthetic_plan(options: Options, tables: int, *, units: int, pool: int, clas
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:
-    """Refuse so many queries that fewer votes than the noise's standard deviation come to each, with what would do."""
-    votes_each, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
-    if units * votes_each < noise * queries:
+    """Refuse a number of queries at which a query gets fewer votes than the noise's standard deviation.
+
+    The message names settings that are possible.
+    """
+    votes_per_unit, noise = mechanism.contribution_bound or 1, mechanism.vote_noise or 0.0
+    if units * votes_per_unit < noise * queries:
         raise InvalidInput(
             f"queries must be few enough for their votes to exceed the noise: {units} {unit}s vote on "
-            f"{votes_each} of {queries} queries, under noise of standard deviation "
+            f"{votes_per_unit} of {queries} queries, under noise of standard deviation "
             f"{noise:.4g}; the nearest reachable settings are "
             + _what_would_do(mechanism, units=units, queries=queries, delta=delta, unit=unit)
             + "."
@@ -103,21 +106,21 @@ def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int,
 
 
 def refuse_teacher_options(*, teacher: Any, smooth: bool) -> None:
-    """Refuse what cannot be chosen where every record is a teacher."""
+    """Refuse options of trained teachers for per-record teachers."""
     if not is_auto(teacher) or smooth:
         given = "smooth" if is_auto(teacher) else "teacher"
         raise InvalidInput(f"{given} cannot be chosen for per-record teachers: every record votes for itself.")
 
 
 def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> str:
-    """What would lift the votes above the noise: a larger epsilon, fewer queries, or more units."""
+    """A larger epsilon, fewer queries, or more units that would lift the votes above the noise."""
     votes_in_all = units * (mechanism.contribution_bound or 1)
     noise = mechanism.vote_noise or 0.0
     enough = scaled(mechanism, votes_in_all / queries / noise)
-    # To four digits, and a little more than rounding takes: what is named must do.
+    # Four digits, rounded up: the named setting must work.
     epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.001:.4g}")
     fewer = int(votes_in_all / noise)
-    found = [f"an epsilon of {epsilon:g}"]
+    remedies = [f"an epsilon of {epsilon:g}"]
     if FEWEST_PER_RECORD <= fewer < queries:
-        found.append(f"{fewer} queries at this one")
-    return f"{', '.join(found)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"
+        remedies.append(f"{fewer} queries at this one")
+    return f"{', '.join(remedies)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"

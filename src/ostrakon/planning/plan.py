@@ -1,4 +1,4 @@
-"""The plan of a run: everything the guarantee depends on, fixed before any vote is seen."""
+"""The plan of a run: everything that the guarantee depends on, fixed before any vote is seen."""
 
 from __future__ import annotations
 
@@ -24,20 +24,19 @@ SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
 _GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 _LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 _MORE_DELTAS = (0.001, 0.002, 0.005, 0.01, *np.linspace(0.02, 0.98, 49).tolist())
-"""At which a guarantee says most about guesses; more of them where each takes a moment."""
+"""The deltas at which a guarantee limits guesses best, if an epsilon is computed quickly."""
 _SMALLER = (0.8, 0.6, 0.4, 0.2, 0.0)
-"""Parts of a gate's epsilon, each of which has a delta of its own."""
+"""Parts of a gate's epsilon; each has its own delta."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
-    teachers: how many are counted; with per-record teachers, everyone is one.
-    trained: whether teachers vote that owners of a study train: on every query, though the mechanism can bound them to
-    fewer.
-    bound: the worst case of all rounds together. gate: what decides whether the answers are released, and then its
-    certificate is the guarantee; None without one. tuned: parameter → what it was chosen on.
+    teachers: the number of teachers; with per-record teachers, of all units. trained: whether the owners of a study
+    train the teachers, which vote on every query although the mechanism could bound them to fewer. bound: the worst
+    case of all rounds together. gate: decides whether the answers are released, and its certificate is the guarantee;
+    None without one. tuned: parameter → what it was chosen on.
     """
 
     teachers: int
@@ -63,14 +62,14 @@ class Plan:
 
     @property
     def guarantee(self) -> WorstCase | Gated:
-        """What a release by this plan may claim, where it may claim anything."""
+        """What a release by this plan may claim, if it may claim anything."""
         return self.bound if self.gate is None else self.gate.certificate()
 
     def otherwise(self, relation: Relation) -> tuple[float, float]:
-        """(epsilon, delta) of the same release under another notion of neighbours (`ostrakon.accounting.adjacent`).
+        """(epsilon, delta) of the same release under another definition of neighbours (`ostrakon.accounting.adjacent`).
 
-        "replace" where records are teachers' by their content: two teachers change. "take-out": one teacher does, and
-        with per-record teachers, one abstains everywhere.
+        "replace", if a record's content decides its teacher: two teachers change. "take-out": one teacher changes; a
+        per-record teacher abstains on all queries.
         """
         if relation == "replace":
             return replaced_record(
@@ -87,8 +86,8 @@ class Plan:
     def guarantees(self) -> tuple[tuple[float, float], ...]:
         """Pairs (epsilon, delta) that all hold for a release by this plan, under the neighbours of its guarantee.
 
-        The guarantee comes first; the others have larger deltas and are not for publishing as one: with
-        `membership_guess` they say how well an attacker can do. Pairs without a finite epsilon are left out.
+        The guarantee comes first. The others have larger deltas and must not be published as guarantees; with
+        `membership_guess` they limit an attacker. Pairs without a finite epsilon are left out.
         """
         guarantee = self.guarantee
         if self.gate is not None:
@@ -103,19 +102,19 @@ class Plan:
         return tuple(pair for pair in [(guarantee.epsilon, guarantee.delta), *others] if all(map(math.isfinite, pair)))
 
     def membership_guess(self, prior: float = 0.5) -> float:
-        """The largest share of right guesses at whether one record (or user) was used, whoever guesses.
+        """The largest share of right guesses at whether one record (or user) was used, for every attacker.
 
-        prior: how probable that is to the one who guesses, before the release is seen, in (0, 1).
-        Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `guarantees` and so for their
-        neighbours: with per-record teachers, whose number is public, whether this record or any other one was used in
-        its place; with trained teachers, whether it was used at all. 1 where no epsilon holds.
+        prior: the attacker's probability of that before the release is seen, in (0, 1).
+        Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `guarantees` and so for their neighbours.
+        With per-record teachers, whose number is public: whether this record or another one instead of it was used;
+        with trained teachers: whether it was used at all. 1 if no epsilon holds.
         Errors: `InvalidInput` for a prior outside (0, 1).
         """
         return membership_guess(self.guarantees() or [(0.0, 1.0)], prior=prior)
 
     @property
     def per_record(self) -> bool:
-        """Whether every record (or user) is a teacher of its own, so that their number is public."""
+        """Whether every record (or user) is a teacher, so that their number is public."""
         return self.mechanism.per_record and not self.trained
 
     @property
@@ -144,7 +143,7 @@ class Plan:
 
 
 def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
-    """The plan that `Plan.as_dict` wrote: a resumed run keeps what was settled, whatever the defaults are now."""
+    """The plan that `Plan.as_dict` wrote: a resumed run keeps its settings even if the defaults have changed."""
     interactive = content["mechanism"] == INTERACTIVE
     mechanism = build(first_round(content["mechanism"]), dict(content["parameters"]))
     sizes: dict[str, Any] = {
@@ -170,12 +169,12 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
 
 
 def first_round(name: str) -> str:
-    """The mechanism of the first round: the interactive one has no student to check against yet."""
+    """The mechanism of the first round: the interactive one has no student to compare with yet."""
     return ConfidentGNMax.name if name == INTERACTIVE else name
 
 
 def shape(interactive: bool, *, teachers: int, classes: int) -> dict[str, int]:
-    """What the worst case may know of the votes."""
+    """The shape of the votes, as far as the worst case may use it."""
     # Bounds that join check and label through the number of teachers hold for the Confident check alone.
     return {"classes": classes} if interactive else {"teachers": teachers, "classes": classes}
 

@@ -1,4 +1,4 @@
-"""What was asked for, or its default from public numbers; either way it is noted what each was chosen on."""
+"""Given values or their defaults from public numbers; `tuned` records what each was chosen on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def settled_delta(options: Options, units: int, unit: str, tuned: dict[str, str]
 
 
 def settled_queries(queries: int, pool: int, tuned: dict[str, str]) -> int:
-    """How many public rows are asked about, where that is given."""
+    """The given number of public rows to label."""
     tuned["number of queries"] = BY_THE_OPERATOR
     if queries > pool:
         raise InvalidInput(f"queries must be at most {pool}, the number of public rows, got {queries}.")
@@ -30,7 +30,7 @@ def settled_queries(queries: int, pool: int, tuned: dict[str, str]) -> int:
 
 
 def settled_teachers(options: Options, units: int, unit: str, tuned: dict[str, str]) -> int:
-    """How many teachers are trained."""
+    """The number of teachers to train."""
     if options.teachers is None:
         tuned["number of teachers"] = f"a coarse default from the number of {unit}s{SIZE_IS_PUBLIC}"
         return default_teachers(units)
@@ -41,7 +41,7 @@ def settled_teachers(options: Options, units: int, unit: str, tuned: dict[str, s
 
 
 def settled_epsilon(options: Options, mechanism: Mechanism, tuned: dict[str, str]) -> float | None:
-    """The epsilon to keep: the one asked for, else the default, unless the noise is all given or cannot be scaled."""
+    """The epsilon of the run: the given one, else the default, unless all noise is given or cannot be scaled."""
     if options.epsilon is not None:
         tuned["epsilon"] = BY_THE_OPERATOR
         return options.epsilon
@@ -52,8 +52,8 @@ def settled_epsilon(options: Options, mechanism: Mechanism, tuned: dict[str, str
     return DEFAULT_EPSILON
 
 
-def parameters_told(options: Options, mechanism: Mechanism, epsilon: float | None) -> dict[str, str]:
-    """Names of parameters → where their values are from, equal sources together."""
+def parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | None) -> dict[str, str]:
+    """Names of parameters → the sources of their values, equal sources together."""
     by_source: dict[str, list[str]] = {}
     for name, value in mechanism.parameters().items():
         if value is None:

@@ -1,4 +1,4 @@
-"""The plan where teachers are trained: their number, the queries, then the least noise that keeps epsilon."""
+"""The plan of trained teachers: their number, the queries, then the least noise within epsilon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ostrakon.planning.defaults import default_size
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import INTERACTIVE, Plan, first_round, shape
 from ostrakon.planning.settled import (
-    parameters_told,
+    parameter_sources,
     settled_delta,
     settled_epsilon,
     settled_queries,
@@ -54,7 +54,7 @@ def trained_plan(options: Options, *, units: int, pool: int, classes: int, unit:
             raise InvalidInput(
                 _or_per_record(refused, options, units=units, pool=pool, classes=classes, unit=unit)
             ) from None
-    tuned |= parameters_told(options, mechanism, epsilon)
+    tuned |= parameter_sources(options, mechanism, epsilon)
     return Plan(
         teachers=teachers,
         classes=classes,
@@ -90,7 +90,7 @@ def _size(
 
 
 def _or_per_record(refused: InvalidInput, options: Options, *, units: int, pool: int, classes: int, unit: str) -> str:
-    """What a refusal of trained teachers says: its own sentence, and what per-record teachers would do."""
+    """The error message for trained teachers, with the epsilon that per-record teachers would need."""
     mechanism = per_record_mechanism(options, classes=classes)
     asked = Options(mechanism=mechanism, epsilon=options.epsilon, delta=options.delta)
     try:
@@ -114,10 +114,10 @@ def _gate(
     teachers: int,
     classes: int,
 ) -> Gate | None:
-    """The gate for votes like the simulated ones, None where the worst case needs no more noise or epsilon."""
+    """The gate for votes like the simulated ones; None if the worst case needs no more noise or epsilon."""
     if max_answers is not None:
         raise InvalidInput("max_answers cannot be combined with a gate, which answers a whole batch or refuses it.")
-    # Votes of public numbers alone: what is drawn here is no noise.
+    # Simulated from public numbers alone: these draws are not noise of the release.
     public = simulate_votes(
         np.random.default_rng(0), queries=queries, teachers=teachers, classes=classes, plurality=options.agreement
     )
@@ -130,7 +130,7 @@ def _gate(
 
 
 def _require_noise_below_votes(mechanism: Mechanism, teachers: int, *, epsilon: float, queries: int) -> None:
-    # `calibrate` refuses this itself, with the nearest settings, wherever it may be told the number of teachers.
+    # `calibrate` refuses this itself, with the nearest settings, if it knows the number of teachers.
     noise = mechanism.parameters().get("sigma2")
     if noise is not None and noise > teachers:
         raise InvalidInput(

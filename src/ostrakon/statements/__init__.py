@@ -1,1 +1,1 @@
-"""Every sentence that states a guarantee."""
+"""All sentences that state a guarantee."""

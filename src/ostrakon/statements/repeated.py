@@ -1,4 +1,4 @@
-"""The statement of a fit that is not the only one on its private records: what all fits cost together."""
+"""The statement of a repeated fit on the same private records: the cost of all fits together."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         return without_claim(statement, OTHER_NEIGHBOURS)
     epsilon = math.fsum(claim.epsilon for claim in claims if claim is not None)
     delta = math.fsum(claim.delta for claim in claims if claim is not None)
-    # A sum is rounded to the nearest number, which may be below the sum.
+    # A sum is rounded to the nearest number, which may be below the exact sum.
     epsilon, delta = math.nextafter(epsilon, math.inf), math.nextafter(delta, math.inf)
     if not (math.isfinite(epsilon) and delta < 1):
         return without_claim(statement, BEYOND_NUMBERS)
@@ -110,14 +110,14 @@ def _neighbours(statement: Statement) -> tuple[str, str, str]:
 
 
 def _without_warning(statement: Statement) -> tuple[str, ...]:
-    """The remarks without the one on a weak epsilon, which was about this fit alone."""
+    """The remarks without the one on a weak epsilon, which concerned this fit alone."""
     own = statement.guarantee
     weak = None if own is None else weak_remark(own.epsilon, protects=statement.protects)
     return tuple(remark for remark in statement.remarks if remark != weak)
 
 
 def _added(fits: Sequence[tuple[Adjacent, ...]], epsilon: float, delta: float) -> tuple[Adjacent, ...]:
-    """Every notion of neighbours that all fits were priced for, the first with (epsilon, delta)."""
+    """Every definition of neighbours that all fits were priced for, the first with (epsilon, delta)."""
     if not all(fits):
         return ()
     first, *others = fits[-1]

@@ -1,4 +1,4 @@
-"""The privacy statement in words: what the model card says, and what a reader asks of it."""
+"""The privacy statement in words, for the model card."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def claim(content: dict[str, Any]) -> str:
 
 
 def of_records(content: dict[str, Any]) -> bool:
-    """Whether one unit of privacy is one record (or its label), not all rows of a user."""
+    """Whether the unit of privacy is one record (or its label), not all rows of a user."""
     return content["unit_of_privacy"] in ("record", LABELS_OF["record"])
 
 
@@ -62,22 +62,22 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def rounds_in_words(content: dict[str, Any]) -> str:
-    """Who votes, and what was asked of them, round by round."""
-    asked = "; then ".join(_round_in_words(each) for each in content["rounds"])
+    """Who votes on what, round by round."""
+    asked = "; then ".join(_round_in_words(item) for item in content["rounds"])
     return f"{content['teachers']} teachers vote. {asked}"
 
 
 def tuned_in_words(content: dict[str, Any]) -> str:
-    """What was chosen on what."""
+    """The sources of the settings."""
     tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
     return f"{tuned}. Nothing was tuned on the private votes"
 
 
 def _neighbours(content: dict[str, Any]) -> str:
     others = "".join(
-        f" Counted otherwise: {each['neighbours']} Then this same release costs epsilon {each['epsilon']:.10g}, delta "
-        f"{each['delta']!r}; compare it with no other epsilon than one that is counted so, too."
-        for each in content["epsilon_by_adjacency"][1:]
+        f" Counted otherwise: {item['neighbours']} Then this same release costs epsilon {item['epsilon']:.10g}, delta "
+        f"{item['delta']!r}; compare it with no other epsilon than one that is counted so, too."
+        for item in content["epsilon_by_adjacency"][1:]
     )
     return content["adjacency"] + others
 
@@ -99,10 +99,10 @@ _KINDS = {
 }
 
 
-def _round_in_words(each: dict[str, Any]) -> str:
-    parameters = ", ".join(f"{name} {_short(value)}" for name, value in each["parameters"].items() if value is not None)
-    cap = "" if each["max_answers"] is None else f", at most {each['max_answers']} answers"
-    return f"{each['mechanism']} ({parameters}): {each['queries']} queries{cap}, {each['answered']} answered"
+def _round_in_words(item: dict[str, Any]) -> str:
+    parameters = ", ".join(f"{name} {_short(value)}" for name, value in item["parameters"].items() if value is not None)
+    cap = "" if item["max_answers"] is None else f", at most {item['max_answers']} answers"
+    return f"{item['mechanism']} ({parameters}): {item['queries']} queries{cap}, {item['answered']} answered"
 
 
 def _short(value: Any) -> str:

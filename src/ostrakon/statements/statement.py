@@ -23,15 +23,13 @@ UNITS: tuple[Unit, ...] = ("record", "user")
 
 Protects = Literal["records", "labels"]
 PROTECTS: tuple[Protects, ...] = ("records", "labels")
-"""records: whoever is in the data, with all that is known of them. labels: the labels alone, where everything else is
-public."""
+"""records: membership and all values of a record. labels: the labels alone; everything else is public."""
 
 LABELS_OF: dict[Unit, str] = {"record": "the label of one record", "user": "the labels of one user"}
-"""What one unit of privacy is where labels alone are protected. Never a bare "record" or "user": whoever reads nothing
-else must not take it for more."""
+"""The unit of privacy if labels alone are protected. Never a bare "record" or "user", which would promise more."""
 
 WEAK_EPSILON = 10.0
-"""Above this, a release says beside its epsilon how little that promises."""
+"""Above this, a release warns beside its epsilon how little it promises."""
 
 SECURE_NOISE = "AES in counter mode, keyed by the operating system's entropy (cryptographic)"
 ORDINARY_NOISE = "an ordinary generator that the caller passed (for tests)"
@@ -77,7 +75,7 @@ NOT_COVERED_OF_SYNTHETIC = (
     "number of teachers and all parameters here",
     *NOT_COVERED[2:],
 )
-"""The same where the public rows are drawn from noisy marginals, which the guarantee covers."""
+"""If the public rows are drawn from noisy marginals, which the guarantee covers."""
 
 NOT_COVERED_OF_LABELS = (
     "the features of every row, who has a row, and how many there are: they are treated as public, and rows of the "
@@ -87,14 +85,14 @@ NOT_COVERED_OF_LABELS = (
     *NOT_COVERED[2:-1],
     "facts that hold of the population at large, which a good student learns whatever the label of any one row",
 )
-"""The same where labels alone are protected."""
+"""If labels alone are protected."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """One batch of queries put to the teachers: the mechanism, how many were asked, how many answered.
+    """One batch of queries to the teachers: the mechanism, the numbers asked and answered.
 
-    max_answers: the cap that was fixed beforehand, None without one. answered: counted on the released labels.
+    max_answers: the cap that was fixed in advance, None without one. answered: counted on the released labels.
     """
 
     mechanism: Mechanism
@@ -107,7 +105,7 @@ class Round:
         whole("answered", self.answered, at_least=0, at_most=self.queries)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; arrays (public scores) by their shape alone."""
+        """Plain values for JSON; arrays (public scores) as their shape."""
         parameters = {name: _plain(value) for name, value in self.mechanism.parameters().items()}
         return {
             "mechanism": self.mechanism.name,
@@ -122,23 +120,51 @@ class Round:
 class Statement:
     """What a release claims about privacy, and what it does not.
 
-    guarantee: `WorstCase` or `Gated`, the (epsilon, delta)-DP that covers everything in the release; None where
-    nothing may be claimed, and then `not_private` says why in one sentence.
-    trust_model: who sees what, and who has to be trusted, without its final full stop.
-    estimates: `Sanitized` numbers and `Agreement`s, published beside the guarantee and marked as estimates.
-    adjacent: the same guarantee under each notion of neighbours that it is known for, its own adjacency first.
-    membership_guess: the largest share of right guesses at which of two neighbours was used, by whoever is right half
-    the time without the release (`ostrakon.accounting.membership_guess`); None where nobody worked it out. Of labels
-    it is written as `label_guess`.
-    rounds: what was asked. unit: whether neighbours differ in one "record" or in one "user" (with `unit_column`).
-    protects: all of it, "records", or "labels" alone; `unit_of_privacy` says what follows from both.
-    adjacency: when two data sets are neighbours, in one sentence. noise_is_secure: whether the noise came from the
-    cryptographic source. remarks: further plain sentences. public_rows: where the public rows were drawn from the
-    private ones, how; None where they were given. tuned: parameter → what it was chosen on, never the private votes.
+    Parameters
+    ----------
+    guarantee : WorstCase, Gated or None
+        The (epsilon, delta)-DP that covers everything in the release; None if nothing may be claimed.
+    rounds : tuple of Round
+    teachers : int
+    classes : tuple of str
+    unit : {"record", "user"}
+        What neighbours differ in.
+    adjacency : str
+        When two data sets are neighbours, in one sentence.
+    noise_is_secure : bool
+        Whether the noise came from the cryptographic source.
+    unit_column : str, optional
+        The column of users.
+    protects : {"records", "labels"}
+        `unit_of_privacy` follows from it and `unit`.
+    not_private : str, optional
+        Why nothing may be claimed, in one sentence.
+    adjacent : tuple of Adjacent
+        The same guarantee under every known definition of neighbours, its own first.
+    membership_guess : float in [0, 1], optional
+        The largest share of right guesses at which of two neighbours was used, by an attacker who is right half of the
+        time without the release (`ostrakon.accounting.membership_guess`). JSON calls it `label_guess` if labels alone
+        are protected.
+    estimates : tuple of Sanitized or Agreement
+        Published beside the guarantee and marked as estimates.
+    remarks : tuple of str
+        Further plain sentences.
+    tuned : dict of str
+        From a parameter to what it was chosen on, never the private votes.
+    public_rows : mapping, optional
+        How public rows were drawn from the private ones. None: they were given.
+    trust_model : str
+        Who sees what, and who must be trusted, without its final full stop.
 
-    Errors: `InvalidInput` for a `DataDependent` epsilon, a guarantee beside a reason why there is none,
-    a guarantee on noise that is not secure or on a mechanism that has none, an epsilon that is not finite.
-    Source: the questions of NIST SP 800-226.
+    Raises
+    ------
+    InvalidInput
+        For a `DataDependent` epsilon, a guarantee together with `not_private`, a guarantee on noise that is not secure
+        or on a mechanism that has none, or an epsilon that is not finite.
+
+    References
+    ----------
+    The questions of NIST SP 800-226.
     """
 
     schema: ClassVar[str] = SCHEMA
@@ -175,11 +201,11 @@ class Statement:
             raise InvalidInput(f"unit must be 'record' or 'user', got {self.unit!r}.")
         if self.protects not in PROTECTS:
             raise InvalidInput(f"protects must be one of {', '.join(PROTECTS)}, got {self.protects!r}.")
-        if any((each.relation == "labels") != (self.protects == "labels") for each in self.adjacent):
+        if any((part.relation == "labels") != (self.protects == "labels") for part in self.adjacent):
             raise InvalidInput(
                 "A statement that protects labels has an epsilon for neighbours in their labels alone, and no other "
                 f"statement has one, got protects {self.protects!r} with "
-                f"{', '.join(each.relation for each in self.adjacent)}."
+                f"{', '.join(part.relation for part in self.adjacent)}."
             )
         if not self.noise_is_secure and self.not_private is None:
             object.__setattr__(self, "not_private", NOT_PRIVATE_NOISE)
@@ -210,7 +236,7 @@ class Statement:
 
     @property
     def unit_of_privacy(self) -> str:
-        """One unit of privacy: "record" or "user", or, where labels alone are protected, the label or labels of one."""
+        """ "record" or "user", or the label or labels of one if labels alone are protected."""
         return self.unit if self.protects == "records" else LABELS_OF[self.unit]
 
     @property
@@ -241,13 +267,13 @@ class Statement:
         }
 
     def to_html(self) -> str:
-        """The claim as an HTML table, as a notebook shows it."""
+        """The claim as an HTML table for notebooks."""
         claim = self.guarantee
         rows: list[tuple[str, object]] = [
             ("Protects", self.unit_of_privacy if claim is not None else self.not_private),
             ("Guarantee", "none" if claim is None else f"epsilon {round_up(claim.epsilon):g}, delta {claim.delta:g}"),
             ("Neighbouring data sets", self.adjacency),
-            ("Queries", sum(each.queries for each in self.rounds)),
+            ("Queries", sum(part.queries for part in self.rounds)),
             ("Teachers", self.teachers),
         ]
         return html_table("Privacy statement", rows, note=" ".join(self.remarks))
@@ -273,9 +299,9 @@ class Statement:
             "unit_column": self.unit_column,
             "adjacency": self.adjacency,
             "epsilon_by_adjacency": [
-                {**asdict(each), "epsilon": round_up(each.epsilon)}
-                for each in self.adjacent
-                if math.isfinite(each.epsilon)
+                {**asdict(part), "epsilon": round_up(part.epsilon)}
+                for part in self.adjacent
+                if math.isfinite(part.epsilon)
             ],
             "membership_guess": self._guess() if self.protects == "records" else None,
             "label_guess": self._guess() if self.protects == "labels" else None,
@@ -320,7 +346,7 @@ def require_pool(protect: str, public: Any) -> None:
 
 
 def require_no_pool(protect: str, public: Any) -> None:
-    """Refuse public rows beside synthetic ones, and synthetic ones where labels alone are protected."""
+    """Refuse public rows beside synthetic ones, and synthetic ones if labels alone are protected."""
     if public is not None:
         raise InvalidInput("synthetic stands in the place of public rows: give one of them, got both.")
     if protect == "labels":
@@ -330,7 +356,7 @@ def require_no_pool(protect: str, public: Any) -> None:
 
 
 def weak_remark(epsilon: float, *, protects: Protects = "records") -> str | None:
-    """The warning that goes with an epsilon above 10; None where there is none to give. protects: as of `Statement`.
+    """The warning for an epsilon above 10; None for others. protects: as in `Statement`.
 
     >>> weak_remark(2.0) is None
     True
@@ -350,7 +376,7 @@ _GRID = 10_000
 
 
 def round_up(epsilon: float) -> float:
-    """A number on a public grid of four decimals, never below itself: an epsilon, or an attacker's odds.
+    """The number rounded up to four public decimals: an epsilon, or an attacker's odds.
 
     >>> round_up(1.23456)
     1.2346

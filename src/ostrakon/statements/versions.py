@@ -1,4 +1,4 @@
-"""The versions that a statement names."""
+"""Versions of Python and packages for a statement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def versions() -> dict[str, str]:
-    """Versions of what made the release."""
-    found = {"python": platform.python_version()}
+    """Versions of the software behind the release."""
+    numbers = {"python": platform.python_version()}
     for name in ("ostrakon", "numpy", "scipy", "scikit-learn"):
         try:
-            found[name] = version(name)
+            numbers[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found
+            numbers[name] = "not installed as a package"
+    return numbers

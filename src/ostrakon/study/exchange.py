@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.mechanisms.summed_gnmax import EACH, SUM, SharedGNMax, SummedGNMax
+from ostrakon.mechanisms.summed_gnmax import EVERY_TABLE, SUM, SharedGNMax, SummedGNMax
 from ostrakon.statements.statement import NOT_COVERED
 from ostrakon.validation import InvalidInput, shown
 
@@ -40,7 +40,7 @@ def _trusted(*, owners: int, **parameters: Any) -> SummedGNMax:
 
 
 def _files(**parameters: Any) -> SummedGNMax:
-    return SharedGNMax(released=EACH, **parameters)
+    return SharedGNMax(released=EVERY_TABLE, **parameters)
 
 
 def _secure_sum(*, owners: int, colluders: int | None = None, **parameters: Any) -> SummedGNMax:

@@ -1,4 +1,4 @@
-"""Calibration under a gate: how much noise a target epsilon needs where the votes are expected to agree."""
+"""Calibration under a gate: the noise for a target epsilon if the votes are expected to agree."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def calibrate_gate(
 ) -> Gate:
     """A gate for all these queries within `epsilon`, on the mechanism with its noise scaled by the smallest factor.
 
-    Arguments as `Gate.plan`; mechanism: its shape, as in `calibrate`. `gate.mechanism` is the scaled one.
+    Parameters are those of `Gate.plan` and `calibrate`. `gate.mechanism` is the scaled mechanism.
 
-    Guarantee: `gate.certificate().epsilon <= epsilon`; within 0.2% of the least such noise as far as the search finds.
-    Errors: `InvalidInput` for plain `Votes`, and where even noise of one standard deviation per teacher is not enough.
+    Guarantee: `gate.certificate().epsilon <= epsilon`; within 0.2% of the least noise that the search can reach.
+    Errors: `InvalidInput` for plain `Votes`, and if noise of one standard deviation per teacher is not enough.
     """
     target, delta = positive("epsilon", epsilon), fraction("delta", delta)
 
@@ -72,19 +72,44 @@ def choose_guarantee(
     prefix_price: float = 0.01,
     max_answers: int | None = None,
 ) -> Gate | Mechanism:
-    """The gate where it needs less noise for `epsilon` than the worst case does; else the calibrated mechanism.
+    """Return a gate if it needs less noise for `epsilon` than the worst case; else the calibrated mechanism.
 
-    public_votes: of the shape of the private ones, on which the choice is made. mechanism: as of `calibrate`.
-    epsilon, delta: to stay within. pass_probability: how often the gate should release votes like these. prefix_price:
-    the share of delta's budget for answers after a refusal. max_answers: a cap on answers of the ungated mechanism.
+    Parameters
+    ----------
+    public_votes : PublicVotes
+        Votes of the shape of the private ones; the choice is made on them.
+    mechanism : Mechanism
+        As for `calibrate`.
+    epsilon : float, positive
+    delta : float in (0, 1)
+    pass_probability : float in (0, 1)
+        How often the gate should release votes like `public_votes`.
+    prefix_price : float
+        The share of the budget for the answers after a refusal.
+    max_answers : int, optional
+        A cap on the answers of the mechanism without a gate.
 
-    Guarantee: what is returned keeps (epsilon, delta) whatever the private votes are. Public votes decide, so the
-    choice itself costs nothing. A gate that saves less than 2% is not worth its refusals.
-    Errors: as `calibrate`, where neither reaches epsilon.
-    Source: docs/mathematics.md B and D6.
+    Returns
+    -------
+    Gate or Mechanism
+        The gate, if it saves at least 2% of the noise.
+
+    Raises
+    ------
+    InvalidInput
+        As `calibrate`, if neither reaches epsilon.
+
+    Notes
+    -----
+    Guarantee: the result is (epsilon, delta)-DP for all private votes. The choice depends on public votes alone and
+    costs nothing.
+
+    References
+    ----------
+    docs/mathematics.md B and D6.
     """
 
-    # Refused here: below, a gate that cannot be planned is a reason to do without one.
+    # Refuse it here: below, a gate that cannot be planned only means that no gate is used.
     fraction("pass_probability", pass_probability)
     non_negative("prefix_price", prefix_price)
 

@@ -1,4 +1,4 @@
-"""Calibration: how much noise a target epsilon needs."""
+"""Calibration: the noise for a target epsilon."""
 
 from __future__ import annotations
 
@@ -27,18 +27,39 @@ def calibrate(
     classes: int | None = None,
     abstentions: bool = False,
 ) -> Mechanism:
-    """The mechanism with all its noise scaled by one factor, as little as keeps the worst case within `epsilon`.
+    """Scale all noise of the mechanism by the smallest factor that keeps the worst case within `epsilon`.
 
-    mechanism: its shape: the ratio of its noises stays, and everything that is not noise (a threshold) too.
-    epsilon: to stay within, above 0. delta, queries, max_answers, teachers, classes, abstentions: as of `worst_case`.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        The ratio of its noises stays, and so do parameters that are not noise (a threshold).
+    epsilon : float, positive
+    delta : float in (0, 1)
+    queries, max_answers, teachers, classes, abstentions
+        As for `worst_case`.
 
-    Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1%
-    less noise. Parameters are rounded to five digits, towards more noise.
-    Errors: `InvalidInput` where a run of this size would have more noise than votes (above one standard deviation
-    per teacher), naming the nearest settings that would not; or where the mechanism has no guarantee or no
-    noise to scale.
-    Source: `worst_case`, inverted by bisection.
+    Returns
+    -------
+    Mechanism
+        With its parameters rounded to five digits, towards more noise.
 
+    Raises
+    ------
+    InvalidInput
+        If a run of this size would need more noise than votes (above one standard deviation per teacher); the message
+        names the nearest settings that would not. Also if the mechanism has no guarantee or no noise to scale.
+
+    Notes
+    -----
+    Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1% less
+    noise.
+
+    References
+    ----------
+    `worst_case`, inverted by bisection.
+
+    Examples
+    --------
     >>> from ostrakon.mechanisms import GNMax
     >>> quiet = calibrate(GNMax(sigma2=40), epsilon=0.55, delta=1e-5, queries=40)
     >>> worst_case(quiet, delta=1e-5, queries=40).epsilon <= 0.55
@@ -93,7 +114,9 @@ def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries:
 
 
 def scaled(mechanism: Mechanism, factor: float, *, digits: int | None = _DIGITS) -> Mechanism:
-    """The mechanism with its noise scaled by `factor`, rounded to so many digits towards more noise; None: as it is."""
+    """The mechanism with its noise scaled by `factor`, rounded to `digits` digits towards more noise (None: not
+    rounded).
+    """
     declared = mechanism.declared()
     changes = {
         name: _up(value * factor, digits) if declared[name].noise > 0 else _down(value / factor, digits)
@@ -103,7 +126,7 @@ def scaled(mechanism: Mechanism, factor: float, *, digits: int | None = _DIGITS)
 
 
 def noise_deviation(mechanism: Mechanism) -> float:
-    """Standard deviation of the vote noise, in votes; of the threshold test's where votes get none."""
+    """Standard deviation of the vote noise, in votes; of the threshold test's noise if votes get none."""
     noise = mechanism.vote_noise
     return max(mechanism.noise_parameters().values()) if noise is None else noise
 
@@ -111,14 +134,14 @@ def noise_deviation(mechanism: Mechanism) -> float:
 def _up(value: float, digits: int | None) -> float:
     if digits is None:
         return value
-    place = digits - 1 - math.floor(math.log10(value))
-    rounded = round(value, place)
-    return rounded if rounded >= value else round(rounded + 10.0**-place, place)
+    decimals = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, decimals)
+    return rounded if rounded >= value else round(rounded + 10.0**-decimals, decimals)
 
 
 def _down(value: float, digits: int | None) -> float:
     if digits is None:
         return value
-    place = digits - 1 - math.floor(math.log10(value))
-    rounded = round(value, place)
-    return rounded if rounded <= value else round(rounded - 10.0**-place, place)
+    decimals = digits - 1 - math.floor(math.log10(value))
+    rounded = round(value, decimals)
+    return rounded if rounded <= value else round(rounded - 10.0**-decimals, decimals)

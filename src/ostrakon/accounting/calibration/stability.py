@@ -1,4 +1,4 @@
-"""Mechanisms on the distance to instability, set to a budget: how far from a tie a vote must be to be answered."""
+"""Mechanisms on the distance to instability, set to a budget: how far a vote must be from a tie to be answered."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ostrakon.validation import fraction, positive, whole
 
 
 def propose_test_release_within(*, epsilon: float, delta: float, queries: int) -> ProposeTestRelease:
-    """The form that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
+    """The mechanism that keeps `queries` queries within (epsilon, delta): the lower threshold of Laplace and Gaussian.
 
-    One half of delta is spent on failures and one on the checks.
+    Half of delta pays for failures, half for the checks.
     Errors: `InvalidInput` for an epsilon that is not above 0, a delta outside (0, 1), less than one query.
 
     >>> propose_test_release_within(epsilon=1.0, delta=1e-5, queries=15).sigma1 is None
@@ -45,7 +45,7 @@ def propose_test_release_within(*, epsilon: float, delta: float, queries: int) -
 
 
 def sparse_vector_within(*, epsilon: float, delta: float, queries: int, refusals: int = 1) -> SparseVector:
-    """The run of `queries` queries within (epsilon, delta): epsilon in equal shares, delta all for failures.
+    """The run of `queries` queries within (epsilon, delta): equal shares of epsilon; all of delta pays for failures.
 
     Errors: as `propose_test_release_within`, and for less than one refusal.
     """

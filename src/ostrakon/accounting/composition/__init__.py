@@ -1,1 +1,1 @@
-"""How costs add up: Gaussian DP, pure DP, Rényi DP, and whole runs."""
+"""Composition of costs: Gaussian DP, pure DP, Rényi DP, and whole runs."""

@@ -11,7 +11,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, non_negative
 
-# How far computed logarithms of delta are taken to be off; every root is found with this much against us.
+# Assumed error of a computed logarithm of delta; every root is computed with this error against us.
 LOG_SLACK = 1e-10
 
 _TINY = math.ulp(0.0)
@@ -31,8 +31,8 @@ def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
         return -math.inf
     high = mu / 2 - epsilon / mu
     low = high - mu
-    # e^epsilon phi(low) = phi(high): with the Mills ratio m = Phi/phi, delta = phi(high) (m(high) - m(low)),
-    # which does not cancel however small delta is. Above 30 the ratio overflows while Phi itself is about 1.
+    # e^epsilon phi(low) = phi(high): with the Mills ratio m = Phi/phi, delta = phi(high) (m(high) - m(low)), which does
+    # not cancel for small deltas. Above 30 the ratio overflows while Phi itself is about 1.
     if high > 30:
         ratio = epsilon + float(log_ndtr(low)) - float(log_ndtr(high))
         return float(log_ndtr(high)) + (math.log(-math.expm1(ratio)) if ratio < 0 else -math.inf)
@@ -42,7 +42,7 @@ def gaussian_dp_log_delta(mu: float, epsilon: float) -> float:
         x = low + mu * (_NODES + 1) / 2
         difference = mu / 2 * float(_WEIGHTS @ (1 + x * _mills_array(x)))
     if not difference > 0:
-        return float(log_ndtr(high))  # an upper bound, where the difference is lost to rounding
+        return float(log_ndtr(high))  # an upper bound, if rounding loses the difference
     return -high * high / 2 - math.log(2 * math.pi) / 2 + math.log(difference)
 
 
@@ -59,7 +59,7 @@ def gaussian_dp_delta(mu: float, epsilon: float) -> float:
     log_delta = gaussian_dp_log_delta(mu, epsilon)
     if log_delta == -math.inf:
         return 0.0
-    # The smallest float is what stands for anything that underflows.
+    # The smallest float replaces a result that underflows.
     return min(1.0, max(math.exp(log_delta + _slack(mu, epsilon)), _TINY))
 
 
@@ -81,15 +81,16 @@ def gaussian_dp_epsilon(mu: float, delta: float) -> float:
 
     if cost(0.0) <= log_delta:
         return 0.0
-    # A mu-GDP mechanism is mu^2/2-zCDP, and that is nearly enough here (Bun and Steinke 2016, Proposition 1.3).
+    # A mu-GDP mechanism is mu^2/2-zCDP, which is nearly enough here (Bun and Steinke 2016, Proposition 1.3).
     start = mu * mu / 2 + mu * math.sqrt(-2 * (log_delta - LOG_SLACK))
     return least(cost, log_delta, start=start, tolerance=1e-12)
 
 
 def _slack(mu: float, epsilon: float) -> float:
-    """How far the computed ln delta may be off: LOG_SLACK, and what mu/2 - epsilon/mu lost to cancellation.
+    """Bound on the error of the computed ln delta: LOG_SLACK, and the digits that mu/2 - epsilon/mu loses to
+    cancellation.
 
-    That difference counts as often as ln Phi is steep there; mu itself may be off by its last bits, too.
+    That difference is multiplied by the slope of ln Phi; the last bits of mu may be wrong, too.
     """
     if mu == 0:
         return LOG_SLACK

@@ -16,7 +16,7 @@ from ostrakon.numerics.rounding import product_above
 from ostrakon.validation import fraction, non_negative, whole
 
 MOST_SUMMED = 1_000_000
-"""Up to so many queries the optimal composition is summed term by term; beyond, it is bounded by Rényi DP."""
+"""Up to this number of queries the optimal composition is summed exactly; beyond, Rényi DP bounds it."""
 
 _BEYOND: tuple[float, ...] = tuple(1 + 10.0**power for power in np.arange(-8, 12.01, 0.02))
 
@@ -56,14 +56,14 @@ def pure_dp_epsilon(epsilon_per_query: float, *, queries: int, delta: float) -> 
     log_delta, target = _log_delta(e, k), math.log(delta)
     if log_delta(0.0) <= target:
         return 0.0
-    # The epsilons add up even without a delta, though a loss rounded upward may lie beyond that.
+    # Epsilons add up even without a delta, though a loss that was rounded upward may exceed their sum.
     return min(added, least(log_delta, target, start=added, tolerance=1e-10, furthest=added))
 
 
 def _log_delta(e: float, k: int) -> Callable[[float], float]:
-    """`pure_dp_log_delta` as a function of epsilon; what does not depend on it is computed once."""
+    """`pure_dp_log_delta` as a function of epsilon, with the rest computed once."""
     hits = np.arange(k + 1)
-    # Rounded away from 0: a loss is never taken for less than it is.
+    # Rounded upward, so that no loss is underestimated.
     loss = np.nextafter((2 * hits - k) * e, np.inf)
     log_p = -np.log1p(math.exp(-e)) if e < 700 else 0.0
     weight = gammaln(k + 1) - gammaln(hits + 1) - gammaln(k - hits + 1) + hits * log_p + (k - hits) * (log_p - e)

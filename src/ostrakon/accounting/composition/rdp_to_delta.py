@@ -8,7 +8,7 @@ import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray
 
-# Likelihood ratios of the complement at which the dual bound is tried, besides 0: Canonne, Kamath and Steinke.
+# Likelihood ratios of the complement at which the dual bound is tried, besides 0 (Canonne, Kamath and Steinke).
 _COMPLEMENTS = (0.2, 1.0)
 
 
@@ -40,7 +40,7 @@ def renyi_delta(cost: FloatArray, epsilon: FloatArray, order: float) -> FloatArr
 
 
 def _dual(log_g: FloatArray, x: FloatArray, a: float, v: float) -> FloatArray:
-    """ln of the bound with complement ratio v; 0 where it has none."""
+    """ln of the bound with complement ratio v; 0 if there is none."""
     # u solves (a-1) (u^a - v^a) = a e^x (u^(a-1) - v^(a-1)); Newton in w = ln u, from above: the slope grows with w.
     log_v = math.log(v)
     w = x + math.log(a / (a - 1))
@@ -54,5 +54,5 @@ def _dual(log_g: FloatArray, x: FloatArray, a: float, v: float) -> FloatArray:
     log_l = -math.log(a) - (a - 1) * w - np.log1p(-less)
     saved = a * v ** (a - 1) - (a - 1) * v**a
     inside = log_g + np.log1p(-saved * np.exp(-log_g))
-    # Slopes that do not match prove nothing (a NaN compares false), and an infinite cost allows everything.
+    # Slopes that differ prove nothing (a NaN compares false), and an infinite cost allows everything.
     return np.where((np.abs(off) < 1e-10) & (inside < np.inf), np.minimum(log_l + inside + 1e-8, 0.0), 0.0)

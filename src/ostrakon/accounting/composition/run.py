@@ -1,4 +1,4 @@
-"""The epsilon of a whole run whose queries are tied: its checks, and failures that delta pays for."""
+"""The epsilon of a whole run whose queries depend on each other: its checks, and the failures that delta pays for."""
 
 from __future__ import annotations
 
@@ -13,16 +13,37 @@ from ostrakon.validation import fraction
 
 
 def run_epsilon(cost: RunCost, *, delta: float) -> float:
-    """The smallest epsilon at which the run is (epsilon, delta)-DP; inf where its failures alone need more than delta.
+    """The smallest epsilon at which the run is (epsilon, delta)-DP; inf if its failures alone exceed delta.
 
-    cost: of the whole run, as a mechanism's `run_cost` says it. delta: of all, failures included.
+    Parameters
+    ----------
+    cost : RunCost
+        Of the whole run, from a mechanism's `run_cost`.
+    delta : float in (0, 1)
+        For everything, failures included.
 
-    Guarantee: rounded upward. Outside the failures, an event that is equally likely on both sides and has
-    probability f, the run is a function of its checks: (e, delta - f)-DP checks make an (e, delta)-DP run.
-    Errors: `InvalidInput` for a delta outside (0, 1).
-    Source: Dwork and Roth 2014, section 7.2 (propose-test-release); docs/mathematics.md E; the compositions of
-    `gaussian_dp`, `sum_of_discrete_gaussians` and `pure_dp`.
+    Returns
+    -------
+    float
+        Epsilon, rounded upward.
 
+    Raises
+    ------
+    InvalidInput
+        For a delta outside (0, 1).
+
+    Notes
+    -----
+    Guarantee: a failure is an event that is equally likely on both sides and has probability f. Without a failure the
+    run is a function of its checks: (e, delta - f)-DP checks make an (e, delta)-DP run.
+
+    References
+    ----------
+    Dwork and Roth 2014, section 7.2 (propose-test-release); docs/mathematics.md E; the compositions of `gaussian_dp`,
+    `sum_of_discrete_gaussians` and `pure_dp`.
+
+    Examples
+    --------
     >>> run_epsilon(RunCost(epsilon=0.5, checks=2, failure=1e-6), delta=1e-6)
     1.0
     >>> run_epsilon(RunCost(mu=1.0, failure=1e-4), delta=1e-6)
@@ -38,6 +59,6 @@ def run_epsilon(cost: RunCost, *, delta: float) -> float:
     if cost.epsilon is None:
         return math.inf
     if remaining == 0:
-        # Without a delta pure checks add.
+        # Without a delta, the epsilons of pure checks add.
         return product_above(cost.checks, cost.epsilon)
     return pure_dp_epsilon(cost.epsilon, queries=cost.checks, delta=remaining)

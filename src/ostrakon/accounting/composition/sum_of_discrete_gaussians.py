@@ -1,4 +1,4 @@
-"""Whole numbers under a sum of discrete Gaussians: what the sum's distance from one discrete Gaussian costs."""
+"""Whole numbers with a sum of discrete Gaussians as noise: the cost of its distance from one discrete Gaussian."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ostrakon.mechanisms.base import DiscreteShares, FloatArray, finite_orders
 from ostrakon.validation import fraction, positive, whole
 
 _UP = 1 + 1e-13
-"""More than the few roundings of one formula."""
+"""More than the rounding errors of one formula."""
 
 
 def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
@@ -34,7 +34,7 @@ def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
         tail = 2 * q / (1 - q**3) if q < 1 else 1.0
         if not tail < 1:
             return math.inf
-        # Where q underflows, the smallest float stands for it.
+        # The smallest float replaces a q that underflows.
         total += (math.log1p(tail) - math.log1p(-tail)) * _UP + math.ulp(0.0)
     return total
 

@@ -1,1 +1,1 @@
-"""What these votes cost: private, never a guarantee."""
+"""The cost of the given votes: private, not a guarantee."""

@@ -1,4 +1,4 @@
-"""From a mechanism's structure to the compiled accountant: tables, quadrature rules and what it may not be asked."""
+"""Arguments of the compiled accountant, from a mechanism's structure: tables, quadrature rules and limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_LOG_RATIO = 7.0
 # The table grows with the noise; beyond this, differences of log probabilities are tight to 1e-7.
 _WIDEST_SCALE = 2.0**15
 _WORTH_THREADS = 64
-# However many classes there are, a query rarely has more different counts.
+# Even with many classes a query rarely has more different counts.
 _FEW_COUNTS = 25
 
 
@@ -73,7 +73,7 @@ def argmax_costs_of(
         tail_w,
         np.array(orders),
     )
-    # Seconds that Python would need, by the shape of the votes.
+    # Seconds that plain Python would need, from the shape of the votes.
     run = argmax_costs.worth(3e-4 * len(rows) * min(rows.shape[1], _FEW_COUNTS) ** 2)
     chosen = np.flatnonzero(safe)
     none = np.zeros((len(rows), 0))
@@ -84,8 +84,8 @@ def argmax_costs_of(
         run(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled, likely)
         costs[part], chances[part] = filled, likely
 
-    # The compiled code releases Python's lock, so plain threads use all cores; equal queries are near each other and
-    # dealt out in turn.
+    # The compiled code releases Python's lock, so threads use all cores. Equal queries are adjacent and are distributed
+    # in turn.
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     parts = [chosen[start :: 4 * threads] for start in range(4 * threads)]
     if len(chosen) < _WORTH_THREADS:

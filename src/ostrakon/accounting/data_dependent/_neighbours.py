@@ -186,7 +186,7 @@ def _one_query(
             while v < variants and variant_u[v] != at_u[index]:
                 v += 1
         if v in (variants, _VARIANTS):
-            # Past the last place, costs of the check are computed anew each time.
+            # Beyond the last slot, costs of the check are recomputed every time.
             v = min(v, _VARIANTS - 1)
             variants = v + 1
             skipped[v] = -1.0
@@ -206,7 +206,7 @@ def _one_query(
                 variant_cost[v, 0, k], variant_cost[v, 1, k] = f, wf
                 variant_cost[v, 2, k], variant_cost[v, 3, k] = r, wr
         x1, e1, x0, e0 = variant_x[v, 0], variant_x[v, 1], variant_x[v, 2], variant_x[v, 3]
-        # A move skipped before had the larger sum of squares; with the larger ratio too, its bound was the larger one.
+        # A move that was skipped had the larger sum of squares; if its ratio was larger too, so was its bound.
         if bound[index, 1] <= skipped[v]:
             continue
         pa, xa, pb, xb = 0.0, 0.0, 0.0, 0.0
@@ -225,7 +225,7 @@ def _one_query(
                 needed = not max(forward, reverse) <= enough or enough == math.inf
                 if not needed or attempt == 1:
                     break
-                # Once more, with what the two moved classes add rather than a bound on it.
+                # Compute again, with the exact terms of the two moved classes instead of a bound.
                 closer = True
                 rest = label_bound(bound[index, 2], bound[index, 3], s)
                 forward_a, reverse_a = own_terms(pa, xa, s)

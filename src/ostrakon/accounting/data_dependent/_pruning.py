@@ -1,4 +1,4 @@
-"""What one vote does to each outcome, and a bound on the cost of every move before any is computed; compiled.
+"""The effect of one vote on every outcome, and a bound on the cost of every move before any is computed; compiled.
 
 See `argmax_moves` for the inequality.
 """
@@ -21,8 +21,8 @@ TINY = 1e-300
 
 @compiled
 def _dot(arrays: FloatArray, first: int, i: int, second: int, a: int, low: int, high: int) -> float:
-    """The sum of arrays[first, i] times arrays[second, a] from low to high; views of rows would cost as much again."""
-    # Four sums at once: the order of additions is fixed, and the loop fills the vector units.
+    """The sum of arrays[first, i] times arrays[second, a] from low to high, without slow views of rows."""
+    # Four sums: the order of additions is fixed, and the loop is vectorised.
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     k = low
     while k + 3 < high:

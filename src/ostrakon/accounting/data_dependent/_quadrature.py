@@ -1,9 +1,9 @@
-"""Where the winner's score falls, outcome by outcome: the weights on which all one-vote moves are computed.
+"""The law of the winner's score by outcome: the weights with which all one-vote moves are computed.
 
-For a query with distinct counts v_1 > v_2 > ..., class i wins with its score at node z with weight g_i(z) (they sum
-to 1 for each i). A vote taken from class a multiplies the weight by 1 + up_a(z) = F(z - v_a + 1) / F(z - v_a), a vote
-given to class b by 1 + down_b(z) = F(z - v_b - 1) / F(z - v_b), F the noise's distribution function; where class i
-itself moves, its density f takes the place of F. So each moved law is a mean under g_i.
+For a query with distinct counts v_1 > v_2 > ..., class i wins with its score at node z with weight g_i(z) (they sum to
+1 for each i). A vote taken from class a multiplies the weight by 1 + up_a(z) = F(z - v_a + 1) / F(z - v_a), a vote
+given to class b by 1 + down_b(z) = F(z - v_b - 1) / F(z - v_b), F the noise's distribution function; if class i itself
+moves, its density f replaces F. So each moved law is a mean under g_i.
 """
 
 from __future__ import annotations
@@ -283,7 +283,7 @@ def outcome_weights(
     windows: FloatArray,
     log_p: FloatArray,
 ) -> tuple[bool, FloatArray]:
-    """(whether a proven step was found, the weights as in `gaussian_weights`); fills windows (d, 2) and log_p (d,).
+    """(whether a proven step exists, the weights as in `gaussian_weights`); fills windows (d, 2) and log_p (d,).
 
     Gumbel noise has a closed form and no weights.
     """

@@ -1,8 +1,8 @@
-"""What a vote moved does to the check that comes before an answer; compiled.
+"""The effect of a moved vote on the check before an answer; compiled.
 
-For a given move of the label's counts the check's score may end anywhere between two values, depending on which
-classes of equal counts move. With e^{s D} of the label fixed, the joint e^{s D} is, in both directions, a convex
-function of the probability to answer after the move, and that rises with the score: the largest cost is at an end.
+For a given move of the label's counts the check's score may end anywhere between two values, depending on which classes
+of equal counts move. With e^{s D} of the label fixed, the joint e^{s D} is, in both directions, a convex function of
+the probability to answer after the move, and that rises with the score: the largest cost is at an end.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def check_range(
         for j in range(d + 1):
             low[i, j], high[i, j] = np.inf, -np.inf
     m = len(u)
-    # The three largest scores: whatever two classes move, the largest of the others is among them.
+    # The three largest scores: for any two classes that move, they contain the largest of the others.
     best = np.full(3, -1)
     for j in range(m):
         for r in range(3):
@@ -50,7 +50,7 @@ def check_range(
                 best[r] = j
                 break
     for a in range(m + 1):
-        # Where scores depend on the counts alone, one class of each count stands for all (two for moves inside).
+        # If scores depend on the counts alone, one class represents all of equal counts (two for moves inside).
         if grouped and a < m and a >= 2 and group[a] == group[a - 2]:
             continue
         for b in range(m + 1):

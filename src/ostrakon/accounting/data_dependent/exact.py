@@ -1,4 +1,4 @@
-"""The exact data-dependent cost of every query, for any mechanism that gives its outcome law."""
+"""The exact data-dependent cost of every query, for any mechanism with an outcome law."""
 
 from __future__ import annotations
 
@@ -18,21 +18,40 @@ _NUMBERS = 1 << 22
 
 
 def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> FloatArray:
-    """Exact data-dependent Rényi cost of every query at every order, (queries, orders). Private, like the votes.
+    """Exact data-dependent Rényi cost of every query at every order. Private, like the votes.
 
-    `F(n) = max over one-vote moves n -> n' of max(D_a(P_n || P_n'), D_a(P_n' || P_n))`, P the joint outcome law of
-    (no answer, label). Moves to and from "abstain" are included where the votes allow abstentions.
-    votes, mechanism: of the run. orders: Rényi orders above 1, increasing.
+    `F(n) = max over one-vote moves n -> n' of max(D_a(P_n || P_n'), D_a(P_n' || P_n))`, P the joint outcome law of (no
+    answer, label). Moves to and from "abstain" are included if the votes allow abstentions.
 
-    Mechanisms that are an argmax of counts plus independent noise (`Mechanism.noisy_argmax`) take the compiled way of
-    `argmax_moves`; any other is asked for its law after every move. Equal queries are computed once. Errors of
-    quadrature, rounding and pruning are bounded and added, so the cost is never below the true one, and above it by at
-    most about 1e-11 relative.
+    Parameters
+    ----------
+    votes : Votes
+    mechanism : Mechanism
+    orders : array-like of floats above 1, increasing
 
-    Guarantee: none; the cost at the true votes is not a privacy guarantee and must not be published.
-    Errors: `InvalidInput` for mechanisms whose queries are tied (they are charged worst-case only).
-    Source: docs/mathematics.md A.
+    Returns
+    -------
+    ndarray of float, shape (queries, orders)
+        Nats. Errors of quadrature, rounding and pruning are bounded and added: never below the true cost, and above it
+        by at most about 1e-11 relative.
 
+    Raises
+    ------
+    InvalidInput
+        For mechanisms whose queries depend on each other (only their worst case has a price).
+
+    Notes
+    -----
+    Guarantee: none; the cost at the true votes must not be published. An argmax of counts plus independent noise
+    (`Mechanism.noisy_argmax`) is computed by the compiled `argmax_moves`; for any other mechanism the law is evaluated
+    after every move. Equal queries are computed once.
+
+    References
+    ----------
+    docs/mathematics.md A.
+
+    Examples
+    --------
     >>> from ostrakon.mechanisms import GNMax
     >>> data_dependent_costs(Votes([[8, 2]]), GNMax(sigma2=40.0), [2.0]).round(8)
     array([[0.00079486]])
@@ -43,10 +62,9 @@ def data_dependent_costs(votes: Votes, mechanism: Mechanism, orders: ArrayLike =
 def costs_and_chances(
     votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS
 ) -> tuple[FloatArray, FloatArray]:
-    """`data_dependent_costs`, and what their computation knows besides: (queries, 2), private.
+    """`data_dependent_costs`, and two probabilities of every query, (queries, 2); private.
 
-    The probability that a query is answered, and that it is answered by its plurality, the lowest class of tied ones;
-    to 1e-11.
+    That the query is answered, and that the answer is its plurality (the lowest of tied classes); to 1e-11.
     """
     mechanism.require_votes(votes)
     if isinstance(mechanism, StatefulMechanism):
@@ -69,14 +87,14 @@ def costs_and_chances(
         outcomes = np.exp(law.log_probabilities(some))
         chances[left, 0] = np.minimum(outcomes[:, :-1].sum(axis=1), 1.0)
         chances[left, 1] = outcomes[np.arange(len(left)), some.plurality]
-    # Whatever could not be computed has no bound.
+    # A cost that could not be computed is unbounded.
     return np.where(costs >= 0, costs, np.inf), chances
 
 
 def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_ORDERS) -> Curve:
     """The exact data-dependent cost of all queries together: the sum of `data_dependent_costs`. Private.
 
-    votes, mechanism, orders: as of `data_dependent_costs`; the values of the curve have the shape (orders,).
+    votes, mechanism, orders: as for `data_dependent_costs`; the values of the curve have the shape (orders,).
 
     Guarantee: none; it depends on the votes and must not be published.
     Errors: as `data_dependent_costs`.
@@ -87,7 +105,7 @@ def exact_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike = DEFAULT_
 
 
 def _structured(votes: Votes, law: NoisyArgmax, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Costs and log chances by the compiled way, once per distinct query; nan where only the generic way is safe."""
+    """Costs and log chances from the compiled code, once per distinct query; nan if only the generic code is safe."""
     offsets = None if law.threshold_test is None else law.threshold_test.offsets
     counts = -np.sort(-votes.counts, axis=1)
     if offsets is None:
@@ -134,18 +152,18 @@ def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArr
 def _moves(votes: Votes, *, named: bool) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
     """(votes after a move, the queries they belong to), one move of all queries that allow it at a time.
 
-    named: whether classes of equal counts differ. Where they do not, rows are sorted and of equal ones only the last
+    named: whether classes of equal counts differ. If they do not, rows are sorted, and of equal ones only the last
     loses a vote and only the first gains one.
     """
     n = votes.counts
-    places = [*range(votes.classes), *([None] if votes.abstentions else [])]
-    for source in places:
+    targets = [*range(votes.classes), *([None] if votes.abstentions else [])]
+    for source in targets:
         loses = votes.abstained > 0 if source is None else n[:, source] > 0
         if not named and source is not None and source + 1 < votes.classes:
             loses &= n[:, source] > n[:, source + 1]
         if not loses.any():
             continue
-        for target in places:
+        for target in targets:
             if source == target:
                 continue
             possible = loses if named or not target else loses & (n[:, target] < n[:, target - 1])

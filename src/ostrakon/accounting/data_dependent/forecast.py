@@ -1,4 +1,4 @@
-"""What a run is expected to give and to cost, query by query: numbers for planning, on the trusted side only."""
+"""Expected answers and cost of a run, query by query: for planning, on the trusted side only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ostrakon.votes import IntArray, Votes
 
 
 class Forecast:
-    """Expectations of one run on given votes. Private, like the votes they come from.
+    """Expectations of one run on given votes. Private, like the votes.
 
-    `reveal()` gives the totals, `per_query()` the arrays (cost against gap); both must stay where the votes are.
+    `reveal()` gives the totals, `per_query()` the arrays (cost against gap); both must stay on the trusted side.
     """
 
     __slots__ = ("__costs", "__gap", "__order", "__p_answer", "__p_plurality", "__top")
@@ -84,10 +84,10 @@ class Forecast:
 def forecast(
     votes: Votes, *, costs: FloatArray, chances: FloatArray, orders: FloatArray, curve_order: float
 ) -> Forecast:
-    """The forecast of a mechanism on `votes`, from what `costs_and_chances` found.
+    """The forecast of a mechanism on `votes`, from the result of `costs_and_chances`.
 
-    costs: exact data-dependent costs, shape (queries, orders); curve_order: the order (one of `orders`) to report.
-    An answer counts as agreeing where it is the class of `votes.plurality` (the lowest of tied ones).
+    costs: exact data-dependent costs, shape (queries, orders); curve_order: the order (one of `orders`) to report. An
+    answer agrees if it is the class of `votes.plurality` (the lowest of tied ones).
     """
     at = int(np.flatnonzero(orders == curve_order)[0])
     return Forecast(

@@ -18,7 +18,7 @@ import numpy as np
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 
-# Beyond this exponent a term is handled through its logarithm.
+# Above this exponent a term is computed through its logarithm.
 _LARGE = 500.0
 # Probabilities below e^-700 lose digits or vanish; what they could add below _LARGE is less than this.
 _FLOOR = 1e-80
@@ -52,8 +52,8 @@ def both_excesses(y: float) -> tuple[float, float]:
 def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
     """max(D_a(P||Q), D_a(Q||P)) row by row from log probabilities (rows, outcomes); shape (rows, orders).
 
-    An upper bound where each log probability is off by at most 1e-12 (or that relative error, below -1000).
-    inf where an outcome is possible under one law only.
+    An upper bound if the error of a log probability is at most 1e-12 (or that relative error, below -1000). inf if an
+    outcome is possible under one law only.
     """
     rows, outcomes = log_p.shape
     costs = np.empty((rows, len(orders)))
@@ -66,7 +66,7 @@ def both_divergences(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -
             a, b = log_p[r, i], log_q[r, i]
             if a == -math.inf and b == -math.inf:
                 continue
-            # Also where both are equal: two laws that differ by less than a rounding are not one law.
+            # Also if both are equal: two laws that differ by less than a rounding may differ.
             error = _LAW_ERROR * (max(1.0, -1e-3 * a) + max(1.0, -1e-3 * b))
             kept[n], p[n], x[n] = a, math.exp(a), b - a + math.copysign(error, b - a)
             # Also refuses NaN.
@@ -152,7 +152,7 @@ def _log_excess(log_p: FloatArray, x: FloatArray, n: int, s: float, direction: f
             peak = e
         else:
             total += math.exp(e - peak)
-    # A NaN must not become "no cost": it stays one, and the caller turns it into infinity.
+    # A NaN stays NaN, and the caller turns it into infinity; it must not become "no cost".
     return -1e300 if total == 0 else peak + math.log(total)
 
 

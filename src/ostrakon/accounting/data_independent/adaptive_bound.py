@@ -1,4 +1,4 @@
-"""The worst case of labels by adaptive composition: exact but for rounding for two classes, nearly so for more."""
+"""The worst case of labels by adaptive composition: exact up to rounding for two classes, nearly so for more."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ostrakon.votes import Votes
 BASIS = "adaptive composition of labels"
 
 _MOST_WORK = 2e10
-"""Outcomes times points of the grid times queries that are worth the wait, about five seconds of one core."""
+"""The most outcomes times grid points times queries, about five seconds of one core."""
 
 _COVER = 7000
-"""Outcomes of the pairs that stand for all labels of three classes and more."""
+"""Outcomes of the pairs that cover all labels of three classes and more."""
 
 _MOST_MARGINS = 600
-"""Margins between two classes that are looked at one by one."""
+"""The most margins between two classes that are computed one by one."""
 
 _LITTLE_WORK = 1e9
-"""Below it the grid is made up to three times finer."""
+"""Below it the grid is up to three times finer."""
 
 _SHARE = 0.006
 """The chords add at most this share of the run's variance, divided by six."""
 
 _COARSEST = 8.0
-"""How much coarser the grid may become before the bound is not worth its time."""
+"""The largest factor by which the grid may be coarser."""
 
 
 def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
-    """Every pair of neighbouring votes of two classes without abstentions, by the mechanism's own outcome law.
+    """Every pair of neighbouring votes of two classes without abstentions, from the mechanism's own outcome law.
 
     Parameters
     ----------
     mechanism : Mechanism
-        Of labels alone: None is returned where noisy counts leave too, where queries share state or where parameters
-        differ by query.
+        Must release labels alone: the result is None if noisy counts are released too, if queries share state or if
+        parameters differ by query.
     teachers : int
-        How many vote, at least 1.
+        At least 1.
 
     Returns
     -------
@@ -56,20 +56,20 @@ def two_class_family(mechanism: Mechanism, *, teachers: int) -> Family | None:
         return None
     first = np.arange(teachers + 1)
     law = np.exp(mechanism.log_probabilities(Votes(np.column_stack([first, teachers - first]))))
-    # Where classes are treated alike, the exchange of n and n + 1 votes is a pair of the list already.
+    # If classes are treated alike, the exchange of n and n + 1 votes is already a pair of the list.
     mirrored = law[::-1][:, [1, 0, 2]]
     alike = np.allclose(law, mirrored, rtol=RELATIVE_ERROR / 100, atol=0)
     return Family(p=law[:-1], q=law[1:], symmetric=bool(alike))
 
 
 def _labels_alone(mechanism: Mechanism) -> bool:
-    """Whether the outcome law of one query is all that the query releases, and the same for every query."""
+    """Whether one query releases nothing but the outcome of its law, the same law for every query."""
     tied = isinstance(mechanism, StatefulMechanism) or mechanism.per_record or mechanism.contribution_bound is not None
     return not (tied or mechanism.releases_counts or mechanism.fixed_queries is not None or not mechanism.releasable)
 
 
 def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Grid | None:
-    """A grid on which a run is priced that is known to be (epsilon, delta)-DP; None where it would take too long.
+    """A grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
 
     Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
     the chords must blur it by much less.
@@ -91,19 +91,19 @@ def adaptive_profile(
     mechanism: Mechanism, *, queries: int, teachers: int | None, classes: int | None, abstentions: bool,
     epsilon: float, delta: float,
 ) -> Profile | None:  # fmt: skip
-    """The privacy profile of adaptively chosen queries around (epsilon, delta); None where no theorem applies.
+    """The privacy profile of adaptively chosen queries around (epsilon, delta); None if no theorem applies.
 
     Parameters
     ----------
     mechanism, queries, teachers, classes, abstentions
-        As of `worst_case`. A cap on answers is not used: every query may be answered.
+        As for `worst_case`. A cap on answers is ignored: every query may be answered.
     epsilon, delta : float
-        What is known of the run already: the grid is laid around it.
+        A known guarantee of the run, around which the grid is centred.
 
     Returns
     -------
     Profile or None
-        An upper bound on delta at every epsilon, whatever the votes are and however the queries are chosen.
+        An upper bound on delta at every epsilon, for all votes and all choices of queries.
     """
     if teachers is None or classes is None or abstentions or not _labels_alone(mechanism):
         return None

@@ -1,4 +1,4 @@
-"""The worst case of what really leaves: a label, not the noisy histogram, so Gaussian DP overcharges."""
+"""The worst case of a released label. Gaussian DP overcharges, because it prices the noisy histogram."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.validation import positive, whole
 
 _SMALL = 1e-4
-"""Where a (a-1) mu^2 is below it, e^{(a-1) D} is so near to 1 that its excess over 1 is summed instead."""
+"""If a (a-1) mu^2 is below it, e^{(a-1) D} is so near to 1 that its excess over 1 is summed instead."""
 
 _TERMS = 24
-"""Of the exponential series of that excess: the first left out is below 1/24! there."""
+"""Terms of the exponential series of that excess: the first omitted one is below 1/24!."""
 
 _SLACK = 1e-6
-"""Relative error charged to a maximum found by refined grids: the last grid's own step changes it by less."""
+"""Relative error added to a maximum from refined grids: the last grid's own step changes it by less."""
 
 _FAR = 25.0
-"""Beyond this order times mu the label tells nearly all that the histogram does, and is charged as much."""
+"""Beyond this order times mu the label reveals nearly as much as the histogram, and is charged the same."""
 
 _HALF, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 _ROUNDS = 5
@@ -56,7 +56,7 @@ def argmax_rdp(mu: float, orders: ArrayLike, *, classes: int) -> FloatArray:
     classes = whole("classes", classes, at_least=2)
     full = a * mu**2 / 2
     cost = np.array([_supremum(mu, float(order), classes) for order in a])
-    # The noisy histogram bounds the label too; it also covers what could not be computed (a NaN compares false).
+    # The noisy histogram bounds the label too, also if the computation failed (a NaN compares false).
     return np.where(cost * (1 + _SLACK) < full, cost * (1 + _SLACK), full)
 
 
@@ -125,7 +125,7 @@ def _log_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray
 
 
 def _excess_moment(t: FloatArray, c: FloatArray, mu: float, a: float) -> FloatArray:
-    """sum_i P(i)^a Q(i)^(1-a) - 1 of the same outcomes, without the 1 that would swallow it.
+    """sum_i P(i)^a Q(i)^(1-a) - 1 of the same outcomes, without adding and subtracting the 1.
 
     It is sum_i Q(i) h(ln P(i)/Q(i)) with h(x) = e^{a x} - 1 - a (e^x - 1), because P and Q sum to 1.
     """
@@ -143,7 +143,7 @@ _SHIFTS, _SHIFT_WEIGHTS = np.polynomial.legendre.leggauss(6)
 
 
 def _mean_over_shift(score: Callable[[FloatArray], FloatArray], x: FloatArray, shift: float) -> FloatArray:
-    """The mean of a derivative `score` from x to x + shift: what the function grows by, for each unit of the shift."""
+    """The mean of a derivative `score` from x to x + shift: the growth of the function per unit of the shift."""
     nodes = x[..., None] + shift * (_SHIFTS + 1) / 2
     return score(nodes) @ (_SHIFT_WEIGHTS / 2)
 

@@ -67,10 +67,10 @@ def compose_labels(law: AnswerLaw, cover: ThreeOutcomes, *, queries: int, grid: 
 
 
 class _Check:
-    """What the check does in every case, as stencils.
+    """The effect of the check in every case, as stencils.
 
-    rows: of the first case, (place, near, far, near weight, far weight) of "refused" and of "answered", and constants;
-    place = 2 group + direction. still: (refused, answered) where the check says nothing, the first with any label; the
+    rows: of the first case, (index, near, far, near weight, far weight) of "refused" and of "answered", and constants;
+    index = 2 group + direction. still: (refused, answered) if the check reveals nothing, the first with any label; the
     others mix classes of eta by still_weights.
     """
 
@@ -86,14 +86,14 @@ class _Check:
         n = law.teachers
         top = np.arange(1, n + 1)
         least = np.maximum(2, 2 * top - n)
-        place = np.maximum(np.searchsorted(groups, least, side="right") - 1, 0)
+        index = np.maximum(np.searchsorted(groups, least, side="right") - 1, 0)
         p = np.stack([refuse[top], answer[top]], axis=-1)
         q = np.stack([refuse[top - 1], answer[top - 1]], axis=-1)
         p, q = np.vstack([p, q]), np.vstack([q, p])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(q) - np.log(p)
         parts = two_points(p, q, ratio, ratio, grid)
-        where = np.concatenate([2 * place, 2 * place + 1])
+        where = np.concatenate([2 * index, 2 * index + 1])
         rows = (where, parts.near, parts.far, parts.near_weight, parts.far_weight, parts.constant)
         still, weights = [(refuse[(n + 1) // 2], answer[(n + 1) // 2])], [np.zeros(len(_FLOORS))]
         for low in range((n + 1) // 2 + 1, n + 1, _TOPS_A_BLOCK):
@@ -104,7 +104,7 @@ class _Check:
 
 
 def _eta_shares(shift: float) -> FloatArray:
-    """How much of shift + Z lies in every class of eta, Z normal; rounded toward the lower classes."""
+    """The share of shift + Z in every class of eta, Z normal; rounded toward the lower classes."""
     below = ndtr(np.append(_FLOORS[1:], np.inf) - shift)
     return np.diff(below, prepend=0.0)
 

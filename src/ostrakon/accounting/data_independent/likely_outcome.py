@@ -1,4 +1,4 @@
-"""The most a label can cost when one class wins with probability at least 1 - q."""
+"""The largest cost of a label if one class wins with probability at least 1 - q."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ostrakon.validation import InvalidInput, positive
 SLACK = 1e-13
 """Added to every computed cost: more than the rounding of a sum of a few probabilities near 1."""
 
-# Where on its way from one tail to the other the revealed mass lies: dense at both ends, and the ends themselves.
+# The position of the revealed mass between the two tails: dense at both ends, ends included.
 _SPLITS = np.concatenate([[0.0], 1 / (1 + np.exp(-np.linspace(-16, 16, 49))), [1.0]])
 
 
@@ -51,7 +51,7 @@ def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -
     cost = np.empty((len(a), len(increasing)))
     for row, order in enumerate(a):
         best = _best_split(increasing, mu, float(order))
-        # The whole pair is a bound too; it also covers what could not be computed (a NaN compares false).
+        # The whole pair is a bound too, also if the computation failed (a NaN compares false).
         cost[row] = np.where(best < full[row], best, full[row])
     # The set of laws with P(i) >= 1 - q grows with q.
     cost = np.minimum(np.maximum.accumulate(cost, axis=1) + SLACK, full[:, None])
@@ -59,12 +59,12 @@ def gaussian_likely_outcome_rdp(q: ArrayLike, *, mu: float, orders: ArrayLike) -
 
 
 def pure_likely_outcome_rdp(q: ArrayLike, *, epsilon: float, orders: ArrayLike) -> FloatArray:
-    """The same for epsilon-DP: the largest Rényi divergence when some outcome has probability at least 1 - q.
+    """The same for epsilon-DP: the largest Rényi divergence if some outcome has probability at least 1 - q.
 
-    Guarantee: for laws P, Q with |ln P/Q| <= epsilon everywhere and P(i) >= 1 - q, both directions are at most
-    this. For q <= 1 / (1 + e^epsilon) it is the tight bound; above, the worst case of epsilon-DP.
-    Proof. Given that P(i) = 1 - q and Q(i) = 1 - q z, revealing the rest as two outcomes of ratio e^epsilon and
-    e^-epsilon is the most extreme pair with that mean; the cost is convex in z, so z = e^epsilon or e^-epsilon.
+    Guarantee: for laws P, Q with |ln P/Q| <= epsilon everywhere and P(i) >= 1 - q, both directions are at most this.
+    For q <= 1 / (1 + e^epsilon) it is the tight bound; above, the worst case of epsilon-DP.
+    Proof. Given that P(i) = 1 - q and Q(i) = 1 - q z, the most extreme pair with that mean reveals the rest as two
+    outcomes of ratio e^epsilon and e^-epsilon; the cost is convex in z, so z = e^epsilon or e^-epsilon.
     Source: docs/mathematics.md C.
     """
     mass = _probabilities(q)[None, :]
@@ -104,13 +104,13 @@ def _best_split(q: FloatArray, mu: float, a: float) -> FloatArray:
 
 
 def _both(q: FloatArray, split: FloatArray, mu: float, a: float) -> FloatArray:
-    """Both directions, each at a split of its own."""
+    """Both directions, with separate splits."""
     ways = zip(split, (_forward, _backward), strict=True)
     return np.stack([_cost(q, *_tails(q, at), mu, a, way) for at, way in ways])
 
 
 def _tails(q: FloatArray, split: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Where the tails q * split and q * (1 - split) end."""
+    """The ends of the tails q * split and q * (1 - split)."""
     return ndtri(q * split), -ndtri(q * (1 - split))
 
 

@@ -1,4 +1,6 @@
-"""What the envelope knows of a mechanism: how likely it answers, how likely a trailing class wins, what labels cost."""
+"""Properties of a mechanism for the envelope: how likely it answers, how likely a trailing class wins, the label's
+cost.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +20,25 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
 
 NODES: FloatArray = np.linspace(-9.0, 9.0, 91)
-"""Where the Gaussian law of the top class's noise is summed: 91 nodes, in standard deviations."""
+"""Quadrature nodes for the Gaussian noise of the top class: 91, in standard deviations."""
 NODES.setflags(write=False)
 
 
 def quadrature_error(classes: int) -> float:
-    """Charged to every probability summed over `NODES`: more than four times the largest error ever measured.
+    """Added to every probability summed over `NODES`: more than four times the largest measured error.
 
-    The trapezoidal rule converges geometrically; many equal rivals sharpen the integrand, and measured errors grow
-    from 1e-14 (100 classes) over 2e-9 (1,000) to 2e-8 (3,000).
+    The trapezoidal rule converges geometrically; many equal rivals sharpen the integrand, and measured errors grow from
+    1e-14 (100 classes) over 2e-9 (1,000) to 2e-8 (3,000).
     """
     return 1e-8 * (1 + (classes / 1000) ** 2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerLaw:
-    """An aggregator of `teachers` votes on `classes`, as an argmax of counts plus log-concave noise, maybe checked.
+    """An aggregator of `teachers` votes on `classes`: an argmax of counts plus log-concave noise, with an optional
+    check.
 
-    A vote may also be moved to or from "abstain": every bound here is for at most `teachers` votes in all.
+    A vote may also move to or from "abstain": every bound here is for at most `teachers` votes in all.
     """
 
     form: NoisyArgmax
@@ -44,11 +47,11 @@ class AnswerLaw:
 
     @property
     def threshold_test(self) -> ThresholdTest | None:
-        """The check before an answer, or None where every query is answered."""
+        """The check before an answer, or None if every query is answered."""
         return self.form.threshold_test
 
     def log_answered(self) -> tuple[FloatArray, FloatArray]:
-        """(log probability to answer, to refuse) by top count M = 0..teachers, each of shape (teachers + 1,)."""
+        """(log probability to answer, to refuse) by top count M = 0..teachers, both of shape (teachers + 1,)."""
         top = np.arange(self.teachers + 1, dtype=np.float64)
         if self.threshold_test is None:
             return np.zeros_like(top), np.full_like(top, -np.inf)
@@ -60,10 +63,11 @@ class AnswerLaw:
         return laplace_log_above(margin, self.threshold_test.scale)
 
     def behind(self) -> FloatArray:
-        """An upper bound, by gap t = 0..teachers, on the share a class t votes behind adds to "the top one loses".
+        """An upper bound, by gap t = 0..teachers, on what a class that is t votes behind adds to P(the top class
+        loses).
 
-        Gaussian and Laplace: its probability to beat the top class alone (the shares add up by the union bound).
-        Gumbel: its odds against the top class (exact: the probability is S / (1 + S) of their sum S).
+        Gaussian and Laplace: its probability to beat the top class alone (the union bound adds them up). Gumbel: its
+        odds against the top class (exact: the probability is S / (1 + S) for their sum S).
         """
         x = np.arange(self.teachers + 1) / self.form.scale
         if self.form.noise == "gaussian":
@@ -73,7 +77,7 @@ class AnswerLaw:
         return np.exp(-x)
 
     def likely_outcome_rdp(self, q: ArrayLike, orders: ArrayLike) -> FloatArray:
-        """The most a label can cost where some class wins with probability at least 1 - q, shape (K, Q)."""
+        """The largest cost of a label if some class wins with probability at least 1 - q, shape (K, Q)."""
         if self.form.noise == "gaussian":
             mu = math.sqrt(2) / self.form.scale
             whatever = argmax_rdp(mu, orders, classes=self.classes)
@@ -87,8 +91,9 @@ class AnswerLaw:
     def worst_q(self) -> FloatArray:
         """The largest probability that the top class loses, by top count M = 0..teachers.
 
-        All other votes on one class where M is a majority (the probability is log-concave and symmetric in the
-        other counts, hence least at such a vertex); below that, the top class still has one share in `classes`.
+        If M is a majority, all other votes are on one class: the probability is log-concave and symmetric in the other
+        counts, hence least at such a vertex. Below that, the top class still wins with probability at least 1 /
+        `classes`.
         """
         top = np.arange(self.teachers + 1)
         even = 1 - 1 / self.classes
@@ -104,12 +109,12 @@ class AnswerLaw:
 
 
 def answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLaw | None:
-    """The mechanism as an `AnswerLaw`, or None where it is not an argmax of counts plus independent noise.
+    """The mechanism as an `AnswerLaw`, or None if it is not an argmax of counts plus independent noise.
 
-    Mechanisms whose check looks at anything but the top count (public offsets) have none.
+    None, too, if its check depends on more than the top count (public offsets).
     """
     teachers, classes = whole("teachers", teachers, at_least=1), whole("classes", classes, at_least=2)
-    # The form may depend on the shape of the votes, never on where they lie.
+    # The form may depend on the shape of the votes, but not on the counts.
     form = mechanism.noisy_argmax(Votes([[teachers] + [0] * (classes - 1)]))
     if form is None or (form.threshold_test is not None and form.threshold_test.offsets is not None):
         return None
@@ -117,7 +122,7 @@ def answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLa
 
 
 def require_answer_law(mechanism: Mechanism, *, teachers: int, classes: int) -> AnswerLaw:
-    """The same, refused where there is none."""
+    """As `answer_law`; refuses a mechanism without one."""
     law = answer_law(mechanism, teachers=teachers, classes=classes)
     if law is None:
         raise InvalidInput(

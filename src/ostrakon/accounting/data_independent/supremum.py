@@ -1,4 +1,4 @@
-"""The joint supremum: the most one query can cost whatever the votes, check and label together."""
+"""The joint supremum: the largest cost of one query over all votes, check and label together."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _STRIDE = 32
 def joint_step(law: AnswerLaw, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logs of the coefficients of `J(M, e) = ln max_v [alpha_v(M) + beta_v(M) e^{(a-1) e}] / (a - 1)`.
 
-    orders: shape (K,). Both have the shape (K, 5, teachers + 1): the top count stays or moves by one, in both
-    directions. A variant that cannot be (a top count below 0 or above `teachers`) is -inf.
+    orders: shape (K,). Both results have the shape (K, 5, teachers + 1): the top count stays or moves by one, in both
+    directions. An impossible variant (a top count below 0 or above `teachers`) is -inf.
 
-    Guarantee: a query with top count M whose label costs at most e in either direction, at any neighbour, costs
-    at most J(M, e): the outcome law is a mixture of "refused" and the label's law, with weights that depend on the
-    top count alone, and a vote moved changes that by at most 1. J grows with e.
+    Guarantee: a query with top count M whose label costs at most e in either direction, at any neighbour, costs at most
+    J(M, e). The outcome law is a mixture of "refused" and the label's law, with weights that depend on the top count
+    alone, and a moved vote changes that by at most 1. J grows with e.
     Source: docs/mathematics.md D2.
     """
     answer, refuse = law.log_answered()
@@ -52,10 +52,10 @@ def joint_cost(log_alpha: FloatArray, log_beta: FloatArray, label: FloatArray, o
 
 
 def costs_by_top_count(law: AnswerLaw, orders: ArrayLike) -> FloatArray:
-    """The most a query with top count M can cost, shape (K, teachers + 1).
+    """The largest cost of a query with top count M, shape (K, teachers + 1).
 
-    Guarantee: no histogram of at most `teachers` votes with this top count has a greater Rényi divergence, in
-    either direction, to any neighbour: a likely answer forces a large top count, hence a small q.
+    Guarantee: no histogram of at most `teachers` votes with this top count has a greater Rényi divergence, in either
+    direction, to any neighbour: a likely answer forces a large top count, hence a small q.
     Source: docs/mathematics.md B (joint supremum), D1 and D2.
     """
     a = require_orders(orders)
@@ -69,14 +69,14 @@ def lowest_top_count(*, teachers: int, classes: int, abstentions: bool) -> int:
 
 
 def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = False) -> FloatArray:
-    """The most one query can cost whatever the votes: an RDP curve, shape (K,), by numerical maximum over M.
+    """The largest cost of one query over all votes: an RDP curve, shape (K,), by numerical maximum over M.
 
-    A label's cost grows with q, hence falls with M, and J grows with it: with the cost at a lower M a bound follows at
-    every M, and what cannot reach the greatest cost that was seen is left out.
+    A label's cost grows with q, hence falls with M, and J grows with it. So the cost at a lower M bounds the cost at
+    every higher M, and values of M that cannot reach the greatest cost so far are skipped.
     """
     a = require_orders(orders)
     lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=abstentions)
-    alpha, beta = (each[:, :, lowest:] for each in joint_step(law, a))
+    alpha, beta = (logs[:, :, lowest:] for logs in joint_step(law, a))
     q = law.worst_q()[lowest:]
 
     def costs(at: NDArray[np.intp]) -> FloatArray:
@@ -94,9 +94,9 @@ def joint_supremum(law: AnswerLaw, orders: ArrayLike, *, abstentions: bool = Fal
 def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -> FloatArray:
     """The exact cost of one query at every histogram (n, teachers - n), shape (K, teachers + 1).
 
-    Two classes without abstentions: the largest Rényi divergence, in both directions, to (n - 1, ...) and
-    (n + 1, ...), from the mechanism's outcome law; refusal is an outcome. The maximum over n is the exact worst
-    case of what leaves, below that of the noisy histogram.
+    Two classes without abstentions: the largest Rényi divergence, in both directions, to (n - 1, ...) and (n + 1, ...),
+    from the mechanism's outcome law; refusal is an outcome. The maximum over n is the exact worst case of the released
+    answer, below that of the noisy histogram.
     Source: docs/mathematics.md A and B.
     """
     a, teachers = require_orders(orders), whole("teachers", teachers, at_least=1)
@@ -112,7 +112,7 @@ def two_class_costs(mechanism: Mechanism, orders: ArrayLike, *, teachers: int) -
 
 
 def _divergence(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
-    """D_a(P||Q) row by row, shape (K, rows); inf where P has an outcome that Q has not."""
+    """D_a(P||Q) row by row, shape (K, rows); inf if P has an outcome that Q has not."""
     out = np.empty((len(orders), len(log_p)))
     never = np.isneginf(log_p)
     p, q = np.where(never, 0.0, log_p), np.where(never, 0.0, log_q)

@@ -34,17 +34,18 @@ _ETA: FloatArray = np.concatenate(
 _CELLS_PER_SIGMA = 192
 _LEVELS: FloatArray = np.array([[1.5, 3.0, 3.0], [5.0, 9.0, 15.0]])
 _SHARES: FloatArray = np.array([[0.8, 0.2, 0.0], [0.8, 0.16, 0.04]])
-"""Two kinds of randomized responses, of epsilon _LEVELS / sigma, and how often each level is used; the second is for
-ratios that the first does not reach."""
+"""Two kinds of randomized responses, of epsilon _LEVELS / sigma, and the share of each level; the second kind is for
+ratios that the first does not reach.
+"""
 
 _NEAR = 2.2
 """Ratios up to e^(_NEAR / sigma) are covered by the first kind."""
 
 _FARTHEST = 9.0 * math.sqrt(2)
-"""Margins beyond so many sigma, and eta beyond 9, change no probability by more than 1e-18."""
+"""Margins beyond this number of sigmas, and eta beyond 9, change no probability by more than 1e-18."""
 
 ABSOLUTE_ERROR = 1e-13
-"""Charged to every comparison of divergences, times max(1, y)."""
+"""Added to every comparison of divergences, times max(1, y)."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 _ROWS = 25
@@ -55,8 +56,8 @@ class ThreeOutcomes:
     """The cover.
 
     p, q: (pairs, 3), P with n_i - n_j = d and Q with d - 2. share: (pairs, 2), the weights k of both kinds of common
-    outcomes, which p and q do not hold yet. d: (pairs,). reach: (pairs,); a pair serves eta below it.
-    common_p, common_q: (2, outcomes), rows add up to 1.
+    outcomes, which p and q do not include yet. d: (pairs,). reach: (pairs,); a pair covers eta below it. common_p,
+    common_q: (2, outcomes), rows add up to 1.
     """
 
     p: FloatArray
@@ -69,7 +70,7 @@ class ThreeOutcomes:
 
 
 def margins(sigma: float, teachers: int) -> IntArray:
-    """The margins of the cover: dense where labels say most."""
+    """The margins of the cover: dense where labels reveal most."""
     most = min(teachers, math.ceil(_FARTHEST * sigma))
     far = [2.9, 3.4, 4, 5, 6.5, 8, 10, _FARTHEST]
     scaled = np.concatenate([np.arange(0.05, 0.8, 0.05), np.arange(0.8, 1.6, 0.1), np.arange(1.7, 2.6, 0.2), far])
@@ -79,9 +80,9 @@ def margins(sigma: float, teachers: int) -> IntArray:
 def three_outcomes(sigma: float, teachers: int) -> ThreeOutcomes:
     """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
 
-    Guarantee: for every convex V with V(y) + y nondecreasing and every pair of the family, the sum of
-    P(o) V(y Q(o)/P(o)) is at most the largest value of the cover's pairs, each of them 1 minus its shares times its own
-    value plus its shares times those of the common outcomes, plus 1e-13 (1 + y). Source: docs/adaptive.md.
+    Guarantee: for every convex V with V(y) + y nondecreasing and every pair of the family, the sum of P(o) V(y
+    Q(o)/P(o)) is at most the largest value of the cover's pairs plus 1e-13 (1 + y). A pair's value is 1 minus its
+    shares, times its own value, plus its shares times those of the common outcomes. Source: docs/adaptive.md.
     """
     kept = margins(sigma, teachers)
     edges = _edges()
@@ -171,10 +172,10 @@ def _ends(p: FloatArray, q: FloatArray, log_ratio: FloatArray) -> list[tuple[Flo
 def _shares_needed(
     laws: _Laws, grid: tuple[FloatArray, FloatArray], m: float, corners: tuple[IntArray, IntArray], along: FloatArray
 ) -> tuple[FloatArray, IntArray]:
-    """The least share of the common outcomes that covers each cell, (margins, cells, 2); the grid's column of each.
+    """The least share of the common outcomes that covers a cell, (margins, cells, 2), and its column in the grid.
 
-    grid: p and q of the kept pairs. corners: rows of the grid on both sides of every margin; along: how far from the
-    first to the second it lies.
+    grid: p and q of the kept pairs. corners: rows of the grid on both sides of every margin; along: the margin's
+    relative position between them.
     """
     edges = _edges()
     centre = (edges[:-1] + edges[1:]) / 2

@@ -1,4 +1,4 @@
-"""The worst case: the smallest (epsilon, delta) that holds whatever the teachers vote."""
+"""The worst case: the smallest (epsilon, delta) that holds for all votes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,43 @@ def worst_case(
     abstentions: bool = False,
     adaptive: bool = False,
 ) -> WorstCase:
-    """The smallest data-independent epsilon that any theorem here gives `queries` queries of `mechanism`.
+    """The smallest data-independent epsilon of `queries` queries of `mechanism`, over all theorems here.
 
-    queries: how many the teachers are asked, refused ones included; they may be chosen adaptively.
-    max_answers: the run stops, or refuses everything, once it has given this many answers. It must be fixed
-    before any private vote is seen: the number of answers that a run happened to give is not such a cap.
-    teachers, classes: public numbers; where both are given, bounds that need them are tried too. abstentions: whether
-    a teacher may abstain; False claims that every teacher votes on every query, and bounds may rest on that.
-    adaptive: whether adaptive composition is tried too, which takes seconds and gives the smallest epsilons.
+    Parameters
+    ----------
+    mechanism : Mechanism
+    queries : int, at least 1
+        Queries that the teachers get, refused ones included. They may be chosen adaptively.
+    delta : float in (0, 1)
+    max_answers : int, optional
+        The run stops, or refuses everything, after this number of answers. It must be fixed before any private vote is
+        seen: the number of answers that a run happened to give is not such a cap.
+    teachers, classes : int, optional
+        Public numbers; some theorems need both.
+    abstentions : bool
+        Whether a teacher may abstain. False claims that every teacher votes on every query, and bounds may use it.
+    adaptive : bool
+        Whether to try adaptive composition too, which takes seconds and gives the smallest epsilons.
 
-    Guarantee: (epsilon, delta)-DP when one vote moves between two classes (or to or from "abstain") on every
-    query, whatever the votes are. The minimum over several theorems is a guarantee because each of them is one
-    and all depend on public numbers alone. `basis` names the one that won. Epsilon is inf where none applies.
-    Errors: `InvalidInput` for counts that are not whole or a delta outside (0, 1).
-    Source: docs/mathematics.md B.
+    Returns
+    -------
+    WorstCase
+        `basis` names the theorem. Epsilon is inf if none applies.
+
+    Raises
+    ------
+    InvalidInput
+        For counts that are not whole or a delta outside (0, 1).
+
+    Notes
+    -----
+    Guarantee: (epsilon, delta)-DP when one vote moves between two classes (or to or from "abstain") on every query, for
+    all votes. The minimum over several theorems is a guarantee because all of them are, and all depend on public
+    numbers alone.
+
+    References
+    ----------
+    docs/mathematics.md B.
     """
     at = worst_case_at(
         mechanism,
@@ -73,9 +96,9 @@ def worst_case_at(
     abstentions: bool = False,
     adaptive: bool = False,
 ) -> Callable[[float], WorstCase]:
-    """`worst_case` as a function of delta: what takes time, the Rényi curves, is computed once for all of them.
+    """`worst_case` as a function of delta; the slow part, the Rényi curves, is computed once.
 
-    Arguments, guarantee and errors are those of `worst_case`; the delta is checked when it is given.
+    Parameters, guarantee and errors are those of `worst_case`; the delta is checked at the call.
     """
     sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
     if not isinstance(mechanism, Mechanism):
@@ -89,7 +112,7 @@ def worst_case_at(
         best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
         for bound in bounds:
             epsilon, basis = bound(delta)
-            # A NaN compares false and so can never become the bound.
+            # A NaN compares false and so never becomes the bound.
             if epsilon >= 0 and epsilon < best.epsilon:
                 best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
         if not adaptive:
@@ -119,14 +142,14 @@ def worst_case_curve(
     classes: int | None = None,
     abstentions: bool = False,
 ) -> Curve:
-    """The smallest data-independent RDP curve that any theorem here gives the whole run, at each of `orders`.
+    """The smallest data-independent RDP curve of the whole run over all theorems here, at `orders`.
 
-    orders: increasing, above 1. Other arguments: those of `worst_case`. inf where nothing is known.
+    orders: increasing, above 1. Other arguments: those of `worst_case`. inf means unknown.
 
     Guarantee: at every order a bound on the Rényi divergence of the run, for the neighbours of `worst_case`. The least
-    of several bounds is one, order by order.
-    Errors: `InvalidInput` for counts that are not whole, or a mechanism whose run has no curve of its own because its
-    queries are tied (see `Mechanism.run_cost`).
+    of several bounds is a bound, order by order.
+    Errors: `InvalidInput` for counts that are not whole, or a mechanism whose run has no curve because its queries
+    depend on each other (see `Mechanism.run_cost`).
     Source: docs/mathematics.md B.
     """
     orders = require_orders(orders)
@@ -135,7 +158,7 @@ def worst_case_curve(
         raise InvalidInput(f"{mechanism.name} must be charged by its run_cost: its queries are tied.")
     best = np.full(len(orders), np.inf)
     for curve, _ in _curves(mechanism, abstentions=abstentions, **sizes):
-        # A NaN compares false and so can never become the bound.
+        # A NaN compares false and so never becomes the bound.
         values = curve(orders)
         best = np.where((values >= 0) & (values < best), values, best)
     return Curve(orders, best)
@@ -144,9 +167,9 @@ def worst_case_curve(
 def worst_case_of(
     votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None, adaptive: bool = False
 ) -> WorstCase:
-    """`worst_case` for as many queries, teachers and classes as these votes have; of the votes only their shape counts.
+    """`worst_case` for the queries, teachers and classes of these votes; only their shape is used.
 
-    A number of classes that was read off private predictions is not used: another teacher may name one more.
+    A number of classes that was read off private predictions is ignored: another teacher may name one more.
     """
     return worst_case(
         mechanism,
@@ -183,7 +206,7 @@ def _sizes(
     classes: int | None = None,
     fewest: int = 0,
 ) -> dict[str, Any]:
-    """The sizes of a run, checked; `answers`: the most that it gives."""
+    """The checked sizes of a run; `answers` is the most that it gives."""
     queries = whole("queries", queries, at_least=fewest)
     return {
         "queries": queries,
@@ -239,7 +262,7 @@ def _curves(
 ) -> Iterator[tuple[_CurveAt, str]]:
     """RDP curves of the whole run, as functions of the orders."""
     yield lambda a: queries * mechanism.worst_case(a), f"the worst case of {mechanism.name}"
-    m = 3 if classes is None else classes  # the bound for three classes covers any number
+    m = 3 if classes is None else classes  # the bound for three classes holds for any number
     form = mechanism.noisy_argmax(Votes(np.array([[1] + [0] * (m - 1)])))
     gaussian = mechanism.gaussian_dp()
     if form is not None and form.noise == "gaussian" and gaussian is not None:
@@ -274,9 +297,9 @@ def _of_curve(curve: _CurveAt, costs: dict[int, float], basis: str, delta: float
 
 
 def _best_order(curve: _CurveAt, costs: dict[int, float], delta: float) -> tuple[float, float]:
-    """(epsilon, order): the smallest over orders looked at. Any order is valid: a coarse search cannot undershoot.
+    """(epsilon, order): the smallest over the orders tried. Any order is valid: a coarse search cannot undershoot.
 
-    costs: those already known, by index of the order; new ones are added.
+    costs: those already computed, by index of the order; new ones are added.
     """
     known: dict[int, float] = {}
 

@@ -1,1 +1,1 @@
-"""What may leave when votes agree: the gate, and the sanitized estimate."""
+"""What may be released when votes agree: the gate, and the sanitized estimate."""

@@ -13,9 +13,9 @@ LOWEST = -28.0
 STEP = 0.001
 """The table of label costs starts at ln q = `LOWEST` and goes on in steps of `STEP`."""
 
-# Below this share the union bound is as good as the quadrature, whose error is absolute.
+# Below this share the union bound is as accurate as the quadrature, whose error is absolute.
 _UNION_IS_ENOUGH = 1e-5
-# More than the roundings of one cost and of the bound on it that it is held against.
+# More than the rounding errors of one cost and of its bound.
 _ROUNDING = 1 + 4e-15
 
 
@@ -31,7 +31,7 @@ def _losing(
         return share / (1.0 + share)
     if len(weights) == 0 or share < _UNION_IS_ENOUGH:
         return share
-    # Four sums at once: the loop fills the vector units.
+    # Four sums, so that the loop is vectorised.
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
     i = 0
     while i + 3 < len(weights):
@@ -61,7 +61,7 @@ def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> floa
 def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, weights: Any, product: Any, power: Any) -> None:
     """Fill `product` with weight times prod_{j >= 3} Phi(z + (top - n_j) / sigma), node by node; power: scratch.
 
-    Powers by squaring: their relative error, far below 1e-12, is nothing beside `quadrature_error`.
+    Powers by squaring: their relative error, far below 1e-12, is negligible beside `quadrature_error`.
     """
     nodes = len(weights)
     for i in range(nodes):
@@ -81,35 +81,35 @@ def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, weights: 
 
 
 @compiled
-def _place(losing: float, last: int) -> int:
-    """Where a table of label costs holds that of a top class that loses with at most this probability, upward."""
+def _index(losing: float, last: int) -> int:
+    """The index in a table of label costs for a top class that loses with at most this probability, rounded up."""
     if not losing < 1.0:
         return last
     if losing <= 0.0:
         return 0
-    place = math.ceil((math.log(losing) - LOWEST) / STEP)
-    return min(max(place, 0), last)
+    index = math.ceil((math.log(losing) - LOWEST) / STEP)
+    return min(max(index, 0), last)
 
 
 @compiled
-def _raise_to(best: Any, found: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
-    """Raise `best` (orders,) to e^{(a-1) J} of one top count, noted in `found` (orders,) where it does."""
+def _raise_to(best: Any, raised: Any, grown: Any, index: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
+    """Raise `best` (orders,) to e^{(a-1) J} of one top count, and mark the raised orders in `raised` (orders,)."""
     for k in range(len(best)):
-        cost = min(grown[place, k], cap[top, k])
+        cost = min(grown[index, k], cap[top, k])
         most = best[k]
         for variant in range(alpha.shape[1]):
             value = alpha[top, variant, k] + beta[top, variant, k] * cost
             most = value if value > most else most
         if most > best[k]:
             best[k] = most
-            found[k] = top
+            raised[k] = top
 
 
 @compiled
-def _exceeds(best: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any, top: int) -> bool:
-    """Whether a top count whose label costs at most that might cost more than `best` at some order."""
+def _exceeds(best: Any, grown: Any, index: int, cap: Any, alpha: Any, beta: Any, top: int) -> bool:
+    """Whether a top count with at most this label cost might cost more than `best` at some order."""
     for k in range(len(best)):
-        cost = min(grown[place, k], cap[top, k])
+        cost = min(grown[index, k], cap[top, k])
         most = best[k]
         for variant in range(alpha.shape[1]):
             if alpha[top, variant, k] + beta[top, variant, k] * cost > most:
@@ -118,13 +118,13 @@ def _exceeds(best: Any, grown: Any, place: int, cap: Any, alpha: Any, beta: Any,
 
 
 @compiled
-def _cell_exceeds(best: Any, grown: Any, place: int, cap: Any, sums: Any, beta: Any, cell: int) -> bool:
-    """The same of a whole cell from the largest cap, alpha + beta and beta in it, with room for rounding.
+def _cell_exceeds(best: Any, grown: Any, index: int, cap: Any, sums: Any, beta: Any, cell: int) -> bool:
+    """The same for a whole cell, from its largest cap, alpha + beta and beta, with room for rounding.
 
-    alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, its parts do.
+    alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, but its parts do.
     """
     for k in range(len(best)):
-        cost = min(grown[place, k], cap[cell, k]) - 1.0
+        cost = min(grown[index, k], cap[cell, k]) - 1.0
         most = best[k]
         for variant in range(sums.shape[1]):
             if (sums[cell, variant, k] + beta[cell, variant, k] * cost) * _ROUNDING > most:
@@ -165,7 +165,7 @@ def query_envelopes_of(
     """
     queries, classes = sorted_.shape
     teachers = len(peak) - 1
-    nodes, orders, last_place = len(weights), grown.shape[1], len(grown) - 1
+    nodes, orders, last_index = len(weights), grown.shape[1], len(grown) - 1
     result = np.empty((queries, len(steps), orders))
     product = np.empty((teachers + 1, nodes))
     rest: Any = np.empty(teachers + 1)
@@ -173,7 +173,7 @@ def query_envelopes_of(
     counts = np.empty(classes, np.int64)
     repeats = np.empty(classes, np.float64)
     best, power = np.empty(orders), np.empty(nodes)
-    found, hints = np.zeros(orders, np.int64), np.empty(orders + 3, np.int64)
+    raised, hints = np.zeros(orders, np.int64), np.empty(orders + 3, np.int64)
     stack = np.empty((256, 3), np.int64)
     stride, top_level = sizes[0], len(sizes) - 1
     for query in range(queries):
@@ -207,11 +207,11 @@ def query_envelopes_of(
                     result[query, column, k] = math.log(best[k])
                 continue
             low = n[0] - d
-            # The two ends, where nobody moved, and where the last maxima were; then cell after cell.
+            # First the two ends, the unmoved top count and the positions of the last maxima; then all cells.
             hints[0], hints[1], hints[2] = low, n[0], high
             first_cells = 3
             for k in range(orders):
-                hint = min(max(found[k], low), high)
+                hint = min(max(raised[k], low), high)
                 if hint != hints[first_cells - 1]:
                     hints[first_cells] = hint
                     first_cells += 1
@@ -237,12 +237,12 @@ def query_envelopes_of(
                         _fill(first, counts, repeats, kinds, above, weights, product[first], power)
                         seen[first] = 2
                     losing = _losing(share, weights, product, first, above, gap, error, odds)
-                    place = _place(losing, last_place)
-                    _raise_to(best, found, grown, place, cap, alpha, beta, first)
+                    index = _index(losing, last_index)
+                    _raise_to(best, raised, grown, index, cap, alpha, beta, first)
                     if first == last:
                         continue
                     at = offsets[level] + first // sizes[level]
-                    if not _cell_exceeds(best, grown, place, cell_cap, cell_sums, cell_beta, at):
+                    if not _cell_exceeds(best, grown, index, cell_cap, cell_sums, cell_beta, at):
                         continue
                     if level > 0:
                         size = sizes[level - 1]
@@ -254,7 +254,7 @@ def query_envelopes_of(
                             inner -= size
                         continue
                     for top in range(first + 1, last + 1):
-                        if _exceeds(best, grown, place, cap, alpha, beta, top):
+                        if _exceeds(best, grown, index, cap, alpha, beta, top):
                             middle = (top + last) // 2
                             if middle < last:
                                 stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0

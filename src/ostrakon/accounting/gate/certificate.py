@@ -1,4 +1,4 @@
-"""The certificate of a gate: the unconditional (epsilon, delta) of releasing outputs only where the score allows."""
+"""The certificate of a gate: the unconditional (epsilon, delta) of releasing outputs only if the score allows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, non_negative, positive, whole
 
-# The score's range in units of s, and the cells into which it is cut: the supremum is bounded cell by cell.
+# The range of the score, in units of s; the supremum is bounded on cells of it.
 _REACH = 14.0
 CELLS = 1500
 LEAST = 1e-9
@@ -41,7 +41,7 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
     cells = whole("cells", cells, at_least=1)
     edges = np.linspace(-_REACH, _REACH, cells + 1) * s
     bound = _cell_bounds(curve, edges, s=s, epsilon=epsilon, mu=mu)
-    # Where the bound is high, finer cells: they bound the same supremum, more tightly.
+    # Refine the cells with a high bound: they bound the same supremum more tightly.
     high = np.flatnonzero(bound > 0.8 * bound.max())
     first, last = int(high[0]), int(high[-1]) + 1
     fine = np.linspace(edges[first], edges[last], 2 * cells + 1)
@@ -51,7 +51,7 @@ def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float =
 
 def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: float, mu: float) -> FloatArray:
     left, right = edges[:-1], edges[1:]
-    # What the cells leave out on the left only gets better than the first cell; on the right, release is too rare.
+    # Left of the cells everything is better than in the first cell; right of them, release is too rare.
     pi = ndtr(-left / s)
     pi[0] = 1.0
     cost = curve(right)
@@ -64,22 +64,22 @@ def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: floa
     closer = log_ndtr(left / s) - log_ndtr((left - LIPSCHITZ) / s)
     stays = refused * _gaussian_delta(mu, np.array([epsilon]))
     moves = refused * _gaussian_delta(mu, epsilon - closer)
-    # Left of all cells the ratio has no bound: there a refusal itself is what is rare.
+    # Left of all cells the ratio is unbounded, but a refusal is rare.
     moves[0] = max(moves[0], float(ndtr(-_REACH)))
     return np.maximum(far + stays, near + moves)
 
 
 def gate_epsilon(curve: CostCurve, *, s: float, delta: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
-    """The smallest epsilon from `LEAST` on that `gate_delta` certifies at `delta`, rounded upward.
+    """The smallest epsilon, at least `LEAST`, that `gate_delta` certifies at `delta`, rounded upward.
 
-    inf where none up to 1000 does.
+    inf if none up to 1000 does.
     """
     delta = fraction("delta", delta)
 
     def cost(epsilon: float) -> float:
         return gate_delta(curve, s=s, epsilon=epsilon, prefix_mu=prefix_mu, cells=cells)
 
-    # At a large delta every epsilon will do: halving would end where floats do, after a thousand costs.
+    # At a large delta every epsilon is enough, and bisection would run to the smallest float.
     if cost(LEAST) <= delta:
         return LEAST
     return least(cost, delta, start=1.0, tolerance=1e-7, furthest=1000)
@@ -91,5 +91,5 @@ def _gaussian_delta(mu: float, epsilon: FloatArray) -> FloatArray:
         return np.maximum(-np.expm1(epsilon), 0.0)
     high = mu / 2 - epsilon / mu
     first, second = log_ndtr(high), epsilon + log_ndtr(high - mu)
-    # Rounding of the difference is charged upward.
+    # The rounding error of the difference is added.
     return np.exp(first) * np.clip(-np.expm1(np.minimum(second - first, 0.0)) + 1e-12, 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The envelope: the most any dataset within d teachers of this one could cost."""
+"""The envelope: the largest cost of any data set within d teachers of this one."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ def query_envelopes(
 ) -> FloatArray:
     """U(n, d) of every query: `envelope` before the sum, shape (K, queries, distances). Private.
 
-    report: told (done, total) as histograms are done.
+    report: called with (done, total) histograms.
     """
     return Envelope.of(votes, mechanism, orders=orders).by_query(_distances(distances, votes.teachers), report)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Envelope:
-    """The envelope of these votes, ready to be asked at any distances: `envelope` and `query_envelopes`. Private.
+    """The envelope of these votes at any distances: `envelope` and `query_envelopes`. Private.
 
-    rows: the distinct histograms, sorted downward, shape (R, classes); back: which of them each query has, (queries,).
+    rows: the distinct histograms, sorted downward, shape (R, classes); back: the index of every query's histogram,
+    (queries,).
     """
 
     rows: IntArray
@@ -71,7 +72,7 @@ class Envelope:
 
     @classmethod
     def of(cls, votes: Votes, mechanism: Mechanism, *, orders: ArrayLike) -> Self:
-        """Of `envelope`'s arguments all but the distances."""
+        """From the arguments of `envelope`, without the distances."""
         a = require_orders(orders)
         two = votes.classes == 2 and not votes.abstentions
         law = None if two else require_answer_law(mechanism, teachers=votes.teachers, classes=votes.classes)

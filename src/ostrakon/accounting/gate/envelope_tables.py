@@ -1,4 +1,4 @@
-"""All that the envelope's loops look up, made once for all queries: what labels cost, and what a top count adds."""
+"""Lookup tables of the envelope's loops, computed once for all queries: label costs, and the effect of a top count."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray
 
 Report = Callable[[int, int], None]
-"""Told how many histograms of how many are done."""
+"""Called with the numbers of finished and of all histograms."""
 
 _COARSE = 20
 _INTERPOLATION = 1e-6
@@ -30,7 +30,7 @@ _BIGGEST_LOG = 600.0
 _FINER = 8
 _LEVELS = 3
 _NUMBERS = 1 << 20
-"""Costs computed between two reports of progress, and held beside what is kept."""
+"""Costs computed between two reports of progress; they are in memory beside the result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
     else:
         from scipy.interpolate import PchipInterpolator
 
-        # Each beta* is an optimum over splits: found on every twentieth point, smooth in between.
+        # beta* is an optimum over splits, so it is computed on every twentieth point and is smooth between them.
         coarse = np.append(fine[:-1:_COARSE], 0.0)
         known = law.likely_outcome_rdp(np.exp(coarse), orders)[0]
         cost = np.exp(PchipInterpolator(coarse, np.log(known))(fine)) * (1 + _INTERPOLATION)
@@ -67,9 +67,9 @@ def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
 class EnvelopeTables:
     """The tables of one mechanism and shape of votes at several orders.
 
-    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: which orders have a bound at
-    all, booleans (K,): one far too high for the noise has none, rather than an overflow. grown, by_top and by_cell:
-    what `query_envelopes_of` takes, for the bounded orders.
+    orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: the orders that have a bound,
+    booleans (K,): an order far too high for the noise has none, and would overflow. grown, by_top and by_cell:
+    arguments of `query_envelopes_of`, for the bounded orders.
     """
 
     law: AnswerLaw
@@ -88,7 +88,7 @@ class EnvelopeTables:
     def of(cls, law: AnswerLaw, orders: FloatArray, *, abstentions: bool) -> Self:
         """The tables of `law` at these orders."""
         log_alpha, log_beta = joint_step(law, orders)
-        # One worst label cost by top count, for the peak and for every label: all are clipped there.
+        # The worst label cost by top count, for the peak and for every label: all are clipped there.
         label = law.likely_outcome_rdp(law.worst_q(), orders)
         peak = joint_cost(log_alpha, log_beta, label, orders)
         less = (orders - 1)[:, None]
@@ -145,17 +145,17 @@ class EnvelopeTables:
     def in_blocks(
         self, rows: IntArray, steps: IntArray, report: Report | None = None
     ) -> Iterator[tuple[int, FloatArray]]:
-        """(first row, `costs`) of a few rows after the other: never more than a few blocks are held at once."""
+        """(first row, `costs`) for blocks of rows; only a few blocks are in memory at once."""
         size = max(1, _NUMBERS // (len(steps) * len(self.orders)))
         starts = range(0, len(rows), size)
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        # The compiled code, made before threads ask for it, releases Python's lock.
+        # Compile before threads need the code: compiled code releases Python's lock.
         _ = query_envelopes_of.machine_code
         with ThreadPoolExecutor(threads) as pool:
             for some in range(0, len(starts), threads):
                 chosen = starts[some : some + threads]
-                found = pool.map(self.costs, (rows[start : start + size] for start in chosen), repeat(steps))
-                yield from zip(chosen, found, strict=True)
+                blocks = pool.map(self.costs, (rows[start : start + size] for start in chosen), repeat(steps))
+                yield from zip(chosen, blocks, strict=True)
                 if report is not None:
                     report(min((some + threads) * size, len(rows)), len(rows))
 
@@ -164,7 +164,7 @@ class EnvelopeTables:
 class TwoClassTables:
     """Two classes without abstentions: the exact joint cost, a function of the top count alone.
 
-    orders: shape (K,). cost: by the first class's votes, shape (K, teachers + 1), as of `two_class_costs`.
+    orders: shape (K,). cost: by the first class's votes, shape (K, teachers + 1), from `two_class_costs`.
     """
 
     orders: FloatArray
@@ -178,7 +178,7 @@ class TwoClassTables:
     def in_blocks(
         self, rows: IntArray, steps: IntArray, report: Report | None = None
     ) -> Iterator[tuple[int, FloatArray]]:
-        """As of `EnvelopeTables`; in one block."""
+        """As `EnvelopeTables.in_blocks`; one block."""
         n = self.cost.shape[1] - 1
         lowest = (n + 1) // 2
         reach = np.maximum(self.cost, self.cost[:, ::-1])[:, lowest:]  # by top count, from its smallest value
@@ -197,7 +197,7 @@ class TwoClassTables:
 
 
 def _orders_last(table: FloatArray) -> FloatArray:
-    """(orders, variants.., top counts) turned to (top counts, variants.., orders)."""
+    """(orders, variants.., top counts) transposed to (top counts, variants.., orders)."""
     return np.ascontiguousarray(np.moveaxis(np.moveaxis(table, -1, 0), 1, -1))
 
 

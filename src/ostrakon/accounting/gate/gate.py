@@ -1,4 +1,4 @@
-"""The gate: release a batch of answers only where the votes agree so much that they cost little."""
+"""The gate: release a batch of answers only if the votes agree enough."""
 
 from __future__ import annotations
 
@@ -25,23 +25,44 @@ from ostrakon.votes import IntArray, PublicVotes, Votes
 
 
 class Unbounded(InvalidInput):
-    """No gate bounds the cost of these votes at this noise: more noise may."""
+    """No gate bounds the cost of these votes at this noise; more noise may help."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """A gate on one batch of queries: all its parameters are public and fixed before private votes are seen.
+    """A gate on one batch of queries. All its parameters are public and fixed before private votes are seen.
 
-    mechanism: what answers. queries, teachers, classes, abstentions: the shape of the batch of votes. delta: of the
-    certificate. order, B, kappa: the cost curve `r(t) = B e^{kappa t}` at a Rényi order. s: standard deviation of the
-    noise on the score, in teachers. prefix: after a refusal, the first `prefix` queries are answered all the same, by
-    the same mechanism, as a data-independent release that the certificate covers.
+    Parameters
+    ----------
+    mechanism : Mechanism
+        An argmax of counts plus noise.
+    queries, teachers, classes : int
+    abstentions : bool
+        The shape of the batch of votes.
+    delta : float in (0, 1)
+        Of the certificate.
+    order, B, kappa : float
+        The cost curve `r(t) = B e^{kappa t}` at a Rényi order above 1.
+    s : float
+        Standard deviation of the noise on the score, in teachers.
+    prefix : int
+        After a refusal the first `prefix` queries are still answered by the same mechanism. The certificate covers this
+        data-independent release.
 
-    Guarantee: `release` is (epsilon, delta)-DP as `certificate()` says, whatever the votes: when one teacher's votes
-    change arbitrarily on all queries of the batch. The queries must be chosen before the batch is asked. Batches
-    compose as any (epsilon, delta): `compose`.
-    Errors: `InvalidInput` for numbers out of range, or a mechanism that is not an argmax of counts plus noise.
-    Source: docs/mathematics.md D6.
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range, or a mechanism that is not an argmax of counts plus noise.
+
+    Notes
+    -----
+    Guarantee: `release` is (epsilon, delta)-DP as `certificate()` says, for all votes, when one teacher's votes change
+    arbitrarily on all queries of the batch. The queries must be chosen before the teachers vote. Batches compose as any
+    (epsilon, delta): `compose`.
+
+    References
+    ----------
+    docs/mathematics.md D6.
     """
 
     mechanism: Mechanism
@@ -82,7 +103,7 @@ class Gate:
 
     @property
     def prefix_mu(self) -> float:
-        """Gaussian DP of the answers that follow a refusal."""
+        """Gaussian DP of the answers after a refusal."""
         return _prefix_mu(self.mechanism, self.prefix)
 
     @classmethod
@@ -98,17 +119,36 @@ class Gate:
         search: GateSearch | None = None,
         report: Report | None = None,
     ) -> Self:
-        """The gate for votes like these: the smallest epsilon, or the most queries, that passes with this probability.
+        """Plan the gate with the smallest epsilon, or the most queries, that passes votes like these with this
+        probability.
 
-        public_votes: votes that depend on no private record (`PublicVotes`): simulated (`simulate_votes`), published,
-        or of teachers of public data. Plain `Votes` are refused: a gate fitted to the votes it guards leaks them.
-        epsilon: None: the smallest epsilon for all queries. A number: the longest run of the first queries that stays
-        within it. prefix_price: the share of epsilon that may be spent on answers after a refusal; the gate answers as
-        many first queries then as that pays for (0: none). search: of these votes and this mechanism, where it was made
-        before. report: told (done, total) as the distinct histograms of the votes are done.
+        Parameters
+        ----------
+        public_votes : PublicVotes
+            Votes that depend on no private record: simulated (`simulate_votes`), published, or of teachers of public
+            data. Plain `Votes` are refused: a gate fitted to the votes that it guards leaks them.
+        mechanism : Mechanism
+        delta : float in (0, 1)
+        epsilon : float, optional
+            Default: the smallest epsilon for all queries. A number: the longest run of the first queries within it.
+        pass_probability : float in (0, 1)
+        prefix_price : float, at least 0
+            The share of epsilon for answers after a refusal; 0: no answers.
+        search : GateSearch, optional
+            Of the same votes and mechanism, to reuse.
+        report : callable, optional
+            Called with (done, total) for the distinct histograms of the votes.
 
-        Errors: `InvalidInput` for plain `Votes`; where not even one query fits into epsilon. `Unbounded` where the
-        noise is too little for any bound.
+        Returns
+        -------
+        Gate
+
+        Raises
+        ------
+        InvalidInput
+            For plain `Votes`, and if not even one query fits into epsilon.
+        Unbounded
+            If the noise is too small for any bound.
         """
         require_public(public_votes)
         delta, probability = fraction("delta", delta), fraction("pass_probability", pass_probability)
@@ -126,7 +166,7 @@ class Gate:
             return search.best(queries=queries, delta=delta, probability=probability).epsilon <= allowed
 
         few = most(fits, at_least=0, below=public_votes.queries + 1)
-        # The search estimates; the certificate decides, and is at most slightly off.
+        # The search estimates; the certificate decides, and differs slightly.
         gate = fitted(max(few, 1))
         while gate.queries < public_votes.queries:
             longer = fitted(gate.queries + 1)
@@ -148,15 +188,15 @@ class Gate:
     ) -> Self:
         shape = search.best(queries=votes.queries, delta=delta, probability=probability)
         kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
-        found = Envelope.of(votes, mechanism, orders=[shape.order])
+        envelope = Envelope.of(votes, mechanism, orders=[shape.order])
         b = largest_over_distances(
-            lambda steps: found.summed(steps)[0],
+            lambda steps: envelope.summed(steps)[0],
             lambda cost, steps: scales(cost, steps, kappa=kappa, s=s, probability=probability),
             teachers=votes.teachers,
         )
         if not math.isfinite(b):
             raise Unbounded(f"{mechanism!r} has so little noise that no gate bounds what these votes cost.")
-        place = 10.0 ** (3 - math.floor(math.log10(b)))
+        step = 10.0 ** (3 - math.floor(math.log10(b)))
         return cls(
             mechanism=mechanism,
             queries=votes.queries,
@@ -164,14 +204,14 @@ class Gate:
             classes=votes.classes,
             delta=delta,
             order=shape.order,
-            B=math.ceil(b * place) / place,
+            B=math.ceil(b * step) / step,
             kappa=kappa,
             s=s,
             abstentions=votes.abstentions,
         )
 
     def _with_prefix(self, price: float) -> Self:
-        """The same gate with as many answers after a refusal as raise its epsilon by this share."""
+        """The same gate with the number of answers after a refusal that raises its epsilon by this share."""
         if price == 0 or self.mechanism.gaussian_dp() is None:
             return self
         allowed = self.certificate().epsilon * (1 + price)
@@ -191,26 +231,26 @@ class Gate:
         return gate_delta(self.curve, s=self.s, epsilon=epsilon, prefix_mu=self.prefix_mu)
 
     def score(self, votes: Votes) -> float:
-        """phi of these votes. Private where the votes are."""
+        """phi of these votes. Private if the votes are."""
         self.require_shape(votes)
         return score(votes, self.mechanism, self.curve)
 
     def pass_probability(self, votes: Votes) -> float:
-        """The probability that `decide` releases at these votes. Private where the votes are."""
+        """The probability that `decide` releases these votes. Private if the votes are."""
         return float(ndtr(-self.score(votes) / self.s))
 
     def decide(self, votes: Votes, rng: np.random.Generator) -> bool:
-        """Whether the outputs may be released: one noisy comparison, drawn from `rng`. To be asked once per batch.
+        """Whether the outputs may be released: one noisy comparison, drawn from `rng`. Call it once per batch.
 
-        The decision itself is covered by the certificate and may be published; a second one would be a second cost.
+        The certificate covers the decision, which may be published; a second decision would cost again.
         """
         noise = self.s * float(require_rng(rng).normal())
         return self.score(votes) + noise <= 0
 
     def release(self, votes: Votes, rng: np.random.Generator) -> tuple[bool, IntArray]:
-        """(whether the gate passed, one answer per query; -1 for none): all that may leave, covered by the certificate.
+        """(whether the gate passed, one answer per query; -1 for none). The certificate covers both.
 
-        Passed: the mechanism's answers. Refused: those of the first `prefix` queries, and none for the rest.
+        Passed: the mechanism's answers. Refused: those of the first `prefix` queries only.
         """
         passed = self.decide(votes, rng)
         answers = np.full(votes.queries, NO_ANSWER)
@@ -231,7 +271,7 @@ class Gate:
 
 
 def compose(*batches: Gated) -> tuple[float, float]:
-    """(epsilon, delta) of several gated batches together, queries of later ones chosen in sight of earlier answers.
+    """(epsilon, delta) of several gated batches together; queries of later ones may depend on earlier answers.
 
     Rounded upward.
 

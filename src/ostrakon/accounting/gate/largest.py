@@ -1,4 +1,4 @@
-"""The largest of a number over all distances, from the envelope at few of them."""
+"""The maximum of a function over all distances, from the envelope at few of them."""
 
 from __future__ import annotations
 

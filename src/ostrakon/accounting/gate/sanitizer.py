@@ -1,4 +1,4 @@
-"""The sanitized estimate: a noisy, publishable number about the data-dependent cost."""
+"""The sanitized estimate: a noisy, publishable estimate of the data-dependent cost."""
 
 from __future__ import annotations
 
@@ -22,23 +22,38 @@ from ostrakon.validation import InvalidInput, fraction, positive, settle
 from ostrakon.votes import PublicVotes, Votes
 
 GRID = 1e-3
-"""Published numbers are multiples of this, rounded upward: no low-order bits leave."""
+"""Published numbers are multiples of this, rounded upward, so that they contain no low-order bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sanitizer:
-    """Publishes an estimate of what the votes cost, by Gaussian noise on their score.
+    """Publishes an estimate of the votes' data-dependent cost, by Gaussian noise on their score.
 
-    mechanism: what answers.
-    order, kappa, s: Rényi order, growth of the cost curve per teacher, standard deviation of the noise in teachers; all
-    public, fixed before private votes are seen. delta: of the epsilon that is estimated. confidence: of `upper`.
+    Parameters
+    ----------
+    mechanism : Mechanism
+    order, kappa, s : float
+        Rényi order, growth of the cost curve per teacher, standard deviation of the noise in teachers. Public, fixed
+        before private votes are seen.
+    delta : float in (0, 1)
+        Of the estimated epsilon.
+    confidence : float in (0, 1)
+        Of `upper`.
 
-    Guarantee: the score moves by at most 1 with a teacher, so publishing score + N(0, s^2), and anything computed
-    from it, is Rényi-DP at a / (2 s^2), which the estimate includes. The estimate is no guarantee: the answers' own
-    cost stays data-dependent. `upper` is at least the (epsilon at `delta`) of the data-dependent cost with probability
-    `confidence`.
-    Errors: `InvalidInput` for numbers out of range.
-    Source: docs/mathematics.md D5.
+    Raises
+    ------
+    InvalidInput
+        For numbers out of range.
+
+    Notes
+    -----
+    Guarantee: the score moves by at most 1 with a teacher, so score + N(0, s^2), and everything computed from it, is
+    Rényi-DP at a / (2 s^2), which the estimate includes. The estimate is not a guarantee: the answers' own cost stays
+    data-dependent. `upper` is at least the data-dependent epsilon at `delta` with probability `confidence`.
+
+    References
+    ----------
+    docs/mathematics.md D5.
     """
 
     mechanism: Mechanism
@@ -65,15 +80,14 @@ class Sanitizer:
     ) -> Self:
         """The order, kappa and s with the smallest mean plus two standard deviations at votes like these.
 
-        search: of these votes and this mechanism, where it was made before. report: told (done, total) as the distinct
-        histograms of the votes are done.
+        search: of the same votes and mechanism, to reuse. report: called with (done, total) distinct histograms.
         """
         require_public(public_votes)
         delta = fraction("delta", delta)
         if search is None:
             search = GateSearch.of(public_votes, mechanism, every_number=False, report=report)
         n = public_votes.teachers
-        best, found = math.inf, None
+        best, chosen = math.inf, None
         for row, order in enumerate(search.orders):
             cost = search.cost[row, -1]
             if not np.isfinite(cost).all():
@@ -84,13 +98,13 @@ class Sanitizer:
                     mean, sd = _moments(base, kappa * s)
                     total = _epsilon(order, mean + order / (2 * s * s), delta) + 2 * sd
                     if total < best:
-                        best, found = total, (float(order), float(f"{kappa:.4g}"), float(f"{s:.4g}"))
-        if found is None:
+                        best, chosen = total, (float(order), float(f"{kappa:.4g}"), float(f"{s:.4g}"))
+        if chosen is None:
             raise InvalidInput("public_votes must allow a finite cost at some order, got none.")
-        return cls(mechanism=mechanism, order=found[0], kappa=found[1], s=found[2], delta=delta)
+        return cls(mechanism=mechanism, order=chosen[0], kappa=chosen[1], s=chosen[2], delta=delta)
 
     def publish(self, votes: Votes, rng: np.random.Generator) -> Sanitized:
-        """One noisy estimate, to be drawn once: a second draw costs another a / (2 s^2). All its numbers may leave.
+        """One noisy, publishable estimate. Draw it once: a second draw costs another a / (2 s^2).
 
         mean: the estimate. sd: the standard deviation of such estimates around it. upper: see `confidence`.
         """
@@ -99,10 +113,10 @@ class Sanitizer:
         return self._at(noisy)
 
     def expected(self, public_votes: PublicVotes) -> Sanitized:
-        """What publishing would give at the median of its noise, for planning on public votes."""
-        found = Envelope.of(public_votes, self.mechanism, orders=[self.order])
+        """The estimate at the median of its noise, for planning on public votes."""
+        envelope = Envelope.of(public_votes, self.mechanism, orders=[self.order])
         median = largest_over_distances(
-            lambda steps: found.summed(steps)[0],
+            lambda steps: envelope.summed(steps)[0],
             lambda cost, steps: np.log(cost) / self.kappa - steps,
             teachers=public_votes.teachers,
         )

@@ -1,4 +1,4 @@
-"""The score: how many teachers of consensus the votes have to spare, a number that moves by 1 with a teacher."""
+"""The score: how many teachers of consensus the votes can lose; one teacher moves it by at most 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ostrakon.validation import InvalidInput, positive, settle
 from ostrakon.votes import Votes
 
 LIPSCHITZ = 1 + 1e-6
-"""How far the score of a neighbour is taken to be: 1, and the rounding of computed envelopes."""
+"""The assumed distance between scores of neighbours: 1, plus the rounding of computed envelopes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +59,9 @@ def score(votes: Votes, mechanism: Mechanism, curve: CostCurve) -> float:
     Errors: as `envelope`.
     Source: docs/mathematics.md D4.
     """
-    found = Envelope.of(votes, mechanism, orders=[curve.order])
+    envelope = Envelope.of(votes, mechanism, orders=[curve.order])
     return largest_over_distances(
-        lambda steps: found.summed(steps)[0],
+        lambda steps: envelope.summed(steps)[0],
         lambda cost, steps: curve.needed(cost) - steps,
         teachers=votes.teachers,
     )

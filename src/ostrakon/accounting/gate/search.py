@@ -1,4 +1,4 @@
-"""Choosing a gate: the order, curve and noise that give the smallest epsilon on public votes."""
+"""Search for the gate (order, curve and noise) with the smallest epsilon on public votes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GateSearch:
-    """The envelopes of public votes at several orders, ready to be searched for any number of first queries.
+    """The envelopes of public votes at several orders, for searches with any number of first queries.
 
-    The search is heuristic and free to be: whatever it finds, the certificate is computed from that.
-    queries: of the votes. orders: shape (K,). cost: of the first queries together, by how many, shape
-    (K, queries, distances), or of all of them alone, (K, 1, distances). highest: of one query, shape (K,).
+    The search may be heuristic: the certificate is computed from its result.
+    queries: of the votes. orders: shape (K,). cost: of the first queries together, by their number, shape (K, queries,
+    distances), or of all of them alone, (K, 1, distances). highest: of one query, shape (K,).
     """
 
     queries: int
@@ -53,19 +53,19 @@ class GateSearch:
     ) -> Self:
         """The envelopes of these votes.
 
-        every_number: whether any number of first queries may be searched for; False: only all, in less memory.
-        report: told (done, total) as the distinct histograms are done.
+        every_number: whether any number of first queries may be searched; False: only all, in less memory. report:
+        called with (done, total) distinct histograms.
         """
         require_public(votes)
         n = votes.teachers
         steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
-        found = Envelope.of(votes, mechanism, orders=_ORDERS)
+        envelope = Envelope.of(votes, mechanism, orders=_ORDERS)
         if every_number:
-            cost = found.by_query(steps, report)
+            cost = envelope.by_query(steps, report)
             np.cumsum(cost, axis=1, out=cost)
         else:
-            cost = found.summed(steps, report)[:, None]
-        highest = found.tables.highest
+            cost = envelope.summed(steps, report)[:, None]
+        highest = envelope.tables.highest
         return cls(queries=votes.queries, teachers=n, orders=_ORDERS, steps=steps, cost=cost, highest=highest)
 
     def best(self, *, queries: int, delta: float, probability: float) -> Shape:
@@ -78,9 +78,9 @@ class GateSearch:
             cost = self.cost[row, min(queries, self.cost.shape[1]) - 1]
             if not np.isfinite(cost).all():
                 continue
-            found = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
-            start = (math.log(found.kappa), math.log(found.s))
-            best = min(best, found, key=lambda shape: shape.epsilon)
+            candidate = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
+            start = (math.log(candidate.kappa), math.log(candidate.s))
+            best = min(best, candidate, key=lambda shape: shape.epsilon)
         return best
 
     def _at(
@@ -91,7 +91,7 @@ class GateSearch:
 
         def epsilon(logs: FloatArray) -> float:
             """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
-            # Where votes do not agree the curve is flat and nothing holds the search: it stays in a wide box.
+            # If votes disagree, the curve is flat and the search would drift: keep it in a wide box.
             away = float(np.maximum(np.abs(logs - middle) - _BOX, 0).sum())
             logs = np.clip(logs, middle - _BOX, middle + _BOX)
             kappa, s = _within_reach(logs)
@@ -109,13 +109,13 @@ class GateSearch:
 
 
 def _within_reach(logs: FloatArray) -> tuple[float, float]:
-    """(kappa, s) of their logarithms: where votes cost next to nothing the search drifts, and must not overflow."""
+    """(kappa, s) from their logarithms, clipped: if votes cost almost nothing, the search drifts and would overflow."""
     kappa, s = np.exp(np.clip(logs, -20.0, 20.0))
     return float(kappa), float(s)
 
 
 def require_public(votes: PublicVotes) -> None:
-    """Refuse votes that are not public, or none."""
+    """Refuse votes that are not public, or empty."""
     if not isinstance(votes, PublicVotes):  # pyright: ignore[reportUnnecessaryIsInstance] (untyped callers)
         raise InvalidInput(
             "public_votes must be PublicVotes (simulated, published, or cast on public data): what is planned on the "
@@ -126,11 +126,11 @@ def require_public(votes: PublicVotes) -> None:
 
 
 def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
-    """The smallest B at which the score leaves the noise room to pass: phi = -z s with Phi(z) = probability."""
+    """The smallest B with which the noise passes at this probability: phi = -z s with Phi(z) = probability."""
     return float(np.max(scales(cost, steps, kappa=kappa, s=s, probability=probability)))
 
 
 def scales(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> FloatArray:
-    """The B that each distance by itself asks for, shape (distances,); `curve_scale` is the largest."""
+    """The B that every distance alone needs, shape (distances,); `curve_scale` is the largest."""
     exponent = kappa * (float(ndtri(probability)) * s - steps)
     return cost * np.exp(np.minimum(exponent, 500.0))

@@ -1,4 +1,4 @@
-"""Simulated votes: public stand-ins on which parameters of a release may be chosen."""
+"""Simulated votes: public substitutes on which parameters of a release may be chosen."""
 
 from __future__ import annotations
 
@@ -21,18 +21,32 @@ def simulate_votes(
     plurality: float = 0.85,
     dispersion: float = 0.15,
 ) -> PublicVotes:
-    """Votes of a public model of consensus: no private record is read, so they may be planned on.
+    """Draw votes from a public model of consensus. They read no private record, so a release may be planned on them.
 
-    queries, teachers, classes: the shape of the votes to come. plurality: mean share of teachers that agree with the
-    winner, a guess or what public data suggests. dispersion: how much that share differs between queries, as the
-    correlation of two teachers' agreement (0: every query alike; 1: each unanimous or hopeless); published votes of
-    250 teachers have 0.08 (MNIST, plurality 0.71) and 0.21 (Adult, 0.91). Returns `PublicVotes`, the same for the
-    same draws of `rng` (any generator: this is no privacy noise).
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Any generator: this is not privacy noise.
+    queries, teachers, classes : int
+        The shape of the votes.
+    plurality : float in (0, 1)
+        Mean share of teachers that agree with the winner.
+    dispersion : float in [0, 1]
+        How much that share differs between queries, as the correlation of two teachers' agreement. Published votes of
+        250 teachers have 0.08 (MNIST, plurality 0.71) and 0.21 (Adult, 0.91).
 
-    The winner's share of each query is Beta with that mean and correlation, the rest is Dirichlet, and teachers vote
-    independently given both. A run whose real votes agree less than the model refuses more often than planned, and is
-    as private.
+    Returns
+    -------
+    PublicVotes
 
+    Notes
+    -----
+    The winner's share of a query is Beta with that mean and correlation, the rest is Dirichlet, and teachers vote
+    independently given both. A run whose real votes agree less refuses more often than planned, and has the same
+    guarantee.
+
+    Examples
+    --------
     >>> simulate_votes(np.random.default_rng(0), queries=3, teachers=250, classes=10)
     PublicVotes(queries=3, classes=10, teachers=250)
     """
@@ -48,9 +62,9 @@ def simulate_votes(
 
 
 def consensus_of(votes: PublicVotes) -> tuple[float, float]:
-    """(plurality, dispersion) of public votes, by moments: what makes `simulate_votes` resemble them."""
+    """(plurality, dispersion) of public votes, by moments, for `simulate_votes`."""
     share = votes.top / votes.teachers
     mean = float(np.clip(share.mean(), 1e-3, 1 - 1e-3))
-    own = mean * (1 - mean) / votes.teachers  # what finite teachers alone would spread
+    own = mean * (1 - mean) / votes.teachers  # the spread that a finite number of teachers causes
     spread = (float(share.var()) - own) / (mean * (1 - mean) - own)
     return mean, float(np.clip(spread, 1e-3, 1 - 1e-3))

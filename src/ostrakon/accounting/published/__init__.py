@@ -1,1 +1,1 @@
-"""The papers' bounds, to reproduce their numbers; never a guarantee."""
+"""The papers' bounds, to reproduce their numbers; not guarantees."""

@@ -49,18 +49,36 @@ __all__ = [
 
 
 def published_curve(votes: Votes, mechanism: Mechanism, orders: ArrayLike) -> Curve | None:
-    """What the papers charge a run: the sum over queries of their data-dependent bound; None where they have none.
+    """What the papers charge a run: the sum of their data-dependent bounds over queries; None if they have none.
 
-    For Confident- and Interactive-GNMax this follows the published code's convention, the *expected* cost
-    `cost of the check + P[answered] * cost of the label`. That is not an RDP bound of the run: the Rényi divergence
-    of a mixture exceeds the mean (P = .05, label cost .5, order 20: expected .025, exact .342). For GNMax and LNMax
-    it bounds the divergence from these votes to any neighbour's.
-    votes, mechanism: of the run. orders: Rényi orders above 1, increasing.
+    Parameters
+    ----------
+    votes : Votes
+    mechanism : Mechanism
+    orders : array-like of floats above 1, increasing
 
-    Guarantee: none; it depends on the votes.
-    Errors: `InvalidInput` for orders out of range.
-    Source: pate-2017, Theorem 3; pate-2018, Theorem 6 and Table 1.
+    Returns
+    -------
+    Curve or None
 
+    Raises
+    ------
+    InvalidInput
+        For orders out of range.
+
+    Notes
+    -----
+    Guarantee: none; it depends on the votes. For GNMax and LNMax it bounds the divergence from these votes to any
+    neighbour's. For Confident- and Interactive-GNMax it follows the published code: the *expected* cost, `cost of the
+    check + P[answered] * cost of the label`. That is not an RDP bound: the Rényi divergence of a mixture exceeds the
+    mean (P = .05, label cost .5, order 20: expected .025, exact .342).
+
+    References
+    ----------
+    pate-2017, Theorem 3; pate-2018, Theorem 6 and Table 1.
+
+    Examples
+    --------
     >>> from ostrakon.mechanisms import GNMax
     >>> votes = Votes([[240, 10], [130, 120]])
     >>> curve = published_curve(votes, GNMax(sigma2=40), [10.0])
@@ -106,7 +124,7 @@ def _(mechanism: ExponentialMechanism, votes: Votes, orders: FloatArray) -> Floa
 
 @published_costs.register
 def _(mechanism: ScreenedExponential, votes: Votes, orders: FloatArray) -> FloatArray | None:
-    # The paper's figures charge the labels alone and call the check post-processing, which it is not; with its own
+    # The paper's figures charge the labels alone and treat the check as post-processing, which it is not. With its own
     # 2/sigma1 for every check, screening would cost more than no screening.
     label = rdp_exponential(votes.counts, epsilon=mechanism.epsilon_per_query, orders=orders)
     refused = np.exp(mechanism.log_probabilities(votes)[:, -1])

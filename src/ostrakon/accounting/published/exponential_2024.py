@@ -1,4 +1,4 @@
-"""The 2024 paper's data-dependent bound for the exponential mechanism, eq. 13 to 16, and what it says of q, 17, 18."""
+"""The 2024 paper's data-dependent bound for the exponential mechanism, eq. 13 to 16, and its q, eq. 17 and 18."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rdp_exponential(counts: ArrayLike, *, epsilon: float, orders: ArrayLike) -> 
     """The paper's cost of every answer, shape (queries, orders): Theorem 3 of 2017 at the q of eq. 13.
 
     Its data-independent part is eq. 15, order * epsilon^2 / 2: four times what bounded range allows.
-    Guarantee: bounds the divergence from these votes to any neighbour's; depends on the votes, so it is none.
+    Guarantee: none, because it depends on the votes; it bounds the divergence from these votes to any neighbour's.
     Source: exponential-screening-2024, eq. 14 to 16.
     """
     return rdp_pure_eps(log_q_exponential(counts, epsilon=epsilon), epsilon=epsilon, orders=orders)
@@ -43,9 +43,9 @@ def rdp_exponential(counts: ArrayLike, *, epsilon: float, orders: ArrayLike) -> 
 def q_sensitivity(counts: ArrayLike, log_q: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """How far q moves with one vote, as the paper defines its local sensitivity, shape (queries,).
 
-    counts: whole numbers, shape (queries, classes). log_q: histograms to the ln of q, whatever the order of classes.
-    The larger of two moves of a vote: from the runner-up to the leader (none where the leader has all), and back; where
-    the lead is at most 1 the leader gives to the first class below the runner-up, and to the runner-up where none is.
+    counts: whole numbers, shape (queries, classes). log_q: from histograms to ln q, for any order of classes. The
+    larger of two moves of a vote: from the runner-up to the leader (none if the leader has all), and back. If the lead
+    is at most 1, the leader gives to the first class below the runner-up, or to the runner-up if there is none.
     Guarantee: none. Noise of this scale does not make q private (section 4.6): the scale itself depends on the votes.
     Source: exponential-screening-2024, eq. 17 and 18.
 
@@ -67,10 +67,10 @@ def q_sensitivity(counts: ArrayLike, log_q: Callable[[FloatArray], FloatArray]) 
 
 
 def delta_of_local_noise(teachers: int, log_q: Callable[[FloatArray], FloatArray], *, epsilon: float) -> float:
-    """The least delta with which section 4.6 could keep its `epsilon`: it is far from 0, so the section is not private.
+    """The least delta with which section 4.6 could keep its `epsilon`. It is far from 0, so the section is not private.
 
     The largest over all neighbouring histograms of two classes, of `q + Lap(q_sensitivity / epsilon)`.
-    teachers: how many vote. log_q: as in `q_sensitivity`.
+    teachers: number of votes. log_q: as in `q_sensitivity`.
     Source: exponential-screening-2024, section 4.6; docs/mathematics.md F.
 
     >>> round(delta_of_local_noise(80, lambda n: log_q_exponential(n, epsilon=0.3), epsilon=1.0), 3)

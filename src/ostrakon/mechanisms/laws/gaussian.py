@@ -71,7 +71,7 @@ def by_sorted_rows(x: FloatArray, law: Compiled[..., Any], *tables: FloatArray) 
     order = np.argsort(-x, axis=1, kind="stable")
     ranked = np.take_along_axis(x, order, axis=1)
     rows, back = np.unique(ranked - ranked[:, :1], axis=0, return_inverse=True)
-    # Seconds that Python would need, by the shape of the scores.
+    # Seconds that plain Python would need, from the shape of the scores.
     run = law.worth(5e-5 * len(x) * x.shape[1] ** 2)
     out = np.empty(x.shape)
     np.put_along_axis(out, order, run(np.ascontiguousarray(rows), *tables)[back.ravel()], axis=1)
@@ -80,7 +80,7 @@ def by_sorted_rows(x: FloatArray, law: Compiled[..., Any], *tables: FloatArray) 
 
 @compiled
 def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
-    """The distinct values of a sorted row and how often each occurs; returns how many there are."""
+    """The distinct values of a sorted row and their multiplicities; returns their number."""
     d = 0
     for v in row:
         if d and values[d - 1] == v:
@@ -93,7 +93,7 @@ def distinct(row: FloatArray, values: FloatArray, counts: FloatArray) -> int:
 
 @compiled
 def add(total: float, lost: float, term: float) -> tuple[float, float]:
-    """A sum and what rounding has taken from it (Neumaier): a thousand logarithms would lose three digits."""
+    """A sum and its lost low-order digits (Neumaier): a thousand logarithms would lose three digits."""
     new = total + term
     if abs(total) >= abs(term):
         lost += (total - new) + term
@@ -104,7 +104,7 @@ def add(total: float, lost: float, term: float) -> tuple[float, float]:
 
 @compiled
 def likely_top(log_p: FloatArray, counts: FloatArray, d: int) -> None:
-    """A winner's log probability from the others', which keeps its relative accuracy where it is close to 0."""
+    """A winner's log probability from the others', which stays accurate if it is close to 0."""
     if counts[0] == 1.0 and log_p[0] > -0.5:
         others = 0.0
         for j in range(1, d):
@@ -174,7 +174,7 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
                 peak[i] = e
             w = math.exp(e - peak[i])
             total[i] += w
-            # Capped: a class this far out of proof asks for the finer step anyway.
+            # Capped: a class this far from a proof needs the finer step anyway.
             grown[i] += w * math.exp(min(g - growth[i], 600.0))
             i += 1
         k -= 1
@@ -192,7 +192,7 @@ def _sweep(values: FloatArray, counts: FloatArray, modes: FloatArray, h: float, 
 
 @compiled
 def _mode(values: FloatArray, counts: FloatArray, i: int, start: float) -> float:
-    """Where phi(z - x_i) prod_{j != i} Phi(z - x_j) is largest, to 1e-3: Newton on a convex, decreasing slope."""
+    """The maximum of phi(z - x_i) prod_{j != i} Phi(z - x_j), to 1e-3: Newton on a convex, decreasing slope."""
     z = start
     for _ in range(200):
         slope, curvature = values[i] - z, 1.0

@@ -29,6 +29,6 @@ def rdp_of_pure_dp(orders: ArrayLike, epsilon: float) -> FloatArray:
     # [expm1(s e) + q expm1(-s e)] / (1+q) = expm1(s e) (1 - q e^{-s e}) / (1+q).
     t = np.minimum(s * e, 1.0)
     small = np.log1p(np.expm1(t) * -np.expm1(-e - t) / (1 + np.exp(-e)))
-    # Pure DP itself bounds every order, and rounding may not push the curve above or below its range.
+    # Pure DP itself bounds every order; clip, so that rounding cannot leave the valid range.
     value = np.where(s * e < 1, small, large) / s
     return np.clip(value, 0.0, e)
