@@ -1,29 +1,41 @@
 """What `ostrakon audit` catches and what it lets pass: planted bugs, and sound mechanisms over many seeds.
 
-    python benchmarks/audit_power.py [--bugs] [--sound] [--seeds 50] [--samples N] [--batched] [--only NAME ...]
+    python benchmarks/audit_power.py [--bugs] [--sound] [--runs] [--seeds 50] [--samples N] [--batched]
+        [--only NAME ...]
 
 The bugs and mechanisms are those of `tests/audit/planted.py`. Every audit runs at its default settings (but for
 `--samples`). A row per bug: which tests refuted it, the claim, the certified lower bound and the CPU time; a row per
 sound mechanism: which seeds were refuted. What public numbers alone decide (neighbours, claims, the law's exact cost)
 is worked out once for each mechanism: the largest CPU time is that of a whole audit, the mean that of its sampling.
 --batched: sound mechanisms whose queries are independent draw many runs in one call, of the same law.
+--runs: `ostrakon audit --run` instead, on runs of moment-gnmax with less noise in one released table: what the canaries
+certify, and how many of `--seeds` runs the tests of the noise refute.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import tempfile
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "audit"))
 
-from planted import BUGS, SOUND, public_parts_once
+from planted import BUGS, SOUND, public_parts_once, quiet_table
 
 from ostrakon.audit import AuditResult, audit
 from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax
+from ostrakon.options.options import Options
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task
+from ostrakon.run_audit.audit_run import audit_run
+from ostrakon.run_audit.repeated import COUNTS, SUMS
 
 
 def audited(
@@ -46,7 +58,11 @@ def main() -> None:
     options.add_argument("--samples", type=int)
     options.add_argument("--batched", action="store_true")
     options.add_argument("--only", nargs="*", default=list(SOUND))
+    options.add_argument("--runs", action="store_true")
     chosen = options.parse_args()
+    if chosen.runs:
+        runs(chosen.seeds)
+        return
     with public_parts_once():
         if chosen.bugs or not chosen.sound:
             bugs(chosen)
@@ -65,6 +81,40 @@ def bugs(chosen: argparse.Namespace) -> None:
                 f"{found.claimed:.3f} | {found.lower_bound:.3f} | {spent:.1f} s |",
                 flush=True,
             )
+
+
+def world() -> Task:
+    """5,000 private records of 16 numbers in two classes, 500 public ones."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5500, 16))
+    y = (X[:, 0] + X[:, 1] ** 2 > 1).astype(np.int64)
+    private, known = Rows(X=X[:5000], y=y[:5000]), {"private": "p", "public": "q"}
+    return Task(private=private, classes=("no", "yes"), X_public=X[5000:], fingerprints=known)
+
+
+def runs(seeds: int) -> None:
+    """A row for each share of the noise of a released table."""
+    options = Options(mechanism="moment-gnmax", epsilon=2.0, queries=200, delta=1e-5, jobs=1, student="logistic")
+    columns = ("noise in", "share", "claimed", "certified by counts", "certified by sums", "above the claim", "refuted")
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
+    cases = [("both", 1.0)]
+    cases += [(table, share) for table in ("noisy_counts", "noisy_moments") for share in (0.9, 0.8, 0.5, 0.3, 0.1, 0.0)]
+    for table, share in cases:
+        found = []
+        for seed in range(seeds):
+            quiet = contextlib.nullcontext()
+            if table != "both":
+                quiet = mock.patch.object(MomentGNMax, table, quiet_table(MomentGNMax, table, share))
+            with tempfile.TemporaryDirectory() as folder, quiet:
+                found.append(audit_run(Path(folder) / "run", world(), options, rng=np.random.default_rng(seed)))
+        counts, sums = (np.median([each.certified[what] for each in found]) for what in (COUNTS, SUMS))
+        above = sum(each.lower_bound > each.claimed for each in found)
+        refuted = sum(each.refuted for each in found)
+        print(
+            f"| {table.replace('_', ' ')} | {share} | {found[0].claimed:.2f} | {counts:.2f} | {sums:.2f} | "
+            f"{above} of {seeds} | {refuted} of {seeds} |",
+            flush=True,
+        )
 
 
 def sound(chosen: argparse.Namespace) -> None:

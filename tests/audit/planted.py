@@ -26,7 +26,7 @@ from ostrakon.mechanisms import (
     SparseVector,
     SyntheticGNMax,
 )
-from ostrakon.votes import Votes
+from ostrakon.votes import STEPS, Votes
 
 SCORES = np.array([[0.6, 0.2, 0.2]])
 
@@ -79,6 +79,21 @@ def less_noise(mechanism: Mechanism, share: float) -> Mechanism:
             if value is not None
         },
     )
+
+
+TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_marginals": 1}
+"""Methods that draw a released table, and what its exact numbers are divided by."""
+
+
+def quiet_table(kind: type[Mechanism], table: str, share: float) -> Callable[..., np.ndarray]:
+    """The method `table` of a mechanism, with `share` of its noise."""
+    honest, grid = getattr(kind, table), 1 if table == "noisy_marginals" else STEPS
+
+    def quiet(self: Mechanism, votes: Any, rng: np.random.Generator) -> np.ndarray:
+        exact = votes.counts / TABLES[table]
+        return exact + np.rint(share * (honest(self, votes, rng) - exact) * grid) / grid
+
+    return quiet
 
 
 class Repeated(np.random.Generator):

@@ -1,27 +1,34 @@
 """A whole run with canaries: sound at its own noise, found out at a tenth of it."""
 
 import dataclasses
+from unittest import mock
 
 import numpy as np
 import pytest
+from randomgen import AESCounter
 
+from ostrakon.audit.one_run import audit_one_run
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.noise import SecureGenerator
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import queries_of
+from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.run.steps import plan_of
 from ostrakon.run_audit.audit_run import audit_run
 from ostrakon.run_audit.canaries import WithCanaries, plant
+from ostrakon.run_audit.repeated import repeat
+from ostrakon.teachers import per_record
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import BoundedVotes
 
 TEACHERS = Options(mechanism="gnmax", parameters={"sigma2": 40.0}, queries=10)
-RECIPE = Options(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5, jobs=1)
+RECIPE = Options(mechanism="bounded-gnmax", epsilon=2.0, queries=100, delta=1e-5, jobs=1, student="logistic")
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +124,35 @@ def test_a_sound_run_with_sums_of_features_is_not_refuted(task, tmp_path):
     assert not found.refuted
     assert found.contradiction is None
     assert (tmp_path / "run" / "release" / "noisy_moments.csv").exists()
+    assert found.certified.keys() == {"noisy counts", "noisy sums of features"}
+    assert found.lower_bound == max(found.certified.values())
+    # One canary in each of 2,000 repetitions says what one record adds to the sums, which half of the cost pays for.
+    assert 0.02 < found.certified["noisy sums of features"] < found.claimed
+
+
+def test_canaries_in_the_sums_certify_more_than_is_claimed_where_noise_is_missing(task):
+    plan = plan_of(task, MOMENTS)
+    view = view_of(task.X_public, seed=0)
+    queries = queries_of(view, 100, strategy="representatives", seed=0)
+    without, _ = collect(plan, task.private, view, queries, MOMENTS)
+    plan = dataclasses.replace(plan, teachers=plan.teachers + 2)
+    honest, mu = MomentGNMax.noisy_moments, plan.mechanism.run_cost(queries=100).mu
+    claim = {"mechanism": "m", "claimed": plan.bound.epsilon, "delta": 1e-5, "mu": mu}
+    certified = []
+    for share in (1.0, 0.5, 0.1):
+
+        def quiet(self, moments, rng, share=share):
+            exact = moments.counts / 1024
+            return exact + np.rint(share * (honest(self, moments, rng) - exact) * 1024) / 1024
+
+        with mock.patch.object(MomentGNMax, "noisy_moments", quiet):
+            found = repeat(plan, without, view, queries, rng=rng())
+        assert (found.breaks(plan, [], error=1e-4) is not None) == (share < 1)
+        certified.append(audit_one_run(found.scores, found.coins, **claim).mu)
+    # Sums are half of the cost, and their share of it is certified but for what 2,000 guesses leave open.
+    assert 0.2 * mu < certified[0] < mu / 2**0.5
+    assert certified[0] < certified[1] < certified[2]
+    assert certified[2] > 2 * mu
 
 
 # Of 400 counts .3 of the noise is far below what could be chance; of 12 sums that takes a tenth.
@@ -181,3 +217,61 @@ def test_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
     found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
     assert found.refuted
     assert "not those of its records" in found.contradiction
+
+
+def test_a_number_of_the_private_data_in_a_file_is_refuted(task, tmp_path, monkeypatch):
+    """The field is not noise, and no test of the noise sees it."""
+    import ostrakon.report.release as release
+    import ostrakon.run.steps as steps
+
+    collect, entry, seen = steps.collect, release.registry_entry, []
+
+    def remembered(*given, **options):
+        votes, teachers = collect(*given, **options)
+        seen.append(int(votes.counts[:, 0].sum()))
+        return votes, teachers
+
+    monkeypatch.setattr(steps, "collect", remembered)
+    monkeypatch.setattr(release, "registry_entry", lambda *given, **more: entry(*given, **more) | {"of_a": seen[-1]})
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert found.contradiction.startswith("registry.json (of_a) of the release is not what the noise log implies")
+
+
+def the_same_noise():
+    """A source of noise whose key is no secret: every run draws what the others drew."""
+    source = SecureGenerator.__new__(SecureGenerator)
+    np.random.Generator.__init__(source, AESCounter(key=7))
+    return source
+
+
+def test_noise_of_the_audited_run_that_is_used_again_is_refuted(task, tmp_path, monkeypatch):
+    monkeypatch.setattr("ostrakon.run.steps.secure_rng", the_same_noise)
+    run(tmp_path / "first", task, MOMENTS)
+    found = audit_run(tmp_path / "run", task, MOMENTS, rng=rng(), original=tmp_path / "first")
+    assert found.refuted
+    assert "noisy counts of several aggregations: noise is used again at a lag of 400 numbers" in found.contradiction
+
+
+def test_noise_that_is_the_same_in_every_aggregation_is_refuted(task, tmp_path, monkeypatch):
+    honest = BoundedGNMax.noisy_counts
+    monkeypatch.setattr(BoundedGNMax, "noisy_counts", lambda self, votes, rng: honest(self, votes, the_same_noise()))
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert "noisy counts of several aggregations" in found.contradiction
+
+
+def test_little_noise_and_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
+    """Each record may vote on two queries, so that the sum of votes stays within the bound of the table."""
+    heard = per_record.contributions
+
+    def twice(owners, place, labels, **options):
+        at, what = heard(owners, place, labels, **options)
+        again = slice(0, max(1, len(at) // 100))
+        return np.append(at, at[again]), np.append(what, what[again])
+
+    monkeypatch.setattr(per_record, "contributions", twice)
+    recipe = dataclasses.replace(RECIPE, parameters={"max_contributions": 2})
+    found = audit_run(tmp_path / "run", task, recipe, rng=rng())
+    assert found.refuted
+    assert "not those of its records" in found.contradiction or "where they may cast 1200" in found.contradiction

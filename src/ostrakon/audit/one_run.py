@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -112,7 +112,8 @@ class OneRunAudit:
 
     claimed: epsilon at `delta` of the whole run. lower_bound: the epsilon at `delta` of `mu`-Gaussian DP, which the
     run is not below with probability `confidence`. contradiction: between the release and its noise log or the law of
-    its noise, in words, None where none was found. correct: of `guesses` guessed labels, among `canaries` canaries.
+    its noise, in words, None where none was found. certified: the lower bound by each
+    released table that was looked at. correct: of `guesses` guessed labels, among `canaries` canaries.
     """
 
     mechanism: str
@@ -125,6 +126,7 @@ class OneRunAudit:
     guesses: int
     correct: int
     contradiction: str | None = None
+    certified: dict[str, float] = field(default_factory=dict)
 
     @property
     def refuted(self) -> bool:
@@ -142,6 +144,8 @@ class OneRunAudit:
             f"{self.correct} right guesses of {self.guesses} ({self.canaries} canaries) certify at least "
             f"{self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
         )
+        if len(self.certified) > 1:
+            found += f" ({', '.join(f'{what} {bound:.4g}' for what, bound in self.certified.items())})"
         if self.contradiction is not None:
             return f"The claim is refuted: {self.contradiction}. {found[:1].upper()}{found[1:]}."
         if self.refuted:
@@ -161,6 +165,7 @@ class OneRunAudit:
             "guesses": self.guesses,
             "correct": self.correct,
             "contradiction": self.contradiction,
+            "certified": self.certified,
             "refuted": self.refuted,
             "verdict": self.verdict,
         }

@@ -169,6 +169,7 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         options,
         rng=secure_rng(),
         plan=plan,
+        original=path if held is not None else None,
         confidence=confidence,
         say=say,
     )

@@ -21,11 +21,14 @@ from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
-from ostrakon.run.stages.votes import collect, queries_of
+from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, plant
-from ostrakon.run_audit.released_tables import release_breaks, table_of_file
+from ostrakon.run_audit.rebuilt import rebuilt_differs
+from ostrakon.run_audit.released_tables import RunNoise, release_breaks, table_of_file
+from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
 from ostrakon.validation import InvalidInput, fraction
+from ostrakon.votes import BoundedVotes
 
 
 def audit_run(
@@ -35,6 +38,7 @@ def audit_run(
     *,
     rng: np.random.Generator,
     plan: Plan | None = None,
+    original: Path | None = None,
     asked: dict[str, Any] | None = None,
     confidence: float = 0.95,
     say: Say = lambda stage: None,
@@ -42,8 +46,13 @@ def audit_run(
     """Do the run again in the new `folder`, with canaries in a copy of the private data; guess them; bound its epsilon.
 
     rng: of the canaries' coins (`ostrakon.noise.secure_rng()`). plan: of the run that is audited; default: what the
-    options settle. The audited run has its noise, its queries and its delta, on so many more records as there
+    options settle. original: folder of that run, to see whether its noise was used again; default: not looked at. The
+    audited run has its noise, its queries and its delta, on so many more records as there
     are canaries. Beside the canaries' coins the adversary knows everything: the other records' votes are counted apart.
+
+    Released sums of features have canaries of their own, in the aggregation alone, which is repeated in memory
+    (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last byte: it is built again
+    from other private data and the same noise.
 
     Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
     at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` is made to be attacked: it teaches
@@ -92,26 +101,45 @@ def audit_run(
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     outcome = run(folder, with_canaries, again, asked=asked, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
-    error = 1 - confidence
+    say("Counting the votes without canaries")
+    without, _ = collect(outcome.plan, task.private, view, queries, options, folder=folder / "private" / "without")
+    assert isinstance(without, BoundedVotes)
+    say("Repeating the aggregation")
+    repeated = repeat(outcome.plan, without, view, queries, rng=rng)
+    say("Building the release again from other private data and the same noise")
+    contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again)
+    if contradiction is None:
+        stored = RunNoise.of(folder, outcome.plan)
+        expected = canaries.added_to(without, moment_map(outcome.plan, view.public), view.public[queries])
+        most = private.units * (1 if private.unit == "record" else expected.max_contributions)
+        error = (1 - _CANARIES) * (1 - confidence) / 2
+        contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error)
+        if contradiction is None:
+            before = None if original is None else RunNoise.of(original, plan)
+            contradiction = repeated.breaks(plan, [each.noise for each in (before, stored) if each], error=error)
     say("Guessing the canaries")
-    without, _ = collect(plan, task.private, view, queries, options, folder=folder / "private" / "without")
-    found = audit_one_run(
-        canaries.scores(counts, without.counts),
-        canaries.coins,
-        mechanism=mechanism.name,
-        claimed=outcome.plan.bound.epsilon,
-        delta=plan.delta,
-        mu=cost.mu,
-        confidence=1 - _CANARIES * error,
-    )
-    planted = np.zeros_like(without.counts)
-    np.add.at(planted, (canaries.cells, canaries.labels), 1)
-    contradiction = release_breaks(folder, outcome.plan, without, planted, error=(1 - _CANARIES) * error)
-    return dataclasses.replace(found, contradiction=contradiction, confidence=confidence)
+    guessed = {COUNTS: (canaries.scores(counts, without.counts), canaries.coins)}
+    if repeated.scores is not None and repeated.coins is not None:
+        guessed[SUMS] = repeated.scores, repeated.coins
+    found = {
+        what: audit_one_run(
+            scores,
+            coins,
+            mechanism=mechanism.name,
+            claimed=outcome.plan.bound.epsilon,
+            delta=plan.delta,
+            mu=cost.mu,
+            confidence=1 - _CANARIES * (1 - confidence) / len(guessed),
+        )
+        for what, (scores, coins) in guessed.items()
+    }
+    best = max(found.values(), key=lambda each: each.lower_bound)
+    certified = {what: each.lower_bound for what, each in found.items()}
+    return dataclasses.replace(best, contradiction=contradiction, confidence=confidence, certified=certified)
 
 
 _CANARIES = 0.98
-"""Share of the error for the canaries; the tests of the released tables have the rest."""
+"""Share of the error for the canaries; the tests of the noise have the rest."""
 
 
 def _released(path: Path, queries: Any) -> FloatArray:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.data.object_store import StoredFolder
+from ostrakon.features.moments import MomentMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
@@ -19,7 +20,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.per_record import Block, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray
+from ostrakon.votes import BoundedVotes, IntArray, Moments
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +48,17 @@ class Canaries:
         """
         rest = counts - without
         return rest[self.cells, self.pairs[:, 0]] - rest[self.cells, self.pairs[:, 1]]
+
+    def added_to(self, without: BoundedVotes, sums: MomentMap | None, queries: FloatArray) -> BoundedVotes:
+        """`without` and what the canaries say: one vote each at its own query, and its features in the `sums`."""
+        counts = without.counts.copy()
+        np.add.at(counts, (self.cells, self.labels), 1)
+        votes = BoundedVotes(counts, teachers=without.teachers, max_contributions=without.max_contributions)
+        if sums is not None and without.moments is not None:
+            moments = without.moments.counts.copy()
+            np.add.at(moments.T, self.labels, sums.steps(queries)[self.cells])
+            votes.moments = Moments(moments, teachers=without.teachers)
+        return votes
 
 
 def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
 from ostrakon.audit.table_noise import noise_breaks
 from ostrakon.data.checksummed import array_from, read_checksummed
+from ostrakon.features.moments import CONSTANT
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
 from ostrakon.report.hub_page import HUB_PAGE
@@ -16,7 +19,8 @@ from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
-from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
+from ostrakon.run_audit.repeated import COUNTS, SUMS
+from ostrakon.votes import STEPS, BoundedVotes, IntArray
 
 KNOWN = {
     *("statement.json", "labels.csv", NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
@@ -34,7 +38,40 @@ def table_of_file(path: Path) -> tuple[IntArray, FloatArray]:
     return read[:, 0].astype(np.int64), read[:, 1:]
 
 
-def release_breaks(folder: Path, plan: Plan, without: Votes, planted: IntArray, *, error: float) -> str | None:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunNoise:
+    """Of a finished run: its votes and, by released table, the noise in its noise log, in votes."""
+
+    votes: BoundedVotes
+    noise: dict[str, FloatArray]
+
+    @classmethod
+    def of(cls, folder: Path, plan: Plan) -> Self | None:
+        """What the folder of a run of per-record teachers stores; None where its votes or its noise are not there."""
+        stored = read_checksummed(folder / "private" / VOTES, what="votes")
+        if stored is None:
+            return None
+        votes, noise = votes_from(plan, array_from(stored.payload)), {}
+        assert isinstance(votes, BoundedVotes)
+        for what, (_, draw, exact) in _tables(votes).items():
+            drawn = read_checksummed(folder / "private" / "noise" / f"{draw}.npy", what=draw)
+            if drawn is None:
+                return None
+            noise[what] = array_from(drawn.payload) / STEPS - exact
+        return cls(votes=votes, noise=noise)
+
+
+def _tables(votes: BoundedVotes) -> dict[str, tuple[str, str, FloatArray]]:
+    """Of every table that is released: its file, its name in the noise log, its exact numbers in votes."""
+    tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.counts.astype(np.float64))}
+    if votes.moments is not None:
+        tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
+    return tables
+
+
+def release_breaks(
+    folder: Path, plan: Plan, run: RunNoise | None, expected: BoundedVotes, *, most: int, error: float
+) -> str | None:
     """A contradiction in the audited run in `folder`, in one sentence; None where none is found.
 
     Parameters
@@ -43,44 +80,38 @@ def release_breaks(folder: Path, plan: Plan, without: Votes, planted: IntArray, 
         Of the audited run, with canaries.
     plan : Plan
         Of the audited run.
-    without : Votes
-        The votes of all records but the canaries.
-    planted : array of int, shape (queries, classes)
-        What the canaries add.
+    run : RunNoise or None
+        What `folder` stores.
+    expected : BoundedVotes
+        The votes of all records and of the canaries, with their sums.
+    most : int
+        How many votes all of them may cast.
     error : float
         Probability with which a run whose noise follows its law is refuted at most.
 
     Notes
     -----
     Released minus exact tables must be noise of the stated size (`noise_breaks`). The released tables must be those of
-    the noise log, to the last step. Each record and canary may add no more than the plan says, and a release may hold
-    no file that is not known.
+    the noise log, to the last step. The run must have counted the expected votes, and no more than all records and
+    canaries may cast. A release may hold no file that is not known.
     """
     strange = sorted(path.name for path in (folder / "release").iterdir() if path.name not in KNOWN)
     if strange:
         return f"the release holds {strange[0]}, which no noise log implies"
-    stored = read_checksummed(folder / "private" / VOTES, what="votes")
-    if stored is None:
-        return "the run has stored no votes"
-    votes = votes_from(plan, array_from(stored.payload))
-    if not np.array_equal(votes.counts, without.counts + planted):
+    if run is None:
+        return "the run has stored no votes, or no noise"
+    if run.votes != expected:
         return "the votes that the run counted are not those of its records"
-    bound = plan.mechanism.contribution_bound or 1
-    if votes.counts.sum() > plan.teachers * bound:
-        return f"{plan.teachers} records cast {votes.counts.sum()} votes, where each may cast {bound}"
-    tables = {"noisy counts": (NOISY_COUNTS, "round-1", votes.counts.astype(np.float64), plan.mechanism.vote_noise)}
-    if plan.mechanism.moment_noise is not None:
-        assert isinstance(votes, BoundedVotes)
-        assert votes.moments is not None
-        exact = votes.moments.counts / STEPS
-        tables["noisy sums of features"] = NOISY_MOMENTS, "moments-1", exact, plan.mechanism.moment_noise
-    for what, (file, draw, exact, sigma) in tables.items():
-        released = table_of_file(folder / "release" / file)[1]
-        drawn = read_checksummed(folder / "private" / "noise" / f"{draw}.npy", what=draw)
-        if drawn is None or not np.array_equal(np.rint(released * STEPS), array_from(drawn.payload)):
+    sums = CONSTANT * plan.teachers if expected.moments is None else expected.moments.counts[0].sum()
+    if expected.counts.sum() > most or sums > CONSTANT * plan.teachers:
+        return f"{plan.teachers} records cast {expected.counts.sum()} votes, where they may cast {most}"
+    sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
+    for what, (file, _, exact) in _tables(run.votes).items():
+        released, sigma = table_of_file(folder / "release" / file)[1], sigmas[what]
+        if not np.array_equal(np.rint((released - exact) * STEPS), np.rint(run.noise[what] * STEPS)):
             return f"the {what} of the release are not those of the noise log"
         assert sigma is not None
-        broken = noise_breaks(released - exact, sigma, error=error / len(tables))
+        broken = noise_breaks(released - exact, sigma, error=error / len(run.noise))
         if broken is not None:
             return f"{what}: {broken}"
     return None

@@ -1,0 +1,126 @@
+"""Does a release hold private data beside its noise? It is built again from other private data and the same noise."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.data.checksummed import array_from, read_checksummed
+from ostrakon.features.rowwise import take_rows
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.options.options import Options
+from ostrakon.options.report_details import ReportDetails
+from ostrakon.planning.plan import Plan
+from ostrakon.report.release import save_release
+from ostrakon.run.folder import RunFolder
+from ostrakon.run.inputs.private_data import Transform
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import Drawable, Drawn, Log
+from ostrakon.run.steps import run_steps
+from ostrakon.run.storage import InMemory
+from ostrakon.run_audit.canaries import WithCanaries
+from ostrakon.teachers.per_record import Block
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import IntArray
+
+
+def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options) -> str | None:
+    """The first file of a release that its noise log does not imply, in one sentence; None where there is none.
+
+    Parameters
+    ----------
+    folder : Path
+        Of a finished run of per-record teachers, with its release.
+    plan, task, options
+        Of that run.
+
+    Notes
+    -----
+    The run is repeated with private records that are public rows, their classes in turn, equally many as before; what
+    was drawn is read from the noise log of `folder`. A release that depends on private data through its noise alone has
+    the same bytes.
+    """
+    rows = np.arange(task.private.units) % task.pool
+    private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=np.arange(len(rows)) % plan.classes)
+    finished = run_steps(dataclasses.replace(task, private=private), options, _Repeated(folder, plan))
+    place = folder / "private" / "rebuilt"
+    shutil.rmtree(place, ignore_errors=True)
+    save_release(finished, place, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
+    first, second = (_files(each) for each in (folder / "release", place))
+    names = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    # The manifest holds the checksums of all others.
+    names.sort(key=lambda name: name == "manifest.json")
+    if not names:
+        return None
+    field = _field(first.get(names[0]), second.get(names[0]))
+    return f"{names[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def _field(one: bytes | None, other: bytes | None) -> str:
+    """Of two JSON objects, the first field that differs, in brackets; of anything else nothing."""
+    try:
+        contents: list[Any] = [json.loads(each or b"") for each in (one, other)]
+    except ValueError:
+        return ""
+    names = [key for key in contents[0] if contents[0].get(key) != contents[1].get(key)]
+    return f" ({names[0]})" if names else ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Others(WithCanaries):
+    """Other private data, of as many units; of `base` what a statement says of its kind."""
+
+    @property
+    def units(self) -> int:
+        return len(self.y)
+
+    def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
+        yield np.arange(len(self.y)), transform(self.X), self.y
+
+
+class _Repeated(InMemory):
+    """The plan and the noise log of a finished run."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        super().__init__()
+        self._noise, self._plan = folder / "private" / "noise", plan
+
+    def plan(self, make: Callable[[], Plan]) -> Plan:
+        return self._plan
+
+    def log(self) -> Log:
+        return _Drawn(self._noise)
+
+
+class _Drawn:
+    """A noise log that draws nothing: it gives what was drawn, whatever the votes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def draw(
+        self,
+        name: str,
+        votes: Drawn,
+        mechanism: Drawable,
+        rng: np.random.Generator,
+        *,
+        max_answers: int | None = None,
+    ) -> tuple[IntArray, bool]:
+        stored = read_checksummed(self._folder / f"{name}.npy", what=name)
+        if stored is None:
+            raise InvalidInput(f"The noise log must hold {name}, but {self._folder} does not.")
+        return array_from(stored.payload), bool(stored.belongs["private"])
+
+    def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
+        return make()

@@ -1,0 +1,120 @@
+"""A run's aggregation, repeated in memory: more noise to look at, and canaries whose features show in released sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ostrakon.audit.table_noise import noise_breaks
+from ostrakon.mechanisms.base import FloatArray
+from ostrakon.noise import secure_rng
+from ostrakon.planning.plan import Plan
+from ostrakon.run.noise_log import MemoryLog
+from ostrakon.run.stages.features import View
+from ostrakon.run.stages.queries import ask
+from ostrakon.run.stages.votes import moment_map
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
+
+COUNTS, SUMS = "noisy counts", "noisy sums of features"
+_CANARIES, _NUMBERS = 2000, 200_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Repeated:
+    """What the aggregations of one run released, each with new noise.
+
+    noise: by table, released minus exact numbers in the order in which they were drawn, in votes. coins, scores: of the
+    canaries of all repetitions, positive where the released sums speak for coin 0; None without released sums.
+    """
+
+    noise: dict[str, FloatArray]
+    coins: IntArray | None = None
+    scores: FloatArray | None = None
+
+    def breaks(self, plan: Plan, others: list[dict[str, FloatArray]], *, error: float) -> str | None:
+        """A contradiction between the noise of all runs and its law, noise that is used again included; else None.
+
+        others: the noise of finished runs, by table. error: probability with which sound noise is refuted at most.
+        """
+        sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
+        for what, noise in self.noise.items():
+            sigma, finished = sigmas[what], [each[what].ravel() for each in others]
+            assert sigma is not None
+            # Beside finished runs no more than their size: noise used again among few numbers shows among few alone.
+            few = np.concatenate([*finished, noise[: sum(map(len, finished))]])
+            for numbers in (few, noise) if finished else (noise,):
+                broken = noise_breaks(numbers, sigma, error=error / (2 * len(self.noise)))
+                if broken is not None:
+                    return f"{what} of several aggregations: {broken}"
+        return None
+
+
+def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, rng: np.random.Generator) -> Repeated:
+    """Aggregate again and again, with canaries at the query whose features are farthest from the public mean.
+
+    Parameters
+    ----------
+    plan : Plan
+        Of a run of per-record teachers, the canaries among them.
+    without : BoundedVotes
+        The votes of all records but the canaries, with their sums of features where the run releases those.
+    view, queries
+        What the learners see, and the public rows that are asked about.
+    rng : numpy.random.Generator
+        Of the coins.
+
+    Notes
+    -----
+    Every repetition has one canary for every two classes, and a coin decides the class, so that no canary is seen
+    through another one. A coin changes one record of one repetition, which is mu-Gaussian-DP if the run is: what
+    `ostrakon.audit.one_run` proves holds for the canaries of all repetitions together.
+    """
+    features, sums = view.public[queries], moment_map(plan, view.public)
+    steps = None if sums is None else sums.steps(features)
+    far = 0 if steps is None else int(np.argmax(np.square(steps).sum(axis=1)))
+    pairs = np.arange(plan.classes // 2 * 2).reshape(-1, 2)
+    asked: Any = {"units": plan.teachers, "max_contributions": without.max_contributions, "moments": sums}
+    said = [
+        collect_per_record([([0], features[[far]], [label])], features, classes=plan.classes, **asked)
+        for label in range(pairs.size)
+    ]
+    size = without.counts.size
+    rounds = -(-_NUMBERS // size) if steps is None else -(-_CANARIES // len(pairs))
+    coins = rng.integers(0, 2, size=(rounds, len(pairs)))
+    scores, secure = np.zeros(coins.shape), secure_rng()
+    noise: dict[str, list[FloatArray]] = {COUNTS: []} if steps is None else {COUNTS: [], SUMS: []}
+    for number, tossed in enumerate(coins):
+        votes = _together(without, [said[label] for label in pairs[np.arange(len(pairs)), tossed]], plan)
+        answers = ask(plan, votes, log=MemoryLog(), rng=secure, interim_scores=_undecided)
+        assert answers.counts is not None
+        if number * size < _NUMBERS:
+            noise[COUNTS].append((answers.counts - votes.counts).ravel())
+        if steps is not None:
+            assert answers.moments is not None
+            assert votes.moments is not None
+            assert without.moments is not None
+            noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
+            rest = steps[far] @ (answers.moments - without.moments.counts / STEPS)
+            scores[number] = rest[pairs[:, 0]] - rest[pairs[:, 1]]
+    drawn = {what: np.concatenate(parts)[:_NUMBERS] for what, parts in noise.items()}
+    if steps is None:
+        return Repeated(noise=drawn)
+    return Repeated(noise=drawn, coins=coins.ravel(), scores=scores.ravel())
+
+
+def _together(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> BoundedVotes:
+    """The votes of all records."""
+    everyone = [without, *others]
+    counts = sum(each.counts for each in everyone)
+    votes = BoundedVotes(counts, teachers=plan.teachers, max_contributions=without.max_contributions)
+    if without.moments is not None:
+        sums = [each.moments.counts for each in everyone if each.moments is not None]
+        votes.moments = Moments(sum(sums), teachers=plan.teachers)
+    return votes
+
+
+def _undecided(answered: IntArray, labels: IntArray, asked: Any) -> FloatArray:
+    raise AssertionError("per-record teachers answer in one round")
