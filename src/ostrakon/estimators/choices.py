@@ -24,7 +24,7 @@ from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.validation import InvalidInput
 
 _SELF_TRAINING = "self-training"
-_HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
+HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
 _GRAPH = "graph"
@@ -46,7 +46,7 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
         return choice if hasattr(choice, "train_teachers") else check_estimator_like(choice, name="The teacher")
     name, parameters = parse_call(choice)
     kind = name.removeprefix(_HEAD)
-    if kind in _HEADS and (name.startswith(_HEAD) or kind == _HEADS[0]):
+    if kind in HEADS and (name.startswith(_HEAD) or kind == HEADS[0]):
         try:
             return HeadEnsemble(kind=cast(Any, kind), public=public, **parameters)
         except TypeError as error:
