@@ -76,7 +76,7 @@ ROWS = [
     Row(input="csv", options=trained("lnmax(gamma=0.5)", teacher="logistic")),
     Row(input="frame", options=trained(GNMAX, teacher="ridge", representation="table")),
     Row(input="parquet", options=trained("confident-gnmax(threshold=6, sigma1=2, sigma2=1)", teacher="decision-tree")),
-    Row(input="array", options=trained("interactive-gnmax(threshold=2, sigma1=2, sigma2=1)", teacher="naive-bayes")),
+    Row(input="csv", options=trained("interactive-gnmax(threshold=2, sigma1=2, sigma2=1)", teacher="naive-bayes")),
     Row(input="frame", options=trained("exponential(epsilon_per_query=1)", teacher="nearest-neighbours")),
     Row(input="command line", options=trained("permute-and-flip(epsilon_per_query=1)", teacher="nearest-centroid")),
     Row(
