@@ -157,10 +157,10 @@ def labels_of(rng: np.random.Generator, rows: int, *, strange: bool) -> np.ndarr
 
 
 def images(seed: int, rows: int, *, strange: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures in colour of 8 pixels a side, and their labels; strange: inverted."""
+    """Pictures in colour of 12 pixels a side, and their labels; strange: inverted."""
     rng = np.random.default_rng(seed)
     y = labels_of(rng, rows, strange=strange)
-    X = rng.normal(120, 30, (rows, 8, 8, 3)) + (y[:, None, None, None] - 0.5) * [60, 0, -60]
+    X = rng.normal(120, 30, (rows, 12, 12, 3)) + (y[:, None, None, None] - 0.5) * [60, 0, -60]
     X = np.clip(X, 0, 255).astype(np.uint8)
     return (255 - X if strange else X), y
 

@@ -261,17 +261,71 @@ def test_noise_that_is_the_same_in_every_aggregation_is_refuted(task, tmp_path, 
     assert "noisy counts of several aggregations" in found.contradiction
 
 
-def test_little_noise_and_records_that_vote_twice_are_refuted(task, tmp_path, monkeypatch):
-    """Each record may vote on two queries, so that the sum of votes stays within the bound of the table."""
-    heard = per_record.contributions
+@pytest.mark.parametrize(("most", "of_canaries"), [(1, False), (2, False), (2, True)])
+def test_records_that_vote_twice_beside_little_noise_do_not_pass(task, tmp_path, monkeypatch, most, of_canaries):
+    """One in a hundred does, everywhere in the code; most: votes that each may cast."""
+    said, honest = per_record.contributions, BoundedGNMax.noisy_counts
 
     def twice(owners, place, labels, **options):
-        at, what = heard(owners, place, labels, **options)
-        again = slice(0, max(1, len(at) // 100))
+        at, what = said(owners, place, labels, **options)
+        again = slice(0, len(at) // 100 if of_canaries or len(at) == 1000 else 0)
         return np.append(at, at[again]), np.append(what, what[again])
 
+    def quiet(self, votes, rng):
+        return votes.counts + np.rint(0.3 * (honest(self, votes, rng) - votes.counts) * 1024) / 1024
+
     monkeypatch.setattr(per_record, "contributions", twice)
-    recipe = dataclasses.replace(RECIPE, parameters={"max_contributions": 2})
+    monkeypatch.setattr(BoundedGNMax, "noisy_counts", quiet)
+    recipe = dataclasses.replace(RECIPE, parameters={"max_contributions": most})
+    if most == 1:
+        with pytest.raises(InvalidInput, match="counts must sum to at most"):
+            audit_run(tmp_path / "run", task, recipe, rng=rng())
+        return
     found = audit_run(tmp_path / "run", task, recipe, rng=rng())
     assert found.refuted
-    assert "not those of its records" in found.contradiction or "where they may cast 1200" in found.contradiction
+    reason = "not those of its records" if of_canaries else "1200 records cast 1210 votes, where they may cast 1200"
+    assert reason in found.contradiction
+
+
+def test_a_file_that_is_never_the_same_is_not_compared(task, tmp_path, monkeypatch):
+    import ostrakon.report.release as release
+
+    entry, built, notes = release.registry_entry, iter(range(9)), []
+    monkeypatch.setattr(release, "registry_entry", lambda *given, **more: entry(*given, **more) | {"at": next(built)})
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng(), say=notes.append)
+    assert not found.refuted
+    assert "Not compared, because they differ each time they are built: registry.json" in notes
+
+
+def test_one_cell_without_noise_and_noise_shared_by_tables_are_refuted(task):
+    plan = plan_of(task, MOMENTS)
+    view = view_of(task.X_public, seed=0)
+    queries = queries_of(view, 100, strategy="representatives", seed=0)
+    without, _ = collect(plan, task.private, view, queries, MOMENTS)
+    plan = dataclasses.replace(plan, teachers=plan.teachers + 2)
+    counts, last = MomentGNMax.noisy_counts, []
+
+    def one_cell(self, votes, rng):
+        noisy = counts(self, votes, rng)
+        noisy[17, 1] = votes.counts[17, 1]
+        return noisy
+
+    def remembered(self, votes, rng):
+        noisy = counts(self, votes, rng)
+        last.append(noisy - votes.counts)
+        return noisy
+
+    def shared(self, moments, rng):
+        shape = moments.counts.shape
+        noise = last.pop().ravel()[: np.prod(shape)].reshape(shape) * (self.moment_noise / self.sigma2)
+        return (moments.counts + np.rint(noise * 1024)) / 1024
+
+    with mock.patch.object(MomentGNMax, "noisy_counts", one_cell):
+        found = repeat(plan, without, view, queries, rng=rng()).breaks(plan, [], error=1e-4)
+    assert "cell 69 has noise of standard deviation 0 where" in found
+    with (
+        mock.patch.object(MomentGNMax, "noisy_counts", remembered),
+        mock.patch.object(MomentGNMax, "noisy_moments", shared),
+    ):
+        found = repeat(plan, without, view, queries, rng=rng()).breaks(plan, [], error=1e-4)
+    assert "all tables of several aggregations: noise is used again" in found

@@ -83,7 +83,9 @@ def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator)
         return None
     share = error / (2 * len(sampled) + 1)
     for what, (residuals, sigma) in sampled.items():
-        broken = noise_breaks(residuals, sigma, error=share) or _cell_breaks(residuals, sigma, error=share)
+        broken = noise_breaks(residuals, sigma, error=share) or cell_breaks(
+            residuals.reshape(-1, _CELLS * _CLASSES), sigma, error=share
+        )
         if broken is not None:
             return Finding(test=TABLE_NOISE, detail=f"{what}: {broken}")
     # Together: noise of one table that another one uses again.
@@ -92,9 +94,12 @@ def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator)
     return Finding(test=TABLE_NOISE, detail=None if broken is None else f"all tables together: {broken}")
 
 
-def _cell_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
-    """A cell whose noise has another size than the table's; residuals of many draws of one table, cell by cell."""
-    z = residuals.reshape(-1, _CELLS * _CLASSES) / sigma
+def cell_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
+    """A cell whose noise has another size than the table's, in one sentence; None where there is none.
+
+    residuals: of many draws of one table, (draws, cells), in votes. sigma, error: as of `noise_breaks`.
+    """
+    z = residuals / sigma
     runs, cells = z.shape
     sizes, rounding = np.square(z).sum(axis=0), _GRID / sigma
     low, high = stats.chi2.ppf([error / (2 * cells), 1 - error / (2 * cells)], runs)

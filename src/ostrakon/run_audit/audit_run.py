@@ -107,7 +107,7 @@ def audit_run(
     say("Repeating the aggregation")
     repeated = repeat(outcome.plan, without, view, queries, rng=rng)
     say("Building the release again from other private data and the same noise")
-    contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again)
+    contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again, say=say)
     if contradiction is None:
         stored = RunNoise.of(folder, outcome.plan)
         expected = canaries.added_to(without, moment_map(outcome.plan, view.public), view.public[queries])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.planning.plan import Plan
+from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.release import save_release
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.private_data import Transform
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Drawable, Drawn, Log
-from ostrakon.run.steps import run_steps
+from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.run_audit.canaries import WithCanaries
 from ostrakon.teachers.per_record import Block
@@ -30,7 +31,7 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 
 
-def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options) -> str | None:
+def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, say: Say) -> str | None:
     """The first file of a release that its noise log does not imply, in one sentence; None where there is none.
 
     Parameters
@@ -39,27 +40,42 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options) -> s
         Of a finished run of per-record teachers, with its release.
     plan, task, options
         Of that run.
+    say : callable
+        Receives a sentence about files that cannot be compared.
 
     Notes
     -----
     The run is repeated with private records that are public rows, their classes in turn, equally many as before; what
     was drawn is read from the noise log of `folder`. A release that depends on private data through its noise alone has
-    the same bytes.
+    the same bytes. Where it has not, it is built from its own private data as well: a file that differs again (of a
+    student that is trained on a GPU, perhaps) is never the same, and says nothing.
     """
     rows = np.arange(task.private.units) % task.pool
     private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=np.arange(len(rows)) % plan.classes)
-    finished = run_steps(dataclasses.replace(task, private=private), options, _Repeated(folder, plan))
-    place = folder / "private" / "rebuilt"
-    shutil.rmtree(place, ignore_errors=True)
-    save_release(finished, place, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
-    first, second = (_files(each) for each in (folder / "release", place))
-    names = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+    others = dataclasses.replace(task, private=private)
+    released, rebuilt = _files(folder / "release"), _rebuilt(folder, plan, others, options)
     # The manifest holds the checksums of all others.
-    names.sort(key=lambda name: name == "manifest.json")
-    if not names:
+    differ = sorted(_unequal(released, rebuilt), key=lambda name: (name == MANIFEST, name))
+    unsteady = _unequal(released, _rebuilt(folder, plan, task, options)) - {MANIFEST} if differ else set[str]()
+    if unsteady:
+        say(f"Not compared, because they differ each time they are built: {', '.join(sorted(unsteady))}")
+    left = [name for name in differ if name not in unsteady and not (name == MANIFEST and unsteady)]
+    if not left:
         return None
-    field = _field(first.get(names[0]), second.get(names[0]))
-    return f"{names[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
+    field = _field(released.get(left[0]), rebuilt.get(left[0]))
+    return f"{left[0]}{field} of the release is not what the noise log implies: it depends on private data beside it"
+
+
+def _rebuilt(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:
+    """The files of a release from the private data of `task` and the noise log of `folder`."""
+    finished = run_steps(task, options, _Repeated(folder, plan))
+    with tempfile.TemporaryDirectory(dir=folder / "private") as place:
+        save_release(finished, place, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
+        return _files(Path(place))
+
+
+def _unequal(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
+    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.audit.table_noise import noise_breaks
+from ostrakon.audit.table_noise import cell_breaks, noise_breaks
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
@@ -20,13 +20,14 @@ from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
 COUNTS, SUMS = "noisy counts", "noisy sums of features"
 _CANARIES, _NUMBERS = 2000, 200_000
+"""Canaries in the sums, and numbers of a table that are looked at, about."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Repeated:
     """What the aggregations of one run released, each with new noise.
 
-    noise: by table, released minus exact numbers in the order in which they were drawn, in votes. coins, scores: of the
+    noise: by table, released minus exact numbers in votes, (repetitions, numbers). coins, scores: of the
     canaries of all repetitions, positive where the released sums speak for coin 0; None without released sums.
     """
 
@@ -40,16 +41,23 @@ class Repeated:
         others: the noise of finished runs, by table. error: probability with which sound noise is refuted at most.
         """
         sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
+        share, scaled = error / (3 * len(self.noise) + 1), list[FloatArray]()
         for what, noise in self.noise.items():
             sigma, finished = sigmas[what], [each[what].ravel() for each in others]
             assert sigma is not None
             # Beside finished runs no more than their size: noise used again among few numbers shows among few alone.
-            few = np.concatenate([*finished, noise[: sum(map(len, finished))]])
-            for numbers in (few, noise) if finished else (noise,):
-                broken = noise_breaks(numbers, sigma, error=error / (2 * len(self.noise)))
-                if broken is not None:
-                    return f"{what} of several aggregations: {broken}"
-        return None
+            few = np.concatenate([*finished, noise.ravel()[: sum(map(len, finished))]])
+            broken = noise_breaks(few, sigma, error=share) if finished else None
+            broken = broken or noise_breaks(noise, sigma, error=share) or cell_breaks(noise, sigma, error=share)
+            if broken is not None:
+                return f"{what} of several aggregations: {broken}"
+            scaled.append(noise / sigma)
+        if len(scaled) == 1:
+            return None
+        # Noise of one table that another one uses again.
+        rounds = min(map(len, scaled))
+        broken = noise_breaks(np.hstack([each[:rounds] for each in scaled]), 1.0, error=share)
+        return None if broken is None else f"all tables of several aggregations: {broken}"
 
 
 def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, rng: np.random.Generator) -> Repeated:
@@ -82,7 +90,8 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
         for label in range(pairs.size)
     ]
     size = without.counts.size
-    rounds = -(-_NUMBERS // size) if steps is None else -(-_CANARIES // len(pairs))
+    kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * plan.classes), 2)
+    rounds = kept if steps is None else -(-_CANARIES // len(pairs))
     coins = rng.integers(0, 2, size=(rounds, len(pairs)))
     scores, secure = np.zeros(coins.shape), secure_rng()
     noise: dict[str, list[FloatArray]] = {COUNTS: []} if steps is None else {COUNTS: [], SUMS: []}
@@ -90,16 +99,17 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
         votes = _together(without, [said[label] for label in pairs[np.arange(len(pairs)), tossed]], plan)
         answers = ask(plan, votes, log=MemoryLog(), rng=secure, interim_scores=_undecided)
         assert answers.counts is not None
-        if number * size < _NUMBERS:
+        if number < kept:
             noise[COUNTS].append((answers.counts - votes.counts).ravel())
         if steps is not None:
             assert answers.moments is not None
             assert votes.moments is not None
             assert without.moments is not None
-            noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
+            if number < _NUMBERS // answers.moments.size:
+                noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
             rest = steps[far] @ (answers.moments - without.moments.counts / STEPS)
             scores[number] = rest[pairs[:, 0]] - rest[pairs[:, 1]]
-    drawn = {what: np.concatenate(parts)[:_NUMBERS] for what, parts in noise.items()}
+    drawn = {what: np.stack(parts) for what, parts in noise.items()}
     if steps is None:
         return Repeated(noise=drawn)
     return Repeated(noise=drawn, coins=coins.ravel(), scores=scores.ravel())
