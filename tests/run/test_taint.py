@@ -26,6 +26,7 @@ from ostrakon.cli import app
 from ostrakon.data.sources import FORMATS
 from ostrakon.estimators.choices import HEADS
 from ostrakon.estimators.registry import SHORT_NAMES
+from ostrakon.features.preparation import KINDS
 from ostrakon.features.representation import REPRESENTATIONS
 from ostrakon.mechanisms import MECHANISMS
 from ostrakon.mechanisms.registry import build
@@ -34,7 +35,7 @@ from ostrakon.run import noise_log
 from ostrakon.run.stages import pool
 from ostrakon.votes import BoundedVotes, Marginals, Moments, Votes
 from tiny_bert import tiny_bert
-from tiny_onnx import IMAGE_TOML, pictures, written
+from tiny_onnx import IMAGE_TOML, numbers, pictures, words, written
 
 LABELS = ["no", "yes"]
 DOMAIN = Domain.of({"age": {"low": 18, "high": 90}, "city": {"categories": ["Ulm", "Bonn", "Rom"]}}, rows=80)
@@ -122,6 +123,7 @@ ROWS = [
     Row(input="images in memory", options=per_record(representation="torch:MODULE:FACTORY")),
     Row(input="image folder", options=per_record(representation="onnx:FILE")),
     Row(input="images in memory", options=trained(GNMAX, representation="onnx:FILE")),
+    Row(input="array", options=per_record(representation="onnx:FILE")),
     Row(input="image folder", options=per_record(representation="photos"), slow=True),
     Row(input="npz", options=per_record(representation="contrastive"), slow=True),
     Row(input="npz", options=per_record(representation="hog+contrastive"), slow=True),
@@ -132,6 +134,7 @@ ROWS = [
     # Texts.
     Row(input="text folder", options=per_record(representation="tfidf")),
     Row(input="text folder", options=per_record(representation="text:FOLDER")),
+    Row(input="text in a table", options=per_record(representation="onnx:FILE")),
     Row(input="text in a table", options=trained(GNMAX, representation="text:FOLDER")),
     Row(input="text folder", options=per_record(representation="text"), slow=True),
 ]
@@ -261,8 +264,8 @@ def frames(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
 
 
 def arrays(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
-    X = np.random.default_rng(1).normal(size=(len(frame), 4)) * (-1e4 if strange else 1)
-    return {"X": X, "y": frame["ill"].to_numpy(), "X_public": np.random.default_rng(9).normal(size=(PUBLIC, 4))}
+    X = np.random.default_rng(1).normal(size=(len(frame), 3)) * (-1e4 if strange else 1)
+    return {"X": X, "y": frame["ill"].to_numpy(), "X_public": np.random.default_rng(9).normal(size=(PUBLIC, 3))}
 
 
 def images_in_memory(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
@@ -306,13 +309,28 @@ def brightness() -> Callable[[Any], np.ndarray]:
     return lambda rows: np.asarray(rows, np.float64).reshape(len(rows), -1, 3).sum(axis=1)
 
 
-def representation(name: str, folder: Path) -> str:
-    """A representation by its name in the registry."""
-    if name == "onnx:FILE":
-        return written(folder / "models", pictures(), IMAGE_TOML)
-    made = {"text:FOLDER": lambda: f"text:{tiny_bert(folder / 'models')}"}
+def representation(name: str, kind: str, folder: Path) -> str:
+    """A representation by its name in the registry, for a kind of input."""
+    models = folder / "models"
+    if name == "onnx:FILE" and "image" in kind:
+        return written(models, pictures(), IMAGE_TOML)
+    if name == "onnx:FILE" and "text" in kind:
+        return onnx_of_texts(models)
+    made = {"onnx:FILE": lambda: written(models, numbers(), 'kind = "table"\n')}
+    made["text:FOLDER"] = lambda: f"text:{tiny_bert(models)}"
     made["torch:MODULE:FACTORY"] = lambda: f"torch:{__name__}:brightness"
     return made[name]() if name in made else name
+
+
+def onnx_of_texts(folder: Path) -> str:
+    """A network of tokens, and its tokenizer beside it."""
+    tokenizers = pytest.importorskip("tokenizers")
+    known = {word: at for at, word in enumerate(["[UNK]", "a", "film", "that", "I", "again", "fine", "dull", "zebra"])}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    how = written(folder, words(), 'kind = "text"\nmax_length = 9\n')
+    made.save(str(folder / "tokenizer.json"))
+    return how
 
 
 sample = noise_log.sample_capped
@@ -348,19 +366,19 @@ def plain_cells(noisy: Any, tables: Any, *, sizes: Any, noise: Any, units: Any, 
 def released(row: Row, folder: Path, *, strange: bool) -> dict[str, bytes]:
     """The files of the release of a run in one of the two worlds."""
     folder.mkdir(parents=True)
-    frame = table(1, 150 + row.more * strange, strange=strange)
+    frame = table(1, 120 + row.more * strange, strange=strange)
     data = INPUTS[row.input](folder, frame, strange)
     options = dict(row.options)
     if "representation" in options:
-        options["representation"] = representation(options["representation"], folder)
+        options["representation"] = representation(options["representation"], row.input, folder)
     if "X" in data:
         return files_of(fitted(data, options).save_release(folder / "out"))
     options = {"classes": "no,yes", "jobs": 1, "seed": 0, **options, **data, "out": folder / "out"}
     if row.input != "command line":
         ostrakon.train(**options)
     else:
-        words = [str(word) for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
-        done = CliRunner().invoke(app, ["train", *words])
+        given = [str(word) for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+        done = CliRunner().invoke(app, ["train", *given])
         assert done.exit_code == 0, (done.output, done.exception)
     return files_of(folder / "out" / "release")
 
@@ -430,6 +448,8 @@ def named(option: str) -> set[str]:
 
 def test_every_representation_has_a_row():
     assert set(REPRESENTATIONS) <= named("representation")
+    frozen = {row.input for row in ROWS if row.options.get("representation") == "onnx:FILE"}
+    assert set(KINDS) == {next((kind for kind in ("image", "text") if kind in each), "table") for each in frozen}
 
 
 def test_every_kind_of_teacher_and_network_of_students_has_a_row():
