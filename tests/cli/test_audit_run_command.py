@@ -5,10 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from randomgen import AESCounter
 from typer.testing import CliRunner
 
 from ostrakon.cli import app
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
+from ostrakon.noise import SecureGenerator
 from ostrakon.run.folder import RunFolder
 
 
@@ -71,6 +73,23 @@ def test_a_tenth_of_the_noise_exits_one(folder, monkeypatch):
     assert done.exit_code == 1
     found = json.loads(done.stdout)
     assert found["lower_bound"] > 1.5 * found["claimed"]
+
+
+@pytest.mark.slow
+def test_noise_of_the_run_that_is_used_again_exits_one(folder, monkeypatch):
+    def the_same_noise():
+        source = SecureGenerator.__new__(SecureGenerator)
+        np.random.Generator.__init__(source, AESCounter(key=7))
+        return source
+
+    monkeypatch.setattr("ostrakon.run.steps.secure_rng", the_same_noise)
+    text = (folder / "run" / "run.toml").read_text()
+    (folder / "again.toml").write_text(text[text.index("[asked]") + len("[asked]") : text.index("[settled]")])
+    done = CliRunner().invoke(app, ["train", "--config", str(folder / "again.toml"), "--out", str(folder / "first")])
+    assert done.exit_code == 0, done.output
+    done = audited("--run", folder / "first", "--out", folder / "second")
+    assert done.exit_code == 1
+    assert "noise is used again" in json.loads(done.stdout)["contradiction"]
 
 
 @pytest.mark.slow

@@ -27,7 +27,9 @@ _SELF_TRAINING = "self-training"
 HEADS = ("kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid")
 _HEAD = "head:"
 NOISY_COUNTS = "noisy-counts"
-_GRAPH = "graph"
+_GRAPH, _SPREADING = "graph", "label-spreading"
+STUDENTS = frozenset((_SELF_TRAINING, NOISY_COUNTS, _GRAPH, _SPREADING, MOMENTS, SOFT_VOTE))
+"""Kinds of students beside estimators and networks."""
 _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
@@ -80,7 +82,7 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
         if kind == SOFT_VOTE:
             other = _with_beliefs(name, choice) if name else trees(counts=counts)
             return _plain(soft_vote(other), seed=seed, counts=counts)
-        if kind == "label-spreading":
+        if kind == _SPREADING:
             return LabelSpreadingStudent("raw", random_state=seed)
         made = _named(choice)
         if _is_student(made):
