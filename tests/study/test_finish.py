@@ -4,11 +4,13 @@ import json
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ostrakon.data.checksummed import npy, write_checksummed
 from ostrakon.options.options import Options
 from ostrakon.report.release import publish
+from ostrakon.run import noise_log
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.pipeline import run
 from ostrakon.study import finish_study, join_study
@@ -87,6 +89,26 @@ def test_noised_tables_are_summed_and_nothing_is_drawn(files, tmp_path):
     assert np.array_equal(outcome.answers.counts * 1024, sum(read_shares(shares, study).values()))
     assert not (tmp_path / "one" / "private" / "noise").exists()
     assert outcome.statement.guarantee.epsilon <= 3
+
+
+def test_equal_noisy_counts_give_equal_bytes_whatever_the_owners_have(three, trusted, tmp_path, monkeypatch):
+    """The taint contract of runs (`tests/run/test_taint.py`), for a study."""
+    study, shares = trusted
+    rng, releases = np.random.default_rng(3), []
+    for owner in ("north", "south", "west"):
+        table = pd.read_csv(three.table(owner)).assign(town="Nowhere at all")
+        table["age"], table["ill"] = table["age"] * 777, rng.choice(["no", "yes"], len(table), p=[0.1, 0.9])
+        table.to_csv(tmp_path / f"patients of {owner}.csv", index=False)
+        where = {"keep": tmp_path / owner, "shares": tmp_path / "others"}
+        join_study(study, tmp_path / f"patients of {owner}.csv", owner=owner, by="patient", **where)
+    shutil.copytree(shares, tmp_path / "shares")
+    assert not np.array_equal(*(sum(read_shares(tmp_path / each, study).values()) for each in ("shares", "others")))
+    same = np.random.default_rng(7).integers(-3000, 30_000, (8, 2))
+    monkeypatch.setattr(noise_log, "sample_capped", lambda votes, mechanism, rng, max_answers=None: same)
+    for each in ("shares", "others"):
+        release = publish(finish_study(study, shares=tmp_path / each, out=tmp_path / f"run of {each}"))
+        releases.append({path.name: path.read_bytes() for path in release.iterdir()})
+    assert releases[0] == releases[1]
 
 
 @pytest.mark.parametrize("kind", ["trusted", "files"])
