@@ -188,6 +188,22 @@ def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch)
     assert held._block.checks == 7
 
 
+def test_on_a_full_disk_nothing_is_paid_or_drawn(place, ask, rows):
+    labeller = place.open()
+    before = len(Ledger(place.ledger).account("data-1").spends)
+    connection = labeller._store._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    for _ in range(3):
+        with pytest.raises(InvalidInput, match="full; nothing was drawn"):
+            ask(labeller, rows(40))
+    assert labeller._block is None
+    assert labeller._unstored == []
+    assert len(Ledger(place.ledger).account("data-1").spends) == before
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert len(ask(labeller, rows(3))) == 3
+
+
 def test_a_cap_counts_answers_that_could_not_be_stored(place, ask, rows, monkeypatch):
     held = place.open()
 

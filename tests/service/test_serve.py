@@ -181,3 +181,31 @@ def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(pl
     _, *blocks = Ledger(place.ledger).account("data-1").spends
     assert blocks
     assert all(spend.settled for spend in blocks)
+
+
+def test_pipelined_requests_and_lines_in_paths_and_headers(place):
+    with Served(place) as service:
+        body = json.dumps({"rows": [{"age": 44.25, "town": "Ulm"}]}).encode()
+        head = f"Host: localhost\r\nAuthorization: Bearer {service.token}\r\nContent-Type: application/json\r\n"
+        head = f"{head}Content-Length: {len(body)}\r\n".encode()
+        asked = b"POST /v1/labels HTTP/1.1\r\n" + head + b"\r\n" + body
+        forged = (
+            b'GET /%0A{"client":"b"} HTTP/1.1\r\nHost: localhost\r\nX: a\\n{"client": "b"}\r\nConnection: close\r\n\r\n'
+        )
+        with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
+            wire.sendall(asked * 20 + forged)
+            answers = b"".join(iter(lambda: wire.recv(65536), b""))
+        assert answers.count(b"HTTP/1.1 200") == 20
+        assert len({line for line in answers.split(b"\r\n") if line.startswith(b'{"labels"')}) <= 2
+        for _ in range(200):
+            with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
+                wire.sendall(b"\x16\x03 no HTTP\r\n\r\n")
+                wire.recv(4096)
+    with sqlite3.connect(place.run / "private" / "service" / "answers.db") as store:
+        assert store.execute("SELECT count(*) FROM answers").fetchone() == (1,)
+    lines = [json.loads(line) for line in (place.run / "private/service/audit.log").read_text().splitlines()]
+    assert {line["client"] for line in lines} == {"a", None}
+    assert sum(line["client"] == "a" for line in lines) == 20
+    # What strangers send does not grow the service's own log either.
+    assert service.said.read_text().count("Invalid HTTP") == 0
+    assert service.said.stat().st_size < 5_000

@@ -16,6 +16,9 @@ _TABLE = """\
 CREATE TABLE IF NOT EXISTS answers (
     row TEXT PRIMARY KEY, label INTEGER NOT NULL, client TEXT NOT NULL, block TEXT NOT NULL
 ) WITHOUT ROWID"""
+_ROOM = "CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
+BYTES_OF_AN_ANSWER = 512
+"""No answer takes more, with its share of the index and of the write-ahead log."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,7 @@ class AnswerStore:
             if version not in (0, FORMAT):
                 raise InvalidInput(f"{self._file} must be of format {FORMAT}, got {version}.")
             self._connection.execute(_TABLE)
+            self._connection.execute(_ROOM)
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
             held = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
         except sqlite3.Error as error:
@@ -55,6 +59,17 @@ class AnswerStore:
         self.asked: Counter[str] = Counter(client for _, _, client, _ in held)
         self.blocks = {block for _, _, _, block in held}
         """Of the answers that were there; it does not grow."""
+
+    def require_room(self, answers: int) -> None:
+        """Write as many bytes as so many answers take, before they are paid for and drawn.
+
+        Errors: `InvalidInput` where the disk does not take them.
+        """
+        try:
+            size = BYTES_OF_AN_ANSWER * answers
+            self._connection.execute("INSERT OR REPLACE INTO room VALUES (1, zeroblob(?))", (size,))
+        except sqlite3.Error as error:
+            raise InvalidInput(f"{self._file} could not be written: {error}; nothing was drawn.") from None
 
     def keep(self, given: Iterable[Given]) -> None:
         """Write answers, all or none; on the disk, and never another one for the same row, when this returns.

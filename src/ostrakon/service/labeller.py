@@ -196,6 +196,7 @@ class Labeller:
         predictions = self._teachers.predict(np.stack([each.features for each in fresh.values()]))
         votes = Votes.from_predictions(predictions, classes=self.plan.classes)
         keys, start = list(fresh), 0
+        self._store.require_room(len(keys))
         while start < len(keys):
             try:
                 block = self._paid()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import signal
 import ssl
 import sys
@@ -55,6 +56,7 @@ def listen(
     # uvicorn ends gracefully and then raises the signal again: this lets the store and the block be closed.
     signal.signal(signal.SIGTERM, _end)
     _allow_many_files()
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     uvicorn.run(
         make_app(labeller, clients, audit=file),
         http=type("Connection", (Connection,), {"audit": file}),
@@ -64,7 +66,8 @@ def listen(
         ssl_keyfile=key,
         # Its own log would repeat paths as they were typed; the audit log says what happened.
         access_log=False,
-        log_level="warning",
+        # Warnings of uvicorn and asyncio are what strangers can cause, as often as they like.
+        log_level="error",
         server_header=False,
         timeout_keep_alive=30,
         backlog=4096,
