@@ -1,7 +1,10 @@
 """The labeller: paid before drawn, kept before it leaves, the same for ever, and within the cap."""
 
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -345,3 +348,32 @@ def test_a_ledger_that_has_forgotten_blocks_is_refused(place, ask, rows):
     backup.restore()
     with pytest.raises(Tampered, match=r"whose answers were given.*older copy"):
         place.open()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_killed_at_the_draw_the_block_is_forfeited_and_the_answer_drawn_once(place, ask, rows, moment):
+    program = """
+import os, sys
+from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
+from ostrakon.service import opened
+from ostrakon.service.answers import AnswerStore
+
+run, ledger, moment = sys.argv[1:]
+cls, name = {"before": (ConfidentGNMax, "sample"), "after": (AnswerStore, "keep")}[moment]
+setattr(cls, name, lambda *_: os.kill(os.getpid(), 9))
+with opened(run, ledger=ledger, budget=100.0, block=5) as labeller:
+    labeller.answer([labeller.read("a", 10, [{"age": 18.0, "town": "Ulm"}])])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, place.run, place.ledger, moment], capture_output=True, timeout=100
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert b"leaked" not in done.stderr
+    assert answers(place) == []
+    spends = len(Ledger(place.ledger).account("data-1").spends)
+    labeller = place.open()
+    row = [{"age": 18.0, "town": "Ulm"}]
+    first = ask(labeller, row)
+    assert ask(labeller, row) == first
+    assert len(Ledger(place.ledger).account("data-1").spends) == spends + 1
+    assert len(answers(place)) == 1
