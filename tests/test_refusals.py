@@ -39,20 +39,20 @@ from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
-    Immutable,
     InteractiveGNMax,
     LNMax,
     MomentGNMax,
-    PermuteAndFlip,
-    ProposeTestRelease,
     RunCost,
-    ScreenedExponential,
-    SparseVector,
     SyntheticGNMax,
     interactive_gnmax,
 )
 from ostrakon.mechanisms.base import DiscreteShares, finite_orders
 from ostrakon.mechanisms.bounded_gnmax import BoundedVotes
+from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.rdp import bounded_range
 from ostrakon.mechanisms.rdp import pure_dp as pure_rdp
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax

@@ -11,7 +11,9 @@ from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
-from ostrakon.mechanisms import ConfidentGNMax, GNMax, LNMax, PermuteAndFlip, SparseVector
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, LNMax
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 

@@ -8,7 +8,9 @@ from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms import MECHANISMS, GNMax, Immutable, LNMax, PermuteAndFlip
+from ostrakon.mechanisms import MECHANISMS, GNMax, LNMax
+from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes
 

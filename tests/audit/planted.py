@@ -20,12 +20,12 @@ from ostrakon.mechanisms import (
     LNMax,
     Mechanism,
     MomentGNMax,
-    PermuteAndFlip,
-    ProposeTestRelease,
-    ScreenedExponential,
-    SparseVector,
     SyntheticGNMax,
 )
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.votes import STEPS, Votes
 
 SCORES = np.array([[0.6, 0.2, 0.2]])

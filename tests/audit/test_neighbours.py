@@ -4,7 +4,8 @@ import pytest
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.audit import audit, worst_neighbours
 from ostrakon.audit.neighbours import candidate_neighbours, diverse_votes, require_neighbours
-from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, LNMax, SparseVector
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, LNMax
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

@@ -44,15 +44,15 @@ from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
-    Immutable,
     LNMax,
     Mechanism,
-    PermuteAndFlip,
-    ProposeTestRelease,
     RunCost,
-    ScreenedExponential,
-    SparseVector,
 )
+from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.votes import PublicVotes
 
 FOLDER = Path(__file__).parent

@@ -21,10 +21,10 @@ from ostrakon.mechanisms import (
     ExponentialMechanism,
     GNMax,
     LNMax,
-    PermuteAndFlip,
-    ProposeTestRelease,
-    SparseVector,
 )
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 

@@ -15,7 +15,8 @@ from scipy.special import log_ndtr
 from scipy.stats import chi2
 
 from ostrakon.accounting.composition.run import run_epsilon
-from ostrakon.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, PermuteAndFlip, StatefulMechanism
+from ostrakon.mechanisms import MECHANISMS, NO_ANSWER, GNMax, Mechanism, StatefulMechanism
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.noise import secure_rng
 from ostrakon.validation import InvalidInput

@@ -11,7 +11,8 @@ from ostrakon.accounting.published.exponential_2024 import (
     rdp_exponential,
 )
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms import ExponentialMechanism, LNMax, PermuteAndFlip
+from ostrakon.mechanisms import ExponentialMechanism, LNMax
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.papers import exponential_2024, published_votes
 from ostrakon.validation import InvalidInput
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
-from ostrakon.mechanisms import Immutable
+from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.papers import near_zero_cost, published_votes
 from ostrakon.votes import PublicVotes, Votes
 

@@ -5,7 +5,8 @@ import pytest
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
-from ostrakon.mechanisms import GNMax, Immutable, InteractiveGNMax
+from ostrakon.mechanisms import GNMax, InteractiveGNMax
+from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
 from ostrakon.validation import InvalidInput
 

@@ -16,7 +16,9 @@ from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import DATA_DEPENDENT_NOTICE
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.rdp import Curve
-from ostrakon.mechanisms import Mechanism, ProposeTestRelease, SparseVector, StatefulMechanism
+from ostrakon.mechanisms import Mechanism, StatefulMechanism
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.registry import build_with_defaults
 from ostrakon.numerics.inverse import least_of_power
 from ostrakon.validation import InvalidInput, fraction, positive

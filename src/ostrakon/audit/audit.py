@@ -87,7 +87,7 @@ def audit(
     Source: Clopper and Pearson 1934; Ding et al. 2018 and Jagielski, Ullman and Oprea 2020 (auditing by distinguishing
     neighbours).
 
-    >>> from ostrakon.mechanisms import Immutable
+    >>> from ostrakon.mechanisms.contrib.immutable import Immutable
     >>> found = audit(Immutable(constant=100, gamma=0.1), delta=1e-5, samples=2_000, rng=np.random.default_rng(0))
     >>> found.refuted
     True

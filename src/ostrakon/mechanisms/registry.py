@@ -10,19 +10,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ostrakon.mechanisms.base import Mechanism, Parameter
-from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
-from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
-from ostrakon.mechanisms.exponential import ExponentialMechanism
-from ostrakon.mechanisms.gnmax import GNMax
-from ostrakon.mechanisms.immutable import Immutable
-from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
-from ostrakon.mechanisms.lnmax import LNMax
-from ostrakon.mechanisms.moment_gnmax import MomentGNMax
-from ostrakon.mechanisms.permute_and_flip import PermuteAndFlip
-from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
-from ostrakon.mechanisms.screened_exponential import ScreenedExponential
-from ostrakon.mechanisms.sparse_vector import SparseVector
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.plugins import from_entry_point
 from ostrakon.validation import InvalidInput
 
@@ -112,21 +99,3 @@ def require_own(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     if foreign:
         raise InvalidInput(f"{foreign[0]} is not a parameter of {name}, which takes {', '.join(known)}.")
     return given
-
-
-for _kind in (
-    LNMax,
-    GNMax,
-    ConfidentGNMax,
-    InteractiveGNMax,
-    ExponentialMechanism,
-    ScreenedExponential,
-    PermuteAndFlip,
-    ProposeTestRelease,
-    SparseVector,
-    BoundedGNMax,
-    MomentGNMax,
-    SyntheticGNMax,
-    Immutable,
-):
-    register(_kind)

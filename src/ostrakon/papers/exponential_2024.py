@@ -12,8 +12,9 @@ from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.published.bounds import published_costs
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ExponentialMechanism, LNMax, Mechanism, ScreenedExponential
+from ostrakon.mechanisms import ExponentialMechanism, LNMax, Mechanism
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.papers import published_votes
 from ostrakon.papers.table import Cell, Chart, Table
 from ostrakon.votes import Votes

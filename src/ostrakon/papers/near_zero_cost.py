@@ -9,7 +9,8 @@ import numpy as np
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
-from ostrakon.mechanisms import Immutable, LNMax, Mechanism
+from ostrakon.mechanisms import LNMax, Mechanism
+from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.papers import published_votes
 from ostrakon.papers.table import Cell, Table
 from ostrakon.votes import IntArray, Votes

@@ -10,7 +10,8 @@ from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.published.bounds import published_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS
-from ostrakon.mechanisms import Immutable, LNMax, Mechanism
+from ostrakon.mechanisms import LNMax, Mechanism
+from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.papers.image_task import SEED, ImageTask
 from ostrakon.papers.near_zero_cost import CONSTANT, DELTA, MECHANISMS, PRINTED, expected_accuracy
 from ostrakon.papers.table import Cell, Table

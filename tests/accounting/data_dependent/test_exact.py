@@ -16,15 +16,15 @@ from ostrakon.mechanisms import (
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
-    Immutable,
     InteractiveGNMax,
     LNMax,
     Mechanism,
-    PermuteAndFlip,
-    ProposeTestRelease,
-    ScreenedExponential,
-    SparseVector,
 )
+from ostrakon.mechanisms.contrib.immutable import Immutable
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

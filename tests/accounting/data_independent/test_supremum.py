@@ -16,8 +16,9 @@ from ostrakon.accounting.data_independent.supremum import (
     two_class_costs,
 )
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax, ScreenedExponential
+from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 
 # Of many classes there are many histograms.
 SHAPES = [(8, 2), (7, 3), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in [(6, 4), (5, 5)])]

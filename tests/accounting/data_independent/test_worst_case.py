@@ -11,8 +11,9 @@ from ostrakon.accounting.account import account
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at, worst_case_curve
 from ostrakon.accounting.rdp import DEFAULT_ORDERS, Curve
-from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, RunCost, SparseVector
+from ostrakon.mechanisms import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, RunCost
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 

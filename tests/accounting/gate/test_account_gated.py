@@ -8,7 +8,8 @@ import pytest
 from ostrakon.accounting.account import account
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
-from ostrakon.mechanisms import GNMax, ProposeTestRelease
+from ostrakon.mechanisms import GNMax
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

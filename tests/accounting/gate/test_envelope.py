@@ -15,10 +15,10 @@ from ostrakon.mechanisms import (
     ExponentialMechanism,
     GNMax,
     LNMax,
-    ProposeTestRelease,
-    ScreenedExponential,
 )
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -17,10 +17,10 @@ from ostrakon.mechanisms import (
     ExponentialMechanism,
     GNMax,
     LNMax,
-    ProposeTestRelease,
-    ScreenedExponential,
 )
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.noise import secure_rng
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import PublicVotes, Votes

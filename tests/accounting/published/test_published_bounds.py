@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from ostrakon import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, PermuteAndFlip, Votes
+from ostrakon import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax, Votes
 from ostrakon.accounting.published import bounds as published
 from ostrakon.accounting.published.bounds import (
     log_pr_answered,
@@ -21,6 +21,7 @@ from ostrakon.accounting.published.bounds import (
     rdp_pure_q_only,
     rdp_threshold,
 )
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
 from ostrakon.validation import InvalidInput
 

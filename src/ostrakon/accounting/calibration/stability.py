@@ -8,8 +8,8 @@ from collections.abc import Callable
 from scipy.special import ndtri_exp
 
 from ostrakon.accounting.composition.run import run_epsilon
-from ostrakon.mechanisms.propose_test_release import ProposeTestRelease
-from ostrakon.mechanisms.sparse_vector import SparseVector
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.numerics.inverse import least
 from ostrakon.validation import fraction, positive, whole
 

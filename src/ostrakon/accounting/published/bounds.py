@@ -27,9 +27,9 @@ from ostrakon.mechanisms import (
     GNMax,
     InteractiveGNMax,
     LNMax,
-    ScreenedExponential,
 )
 from ostrakon.mechanisms.base import FloatArray, Mechanism
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.votes import Votes
 
 __all__ = [

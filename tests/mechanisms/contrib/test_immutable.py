@@ -5,7 +5,7 @@ import pytest
 from histograms import all_votes, hockey_stick, neighbouring_rows
 from scipy.special import log_ndtr
 
-from ostrakon.mechanisms import Immutable
+from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

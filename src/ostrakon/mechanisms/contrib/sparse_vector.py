@@ -13,11 +13,13 @@ import numpy as np
 from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Parameter, RunCost, StabilityThreshold, StatefulMechanism
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
+from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.validation import scale, whole
 from ostrakon.votes import IntArray, Votes
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class SparseVector(StatefulMechanism):
     """Exact answers while d + Lap(2/epsilon2) > threshold + rho, refusals otherwise; ends after `refusals` of them.

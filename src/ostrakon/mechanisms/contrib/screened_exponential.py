@@ -23,10 +23,12 @@ from ostrakon.mechanisms.base import (
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.rdp.bounded_range import rdp_of_bounded_range
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.votes import IntArray, Votes
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class ScreenedExponential(Mechanism):
     """If max_j n_j + Lap(sigma1) > threshold, the exponential mechanism's answer; else no answer.

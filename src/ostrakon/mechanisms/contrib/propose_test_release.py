@@ -20,11 +20,13 @@ from ostrakon.mechanisms.base import (
 )
 from ostrakon.mechanisms.laws.laplace_threshold import laplace_log_above
 from ostrakon.mechanisms.laws.stability import distance_to_instability
+from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 from ostrakon.votes import IntArray, Votes
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class ProposeTestRelease(Mechanism):
     """If d + noise > threshold, the exact plurality; else no answer. d is the distance to instability.

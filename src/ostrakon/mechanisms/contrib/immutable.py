@@ -22,6 +22,7 @@ from ostrakon.mechanisms.base import (
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.mechanisms.laws.laplace import laplace_argmax_log_probabilities
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction, scale, whole
 from ostrakon.votes import IntArray, Votes
@@ -30,6 +31,7 @@ from ostrakon.votes import IntArray, Votes
 _LONGEST = 1000.0
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class Immutable(Mechanism):
     """The immutable noisy argmax of the near-zero-cost papers, as published. It is not private as claimed.

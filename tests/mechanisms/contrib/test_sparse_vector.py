@@ -6,7 +6,7 @@ from histograms import all_votes, neighbouring_rows
 
 from ostrakon.accounting.calibration.stability import sparse_vector_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
-from ostrakon.mechanisms import SparseVector
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.mechanisms.laws.stability import distance_to_instability
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes

@@ -10,10 +10,12 @@ import numpy as np
 from ostrakon.mechanisms.base import DEFAULT_NOISE, EpsilonPerQuery, FloatArray, Mechanism, gumbel_deviation
 from ostrakon.mechanisms.laws.exponential import exponential_argmax_log_probabilities
 from ostrakon.mechanisms.rdp.pure_dp import rdp_of_pure_dp
+from ostrakon.mechanisms.registry import register
 from ostrakon.noise import require_rng
 from ostrakon.votes import IntArray, Votes
 
 
+@register
 @dataclass(frozen=True, kw_only=True)
 class PermuteAndFlip(Mechanism):
     """Permute-and-flip: argmax_r (n_r + Exp(2 / epsilon_per_query)), which has the same law. It always answers.
