@@ -132,7 +132,7 @@ def test_a_sum_over_the_network_from_certificates_to_a_student(place):
         done = ostrakon("study", *join, folder=place)
         assert done.returncode == 0, done.stderr
         assert "Hand over" not in done.stdout
-        assert "Must stay" in done.stdout
+        assert "Keep private" in done.stdout
     assert not (place / "study-shares").exists()
     early = ostrakon("study", "finish", "study", folder=place)
     assert early.returncode == 2

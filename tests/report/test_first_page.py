@@ -57,8 +57,9 @@ def test_what_nobody_told_is_not_made_up():
     text = written(date=None)
     for what in ("Which data.", "Date of the run.", "Operator.", "Contact.", "Purpose."):
         assert f"**{what}** not given\n" in text
-    assert "Not known from released numbers: no estimate" in text
-    assert "`--test` with `--publish-accuracy` puts it here" in text
+    assert "The released numbers allow no estimate." in text
+    assert "The operator published no accuracy on test rows." in text
+    assert "--" not in text  # the page is read by people who do not use the command line
 
 
 def test_what_was_told_is_said():
@@ -80,22 +81,31 @@ def test_what_was_told_is_said():
     ("relation", "unit", "secret"),
     [
         ("add-remove", "record", "whether one particular record was used, and who"),
-        ("replace", "record", "whether one particular record was used, or another in its place, and who"),
+        ("replace", "record", "whether one particular record was used or another one in its place, and who"),
         ("add-remove", "user", "whether the rows of one particular user were used, and who"),
-        ("replace", "user", "whether the rows of one particular user were used, or others in their place, and who"),
+        ("replace", "user", "whether the rows of one particular user were used or others in their place, and who"),
     ],
 )
 def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation, unit, secret):
     text = written(content(relation, unit=unit, unit_column="patient" if unit == "user" else None))
     assert secret in text
-    assert "right in at most **61.24%** of guesses" in text
-    assert "epsilon 1.25 at delta 1e-05" in text
+    assert "is right at most **61.24%** of the time" in text
+    assert "epsilon is 1.25 at delta 1e-05" in text
+    assert "at most 3.50 times as likely in one case" in text  # exp(1.25) is 3.4903
+    assert "a probability of 1 in 100,000." in text
+    assert ("A person with several records" in text) == (unit == "record")
     assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
+
+
+def test_the_page_says_whether_a_ledger_recorded_the_release():
+    assert "No ledger recorded this release." in written()
+    assert "A ledger recorded this release" in written(ledger=True)
+    assert "ledger" not in written(NONE, ledger=True)
 
 
 def test_without_a_guarantee_nothing_is_promised():
     text = written(NONE)
-    assert "**What was protected.** Nothing." in text
+    assert "**What is protected.** Nothing." in text
     assert "not differentially private" in text
     assert "%" not in text.replace("not given", "")
 
@@ -106,7 +116,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
     assert "always predicts the most frequent label is right on between 59.0% and 61.0%." in text
     assert "if public and private rows with similar features are alike" in text
     assert "hold in 95% of runs" in text
-    assert "On 1,200 test rows that the operator declared public: 85.12% right." in text
+    assert "It is right on 85.12% of 1,200 test rows that the operator declared public." in text
     answers = [
         Agreement(
             of=of,
@@ -119,7 +129,7 @@ def test_how_good_it_is_stands_beside_the_majority_and_the_test():
         )
         for of in ("student", "majority")
     ]
-    assert "--publish-accuracy" not in text
+    assert "published no accuracy" not in text
     assert "not an accuracy" in written(estimates=answers)
     assert "not an accuracy" not in text
 
@@ -136,7 +146,7 @@ def test_what_a_cell_is_stands_where_one_is_named():
 
 def test_a_warning_comes_first():
     text = written(content(remarks=("Warning: it knows one class.", "By the way.")))
-    assert text.index("**Warning: it knows one class.**") < text.index("What was protected")
+    assert text.index("**Warning: it knows one class.**") < text.index("What is protected")
     assert "By the way" not in text
 
 

@@ -184,7 +184,7 @@ def test_the_first_page_says_what_the_statement_does(finished):
     told = read_statement(release)
     assert told["membership_guess"]["at_most"] >= outcome.plan.membership_guess()
     assert told["membership_guess"]["at_most"] == pytest.approx(outcome.plan.membership_guess(), abs=1.01e-4)
-    assert f"at most **{told['membership_guess']['at_most']:.2%}** of guesses" in first
+    assert f"at most **{told['membership_guess']['at_most']:.2%}** of the time" in first
     assert told["membership_guess"]["neighbours"] == told["adjacency"]
     assert "|" not in first
     assert "| Question (after NIST" in details
@@ -291,7 +291,7 @@ def test_without_guarantee_the_card_and_the_table_say_so(tmp_path):
     assert "Claimed by the authors of immutable, and not true" in card
     assert read_statement(release)["guarantee"] is None
     assert read_statement(release)["membership_guess"] is None
-    assert "**What was protected.** Nothing." in card
+    assert "**What is protected.** Nothing." in card
     # Nothing to register as differentially private.
     assert not (release / "registry.json").exists()
     assert "registry.json" not in card

@@ -41,7 +41,7 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert "equally many rows" in statement.adjacency
     content = statement.as_dict()
     assert "1/1024" in content["implementation"]["floating_point"]
-    assert "thereby treated as public" in content["tuned"]["number of teachers"]
+    assert "makes the number of records public" in content["tuned"]["number of teachers"]
     # As many queries as have counts of five times their noise, and ten per class if of twice.
     assert len(outcome.queries) == max(int(600 / (5 * noise)), min(30, int(600 / (2 * noise))))
     # The student agrees about as well as the best candidate, and everyone may know by how much.
@@ -98,7 +98,7 @@ def test_the_release_holds_the_sums_of_features(task, tmp_path):
     assert "noisy_moments.csv" in json.loads((release / "manifest.json").read_text())["files"]
     card = (release / "model_card.md").read_text()
     assert "`noisy_moments.csv`" in card
-    assert "covers counts and sums together" in card
+    assert "covers votes and sums together" in card
     plain = publish(run(tmp_path / "plain", task, replace(RECIPE, queries=20, student="logistic")))
     assert not (plain / "noisy_moments.csv").exists()
     assert "noisy_moments" not in (plain / "model_card.md").read_text()

@@ -56,4 +56,4 @@ def draw(
         highlight=False,
     )
     console.print(f"May be published: {drawn.file}", highlight=False, markup=False)
-    console.print(f"Must stay: {out / 'private'}", highlight=False, markup=False)
+    console.print(f"Keep private: {out / 'private'}", highlight=False, markup=False)

@@ -149,7 +149,7 @@ def join(
     )
     if not known.exchange.summed:
         console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
-    console.print(f"Must stay: {joined.folder}", highlight=False, markup=False)
+    console.print(f"Keep private: {joined.folder}", highlight=False, markup=False)
     if known.exchange.summed:
         console.print("Next, at a time that all owners agree on: ostrakon study sum", highlight=False, markup=False)
 

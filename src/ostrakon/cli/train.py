@@ -64,7 +64,7 @@ def train(
     """Train on confidential data and release a differentially private student.
 
     Teachers learn from the private table, their noisy votes label public rows, and a student learns from these labels.
-    OUT/release may be published: the student, labels, privacy statement and report. OUT/private must stay.
+    OUT/release may be published: the student, labels, privacy statement and report. Keep OUT/private private.
     The same command resumes a run that was stopped.
     """
     every = {**files, **options, **details}

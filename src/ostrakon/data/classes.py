@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 CLASSES_FROM = {
     "user": "given by the operator",
     "public": "the labels in the public data",
-    "private": "the labels in the private data, which are thereby treated as public knowledge, as the operator chose",
+    "private": "the labels in the private data, which the operator chose to make public",
 }
 """Who said so (see `agree_on_classes`), as the statement words it."""
 

@@ -337,11 +337,11 @@ def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
 
     Where the number of rows (or users) is public, one falls silent; else one is replaced, so that two teachers change.
     """
-    one = "record" if by is None else f"value of {by!r}"
+    one, many = ("record", "records") if by is None else (f"value of {by!r}", f"values of {by!r}")
     if fixed:
         return (
-            f"Two data sets are neighbours when one {one} is taken out of one of them and its place left empty: "
-            "their number, which is public, stays what it is."
+            f"Two data sets are neighbours when one of them lacks one {one} of the other, while the published number "
+            f"of {many} stays the same."
         )
     if by is not None:
         return f"Two data sets are neighbours when all the rows of one {one} are exchanged for those of another one."

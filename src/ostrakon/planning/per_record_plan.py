@@ -40,7 +40,7 @@ def per_record_plan(
                 f"{other} cannot be chosen for {name}, where every {unit} votes and all queries together have one "
                 f"price, got {getattr(options, other)!r}."
             )
-    tuned = {"number of teachers": f"one for every {unit}, whose number is thereby treated as public"}
+    tuned = {"number of teachers": f"one for every {unit}, which makes the number of {unit}s public"}
     delta = settled_delta(options, units, unit, tuned)
     mechanism = build_with_defaults(
         name, units, {**({} if fixed is None else fixed), **require_own(name, options.parameters)}

@@ -20,7 +20,7 @@ from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.registry import build
 
 INTERACTIVE = InteractiveGNMax.name
-SIZE_IS_PUBLIC = ", whose size class is thereby treated as public"
+SIZE_IS_PUBLIC = ", which reveals that number approximately"
 _GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 _LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 _MORE_DELTAS = (0.001, 0.002, 0.005, 0.01, *np.linspace(0.02, 0.98, 49).tolist())

@@ -18,7 +18,7 @@ def account_table(account: History) -> Table:
             f"; {cap.lanes}{', closed' if account.closed else ''}"
         ),
         title_justify="left",
-        caption=f"{account.remaining():g} remains, of one more run at delta {cap.delta:g}.",
+        caption=f"{account.remaining():g} remains for one more run at delta {cap.delta:g}.",
         caption_justify="left",
     )
     for name in ("run", "what", "its epsilon", "all so far", "state", "when"):

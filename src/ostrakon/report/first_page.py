@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
@@ -21,6 +23,7 @@ def first_page(
     details: ReportDetails,
     date: str | None,
     needs: Sequence[str],
+    ledger: bool = False,
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
     accuracy: float | None = None,
@@ -28,46 +31,63 @@ def first_page(
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
-    content: what `statement.json` says. details: what the operator told; nothing is put in its place. date: the day
-    of the run. needs: packages that the student needs. encoded_with: those that make the features that it takes; empty
-    where these were made before, None where it takes rows as they are. estimates: of the student and of the majority,
-    from released numbers. accuracy: on the `test_rows` rows of a test file that the operator declared public, else
-    None.
+    Parameters
+    ----------
+    content : dict
+        The content of `statement.json`.
+    details : ReportDetails
+        Given by the operator. Missing details are called "not given".
+    date : str or None
+        Day of the run.
+    needs : sequence of str
+        Packages that the student needs.
+    ledger : bool
+        Whether a ledger recorded the run.
+    encoded_with : sequence of str, optional
+        Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
+    estimates : sequence of Agreement
+        Of the student and of the majority class, from released numbers.
+    accuracy : float, optional
+        On the `test_rows` rows of a test file that the operator declared public.
+
+    Returns
+    -------
+    list of str
     """
-    told = {
-        "What was protected.": protected(content),
+    facts = {
+        "What is protected.": protected(content),
         "How strongly.": strength(content),
-        "Which data.": _told(details.data_name),
-        "Date of the run.": _told(date),
-        "Operator.": _told(details.operator),
-        "Contact.": _told(details.contact),
-        "Purpose.": _told(details.purpose),
-        "How good the student is.": _quality(content, estimates, accuracy, test_rows),
-        "What to install to use it.": (
-            f"Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`), nothing of ostrakon; the lines that "
-            f'load it stand below, under "How to load it".{_encoded(encoded_with)}'
+        "Other releases.": _other_releases(content, ledger),
+        "Which data.": _given(details.data_name),
+        "Date of the run.": _given(date),
+        "Operator.": _given(details.operator),
+        "Contact.": _given(details.contact),
+        "Purpose.": _given(details.purpose),
+        "How accurate the model is.": _quality(content, estimates, accuracy, test_rows),
+        "How to use it.": (
+            f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); ostrakon is not needed. The "
+            f'section "How to load it" shows the code.{_encoded(encoded_with)}'
         ),
     }
-    rows = "public rows" if content["protects"] == "records" else "rows whose labels alone are private"
+    rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     if "public_rows" in content:
-        rows = "synthetic rows, drawn from noisy counts of the private ones,"
+        rows = "synthetic rows, drawn from noisy counts of the private ones"
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
     votes = "noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
     return [
         f"## {TITLE}",
-        f"This release holds a model, the student, made by ostrakon: it learned from {votes} on {rows} "
-        f"(PATE), and says which of {len(content['classes'])} labels a row has. Details follow the first page.",
+        f"This release contains a model, called the student. It predicts one of {len(content['classes'])} labels. It "
+        f"was trained with ostrakon by PATE: it learned from {rows} and {votes}. The details follow this page.",
         *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
-        *(f"**{what}** {answer}" for what, answer in told.items()),
+        *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]
 
 
 def _encoded(packages: Sequence[str] | None) -> str:
     if packages is None:
         return ""
-    made = " It takes numbers that are made of a row by what is not in this folder"
-    with_them = "".join(f" (`pip install '{name}'`)" for name in packages)
-    return f'{made}{with_them}: see "The features that it takes".'
+    install = "".join(f" (`pip install '{name}'`)" for name in packages)
+    return f' An encoder, which is not included, computes its features{install}: see "The features that it takes".'
 
 
 def protected(content: dict[str, Any]) -> str:
@@ -78,29 +98,35 @@ def protected(content: dict[str, Any]) -> str:
     named = "" if column is None else f" (all rows of one value of the column {escaped(repr(column))})"
     if content["protects"] == "labels":
         one = (
-            "The label of one record, whichever it is"
+            "The label of every single record"
             if of_records(content)
-            else f"The labels of all rows of any one user{named}"
+            else f"The labels of every single user, on all of their rows{named}"
         )
-        one += ". Labels only: features, and who is in the data, are taken to be public and are not protected"
+        one += ". Only labels are protected: the features, and who is in the data, are treated as public"
     elif of_records(content):
-        one = "Any one record of the private data"
+        one = "Every single record of the private data"
     else:
-        one = f"Any one user of the private data, with all of their rows{named}"
-    return f"{one}. What this does not cover is listed below."
+        one = f"Every single user of the private data, with all of their rows{named}"
+    if of_records(content):
+        one += ". A person with several records is not protected as a whole, only each of the records"
+    return f'{one}. The section "Privacy" lists what is not covered.'
 
 
 def strength(content: dict[str, Any]) -> str:
     """The attacker's best odds, in plain words."""
     guarantee, guess = content["guarantee"], content["membership_guess"] or content["label_guess"]
     if guarantee is None:
-        return f"{escaped(content['not_private'])} No odds can be stated."
-    formal = f"epsilon {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}"
+        return f"{escaped(content['not_private'])} No limit can be stated."
+    formal = (
+        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: every observation is at "
+        f"most {_factor(guarantee['epsilon'])} times as likely in one case as in the other, plus a probability of 1 in "
+        f"{int(1 / Decimal(repr(guarantee['delta']))):,}."
+    )
     if guess is None:
-        return f"By {formal}."
-    told = content["epsilon_by_adjacency"]
+        return formal
+    definitions = content["epsilon_by_adjacency"]
     # Where the number of records is public, none is only added: the other data set has another one in its place.
-    replaced = bool(told) and told[0]["relation"] == "replace"
+    replaced = bool(definitions) and definitions[0]["relation"] == "replace"
     if content["protects"] == "labels":
         secret = (
             "which of two labels one particular record has"
@@ -108,19 +134,37 @@ def strength(content: dict[str, Any]) -> str:
             else "which of two labellings the rows of one particular user have"
         )
     elif of_records(content):
-        secret = "whether one particular record was used" + (", or another in its place" if replaced else "")
+        secret = "whether one particular record was used" + (" or another one in its place" if replaced else "")
     else:
-        secret = "whether the rows of one particular user were used" + (
-            ", or others in their place" if replaced else ""
-        )
+        secret = "whether the rows of one particular user were used" + (" or others in their place" if replaced else "")
     return (
-        f"Somebody who guesses {secret}, and who would be right half the time without this release, "
-        f"is right in at most **{guess['at_most']:.2%}** of guesses with it, whatever else they know. In the "
-        f"field's numbers: {formal}."
+        f"An attacker who guesses {secret}, and who is right 50% of the time without this release, is right at most "
+        f"**{guess['at_most']:.2%}** of the time with it, with any other knowledge. {formal}"
     )
 
 
-def _told(text: str | None) -> str:
+def _factor(epsilon: float) -> str:
+    """exp(epsilon), rounded up to three digits.
+
+    >>> _factor(2.0), _factor(10.0), _factor(800.0)
+    ('7.39', '22,100', '10^348')
+    """
+    if epsilon > 700:
+        return f"10^{math.ceil(epsilon / math.log(10))}"
+    factor = math.exp(epsilon) * (1 + 1e-15)
+    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    rounded = math.ceil(factor / step) * step
+    return f"{rounded:,.2f}" if rounded < 100 else f"{rounded:,.0f}"
+
+
+def _other_releases(content: dict[str, Any], ledger: bool) -> str:
+    if content["guarantee"] is None:
+        return "Not covered."
+    recorded = "A ledger recorded this release and adds them up." if ledger else "No ledger recorded this release."
+    return f"This guarantee is for this release only. Other releases from the same data add to the total. {recorded}"
+
+
+def _given(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
@@ -146,12 +190,9 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
                 f"{CONFIDENCE:.0%} of runs."
             )
     if not said:
-        said.append("Not known from released numbers: no estimate can be made of them.")
+        said.append("The released numbers allow no estimate.")
     if accuracy is not None:
-        said.append(f"On {test_rows:,} test rows that the operator declared public: {accuracy:.2%} right.")
+        said.append(f"It is right on {accuracy:.2%} of {test_rows:,} test rows that the operator declared public.")
     else:
-        said.append(
-            "No accuracy on test rows is published: where they are public, too, `--test` with `--publish-accuracy` "
-            "puts it here."
-        )
+        said.append("The operator published no accuracy on test rows.")
     return " ".join(said)

@@ -113,6 +113,7 @@ def _write_pages(
     plain = first_page(
         content,
         needs=manifest["needs"],
+        ledger=finished.budget is not None,
         encoded_with=encoded_with(manifest),
         accuracy=finished.accuracy if publish_accuracy else None,
         test_rows=finished.test_rows,

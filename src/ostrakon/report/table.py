@@ -56,10 +56,13 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if statement.membership_guess is not None:
         yield (
             "Membership guess" if statement.protects == "records" else "Label guess",
-            f"right in at most {round_up(statement.membership_guess):.2%}, and in half without the release",
+            f"at most {round_up(statement.membership_guess):.2%} right, instead of 50% without the release",
         )
     if statement.protects == "labels":
-        yield "Unit of privacy", f"{statement.unit_of_privacy}: [bold]labels only[/], all else is taken to be public"
+        yield (
+            "Unit of privacy",
+            f"{statement.unit_of_privacy}: [bold]labels only[/], everything else is public",
+        )
     else:
         yield "Unit of privacy", statement.unit_of_privacy
     if statement.adjacent:
@@ -74,11 +77,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if outcome.accuracy is not None:
         yield "Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows"
     if outcome.plan.gate is not None and not outcome.answers.passed:
-        yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were asked"
+        yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were answered"
     if outcome.budget is not None:
         yield "Budget", _budget(outcome.budget)
     yield "May be published" if statement.guarantee is not None else "Release", str(release)
-    yield "Must stay", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
+    yield "Keep private", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
 
 
 def understood_table(understood: Understood) -> Table:
@@ -127,7 +130,7 @@ def _budget(budget: Budget) -> str:
     runs = "1 run" if account.total.runs == 1 else f"{account.total.runs} runs"
     return (
         f"{runs} of account {escape(account.name)} together: epsilon {round_up(account.spent):.10g} of {cap.epsilon:g} "
-        f"at delta {cap.delta:g}; {account.remaining():g} remains, of one more run at that delta "
+        f"at delta {cap.delta:g}; {account.remaining():g} remains for one more run at that delta "
         f"(ostrakon ledger show {escape(budget.url)})"
     )
 

@@ -33,7 +33,7 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 
 _MOSTLY_MISSING = 0.5
 
-_SAME_SIZE = " Both are of the same size class: the defaults that followed from it are the same for both."
+_SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."
 
 
 def described(selection: Selection) -> str:
@@ -144,12 +144,12 @@ def _synthetic_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
         return ()
     absent = [str(name) for name in task.X_public if float(task.X_public[name].isna().mean()) > _MOSTLY_MISSING]
     return (
-        f"Synthetic public rows: there were none, and {task.pool:,} were drawn from {mechanism.tables} noisy marginals "
-        f"of the private table, whose cells have Gaussian noise of standard deviation {mechanism.marginal_noise:.4g} "
-        f"{task.private.unit}s; that took {mechanism.marginals:.0%} of the budget (of mu squared), and the guarantee "
-        "covers them together with all answers.",
+        f"No public rows were given: {task.pool:,} synthetic ones were drawn from {mechanism.tables} marginals of the "
+        f"private table, each cell with Gaussian noise of standard deviation {mechanism.marginal_noise:.4g} "
+        f"{task.private.unit}s. This used {mechanism.marginals:.0%} of the budget (of mu squared). The guarantee "
+        "covers the synthetic rows together with all answers.",
         *(
-            f"Of the column {name!r} most synthetic cells are missing: see whether its description names what it holds."
+            f"Most synthetic cells of the column {name!r} are missing: check that its description lists its values."
             for name in absent
         ),
     )
@@ -159,9 +159,9 @@ def _moment_remarks(plan: Plan, answers: Answers, unit: str) -> tuple[str, ...]:
     if answers.moments is None:
         return ()
     return (
-        f"Beside the votes the student learned from sums of features: every {unit} added one vector, no longer than "
-        f"one vote, to the {len(answers.moments)} sums of its class, which were released with Gaussian noise of "
-        f"standard deviation {plan.mechanism.moment_noise:.4g} votes; the guarantee covers counts and sums together.",
+        f"Besides its vote, every {unit} added its features, scaled to a length of at most one vote, to the "
+        f"{len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard deviation "
+        f"{plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
     )
 
 
@@ -170,7 +170,7 @@ def _gate_remarks(plan: Plan, answers: Answers) -> tuple[str, ...]:
         return ()
     if answers.passed:
         return ("The gate passed: the mechanism answered all queries.",)
-    return (f"The gate refused: the first {plan.gate.prefix} queries alone were answered.",)
+    return (f"The gate refused: only the first {plan.gate.prefix} queries were answered.",)
 
 
 def _no_claim(plan: Plan) -> tuple[str | None, tuple[str, ...]]:

@@ -55,8 +55,8 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("What was tuned, and on what?", f"{tuned_in_words(content)}."),
         (
             "Against whom does it hold?",
-            "Anyone who sees all of this release, has any other knowledge and any computing power, and does not see "
-            "private/ or the machine while it ran.",
+            "Anyone who sees the whole release, with any other knowledge and any computing power, but not the folder "
+            "private/ or the machine during the run.",
         ),
     ]
 
@@ -64,7 +64,11 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
 def rounds_in_words(content: dict[str, Any]) -> str:
     """Who votes on what, round by round."""
     asked = "; then ".join(_round_in_words(item) for item in content["rounds"])
-    return f"{content['teachers']} teachers vote. {asked}"
+    number = f"{content['teachers']:,}"
+    if any("max_contributions" in item["parameters"] for item in content["rounds"]):
+        one = "record" if of_records(content) else "user"
+        return f"{number} teachers vote: every {one} is a teacher of its own. {asked}"
+    return f"{number} teachers vote. {asked}"
 
 
 def tuned_in_words(content: dict[str, Any]) -> str:
@@ -75,11 +79,11 @@ def tuned_in_words(content: dict[str, Any]) -> str:
 
 def _neighbours(content: dict[str, Any]) -> str:
     others = "".join(
-        f" Counted otherwise: {item['neighbours']} Then this same release costs epsilon {item['epsilon']:.10g}, delta "
-        f"{item['delta']!r}; compare it with no other epsilon than one that is counted so, too."
+        f" Under another definition, the same release has epsilon {item['epsilon']:.10g} at delta {item['delta']!r}: "
+        f"{item['neighbours'][:1].lower()}{item['neighbours'][1:]}"
         for item in content["epsilon_by_adjacency"][1:]
     )
-    return content["adjacency"] + others
+    return content["adjacency"] + others + (f" {SAME_DEFINITION}" if others else "")
 
 
 def _unit(content: dict[str, Any]) -> str:
@@ -93,9 +97,11 @@ def _user(column: str | None) -> str:
     return "user" if column is None else f"user (column {column!r})"
 
 
+SAME_DEFINITION = "Compare an epsilon only with epsilons that use the same definition of neighbours."
+
 _KINDS = {
-    "worst-case": "It holds whatever the private data is, and depends on public numbers alone.",
-    "gated": "It holds whatever the private data is: the release was decided by a noisy test fixed beforehand.",
+    "worst-case": "It holds for all private data and depends on public numbers only.",
+    "gated": "It holds for all private data: a noisy test that was fixed beforehand decided about the release.",
 }
 
 

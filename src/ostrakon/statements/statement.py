@@ -43,17 +43,17 @@ NOT_PRIVATE_NOISE = (
 
 LABELS_LEAVE = (
     "noise is drawn in double precision; only the index of the largest noisy count and the outcome of a comparison "
-    "leave, never a noisy number, so its low-order bits are not released"
+    "are released, never a noisy number, so its low-order bits are not released"
 )
 COUNTS_LEAVE = (
-    "noise is drawn in double precision; noisy numbers leave rounded to a public grid of 1/1024 vote, so their "
-    "low-order bits are not released"
+    "noise is drawn in double precision; noisy numbers are rounded to a public grid of 1/1024 vote before they are "
+    "released, so their low-order bits are not"
 )
 INTEGERS_LEAVE = (
-    "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; whole steps leave"
+    "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; whole steps are released"
 )
 
-CENTRAL = "central: the operator sees the private data, the public sees release/ alone"
+CENTRAL = "central: the operator sees the private data, the public sees the release only"
 CENTRAL_OF_LABELS = (
     "central: the operator sees the labels, the public sees release/ and is taken to know everything else of the data: "
     "who is in it, and all features"
@@ -63,11 +63,12 @@ NOT_COVERED = (
     "the public data: people in the public file are not protected by this guarantee",
     "what is treated as public knowledge: names and types of columns, class names, the number of teachers and all "
     "parameters here",
-    "that a run was refused or stopped, and with what message: only what a finished run wrote into release/ is covered",
-    "how long the run took and what it used of memory, disk and network (timing and other side channels)",
-    "the operator, who sees the private data, the teachers and the votes: everything in private/ must stay there",
+    "the fact that a run was refused or stopped, and its message: only the files that a finished run wrote into "
+    "release/ are covered",
+    "how long the run took and how much memory, disk and network it used (timing and other side channels)",
+    "the operator, who sees the private data, the teachers and the votes: the folder private/ must never be published",
     "other releases from the same private data: their epsilons and deltas add to this one",
-    "facts about the population at large, which a good student learns no matter who takes part",
+    "facts about the population as a whole, which a good student learns no matter who takes part",
 )
 
 NOT_COVERED_OF_SYNTHETIC = (
@@ -80,10 +81,10 @@ NOT_COVERED_OF_SYNTHETIC = (
 NOT_COVERED_OF_LABELS = (
     "the features of every row, who has a row, and how many there are: they are treated as public, and rows of the "
     "data themselves, without their labels, may be in this release",
-    "what the order of the rows in the data tells of their labels, and what their features do: both are public",
+    "what the order and the features of the rows reveal about their labels: both are public",
     "what is treated as public knowledge: class names, the number of teachers and all parameters here",
     *NOT_COVERED[2:-1],
-    "facts that hold of the population at large, which a good student learns whatever the label of any one row",
+    "facts about the population as a whole, which a good student learns whatever the label of any one row is",
 )
 """If labels alone are protected."""
 

@@ -113,7 +113,7 @@ STUDY_NOT_COVERED = (
     *(each for each in NOT_COVERED if not each.startswith(("what is treated as public", "the operator,"))),
     "what is treated as public knowledge: names and types of columns, class names, who the owners are, that each takes "
     "part, how many people each has announced, and all parameters here",
-    "each owner, who sees its own data and votes: everything in its private/ must stay there",
+    "each owner, who sees its own data and votes: its folder private/ must never be published",
     "a person with rows at more owners than the study allows for",
 )
 
