@@ -93,7 +93,7 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
     assert "epsilon is 1.25 at delta 1e-05" in text
     assert "at most 3.50 times as likely in one case" in text  # exp(1.25) is 3.4903
     assert "a probability of 1 in 100,000." in text
-    assert ("A person with several records" in text) == (unit == "record")
+    assert ("If one person has several records, each record is" in text) == (unit == "record")
     assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
 
 

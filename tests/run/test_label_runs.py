@@ -325,7 +325,7 @@ def test_a_release_says_labels_only_and_nothing_of_records(tmp_path, way, by):
     words = in_words(release)
     assert (found := RECORDS_ONLY.search(words)) is None, found and words[found.start() - 80 : found.end() + 80]
     card = (release / "model_card.md").read_text()
-    assert "Labels only: features, and who is in the data, are taken to be public and are not protected" in card
+    assert "Only labels are protected: the features, and who is in the data, are treated as public." in card
     assert "for labels only: features and who is in the data are public and not protected" in card
     assert "label" in json.loads((release / "registry.json").read_text())["deployment"]["privacy_loss"]["privacy_unit"]
     assert load_student(release).predict(task.X_public).shape == (900,)

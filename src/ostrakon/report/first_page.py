@@ -108,7 +108,8 @@ def protected(content: dict[str, Any]) -> str:
     else:
         one = f"Every single user of the private data, with all of their rows{named}"
     if of_records(content):
-        one += ". A person with several records is not protected as a whole, only each of the records"
+        each = "label" if content["protects"] == "labels" else "record"
+        one += f". If one person has several records, each {each} is protected, but not all of them together"
     return f'{one}. The section "Privacy" lists what is not covered.'
 
 
