@@ -11,6 +11,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.audit.certify import certified_epsilon
 from ostrakon.audit.claims import Claims
 from ostrakon.audit.events import (
+    Event,
     Experiment,
     Observed,
     Statistic,
@@ -61,53 +62,82 @@ def audit(
     classes: int = 3,
     independent: bool = False,
 ) -> AuditResult:
-    """Look for a contradiction between what `subject` does and what it claims, on two neighbouring datasets.
-
-    subject: a mechanism, or any function of (votes, rng) that returns one answer per query, -1 for none.
-    like: the mechanism whose law and claims the subject should have; default: the subject itself, where it is one.
-    claimed: the epsilon claimed at `delta` for `queries` queries together; default: the worst case of the mechanism at
-    `delta` and at larger deltas (what the papers claim, for the immutable one). neighbours: a pair of votes, or several
-    to choose from; default: those of the largest epsilon by the law, and others that suit most mechanisms.
-    queries: of one run; default: as many as claim an epsilon of about 4, from 4 to 64, or 1 for a claim that is given.
-    samples: runs on each dataset that count (pilots of about as many choose pair and event). teachers, classes: of the
-    default neighbours; default: so many teachers that a unanimous vote is seldom overturned. independent: whether the
-    subject draws its rows independently *without doubt*, so that many runs may be drawn as one batch; noise that rows
-    share is then not seen.
+    """Look for a contradiction between what `subject` does and what it claims, on two neighbouring data sets.
 
     Tests, each named in `findings`: the noise of released tables (counts, sums of features, marginals) against its
-    law; samples against the claim (at `delta`, and on the whole curve that a
-    mechanism claims), samples against the law (do the answers have the probabilities that the mechanism states?), law
-    against the claim (is the exact epsilon of that law on these neighbours above the claim? no sampling).
+    law; samples against the claim (at `delta`, and on the whole curve that a mechanism claims); samples against the law
+    (do the answers have the probabilities that the mechanism states?); law against the claim (is the exact epsilon of
+    that law on these neighbours above the claim? This needs no sampling).
 
+    Parameters
+    ----------
+    subject : Mechanism or callable
+        A mechanism, or a function of (votes, rng) that returns one answer per query, -1 for none.
+    delta : float
+        In (0, 1).
+    rng : numpy.random.Generator
+    claimed : float, optional
+        The epsilon claimed at `delta` for all queries together. By default the worst case of the mechanism, at `delta`
+        and at larger deltas (for the immutable one, what its papers claim).
+    neighbours : pair of Votes, or a sequence of pairs, optional
+        By default the pair of the largest epsilon by the law, and others that suit most mechanisms.
+    like : Mechanism, optional
+        The mechanism whose law and claims the subject should have; by default the subject itself if it is one.
+    queries : int, optional
+        Of one run, at least 1. By default a number whose claimed epsilon is about 4, from 4 to 64; 1 if `claimed` is
+        given.
+    samples : int, default 30000
+        Runs on each data set that count, at least 100; pilots of about as many choose pair and event.
+    confidence : float, default 0.95
+        In (0, 1).
+    teachers, classes : int, optional
+        Of the default neighbours, at least 2. By default a number of teachers whose unanimous vote is seldom
+        overturned, and 3 classes.
+    independent : bool
+        Whether the subject draws its rows independently *without doubt*, so that many runs may be drawn as one batch;
+        noise that rows share is then not noticed.
+
+    Returns
+    -------
+    AuditResult
+
+    Raises
+    ------
+    InvalidInput
+        For votes that are not neighbours, and for a function without a claim.
+
+    Notes
+    -----
     Guarantee: whatever the subject is, `lower_bound` exceeds its true epsilon with probability at most 1 - confidence,
     and a subject that follows its law and keeps its claims is refuted with at most that probability, all tests
     together: pair, statistic and event are fixed by pilot runs; fresh runs count, by Clopper and Pearson's exact
-    intervals. That nothing is found proves nothing.
-    Errors: `InvalidInput` for votes that are no neighbours, or a function without a claim.
-    Source: Clopper and Pearson 1934; Ding et al. 2018 and Jagielski, Ullman and Oprea 2020 (auditing by distinguishing
+    intervals. Finding nothing proves nothing.
+
+    References
+    ----------
+    Clopper and Pearson 1934; Ding et al. 2018 and Jagielski, Ullman and Oprea 2020 (auditing by distinguishing
     neighbours).
 
+    Examples
+    --------
     >>> from ostrakon.mechanisms.contrib.immutable import Immutable
     >>> found = audit(Immutable(constant=100, gamma=0.1), delta=1e-5, samples=2_000, rng=np.random.default_rng(0))
     >>> found.refuted
     True
     """
     delta, confidence = fraction("delta", delta), fraction("confidence", confidence)
-    samples = whole("samples", samples, at_least=100)
-    rng = require_rng(rng)
-    law = like if like is not None else subject if isinstance(subject, Mechanism) else None
+    samples, rng = whole("samples", samples, at_least=100), require_rng(rng)
+    mechanism = subject if isinstance(subject, Mechanism) else None
+    law = mechanism if like is None else like
     if law is None and claimed is None:
         raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
-    classes = whole("classes", classes, at_least=2)
+    classes, error = whole("classes", classes, at_least=2), 1 - confidence
     queries = _queries(law, claimed, delta) if queries is None else whole("queries", queries, at_least=1)
     teachers = _teachers(law, classes) if teachers is None else whole("teachers", teachers, at_least=2)
-    pairs = _pairs(neighbours)
-    if not pairs:
-        pairs = worst_neighbours(law, teachers=teachers, classes=classes, queries=queries, delta=delta)
-    queries = pairs[0][0].queries
+    sizes = {"teachers": teachers, "classes": classes}
+    pairs = _pairs(neighbours) or worst_neighbours(law, queries=queries, delta=delta, **sizes)
     claims = Claims.of(law, pairs[0][0], delta=delta, epsilon=claimed)
     runs = SubjectRuns(subject, independent=independent)
-    error = 1 - confidence
 
     def over_delta(hits: FloatArray, other: FloatArray) -> FloatArray:
         return certified_epsilon(hits, other, samples=samples, delta=delta, confidence=1 - _BOUND * error)
@@ -116,38 +146,33 @@ def audit(
         return claims.excess(hits, other, samples=samples, confidence=1 - _CURVE * error)[0]
 
     experiments = [_on_answers(runs, pair, law) for pair in pairs]
-    if isinstance(subject, Mechanism) and subject.releases_counts:
-        experiments += [_on_counts(CountRuns(subject), pair) for pair in pairs[:2]]
+    if mechanism is not None and mechanism.releases_counts:
+        experiments += [_on_counts(CountRuns(mechanism), pair) for pair in pairs[:2]]
     events = best_events(experiments, [over_delta, over_curve], samples=samples, rng=rng)
     at_delta, on_curve = seen(events, samples=samples, rng=rng)
     bound = float(over_delta(*_as_floats(at_delta)))
-    excess, level = claims.excess(*_as_floats(on_curve), samples=samples, confidence=1 - _CURVE * error)
-    findings = [_against_claim(bound, claims, level=float(level), excess=float(excess))]
-    if isinstance(subject, Mechanism):
-        tables = tables_follow(subject, error=_TABLES * error, rng=rng)
-        findings += [] if tables is None else [tables]
+    curve = claims.excess(*_as_floats(on_curve), samples=samples, confidence=1 - _CURVE * error)
+    findings = [_against_claim(bound, claims, *map(float, curve))]
+    if mechanism is not None and (tables := tables_follow(mechanism, error=_TABLES * error, rng=rng)) is not None:
+        findings.append(tables)
     if law is not None:
-        votes = pairs[0][0] if neighbours is not None else _law_votes(law, teachers=teachers, classes=classes)
-        broken = samples_follow(runs, law, votes, samples=samples, error=_LAW * error, rng=rng)
-        findings.append(Finding(test=SAMPLES_LAW, detail=broken))
-        if not isinstance(law, StatefulMechanism):
-            findings.append(_law_against_claim(law, pairs, claims))
-    first, second = (tuple(int(count) for count in votes.counts[0]) for _, votes in events[0].sides)
+        votes = pairs[0][0] if neighbours is not None else _law_votes(law, **sizes)
+        findings += _of_law(runs, law, votes, pairs, claims, samples=samples, error=_LAW * error, rng=rng)
     return AuditResult(
-        mechanism=subject.name if isinstance(subject, Mechanism) else getattr(subject, "__name__", "the sampler"),
+        mechanism=mechanism.name if mechanism else getattr(subject, "__name__", "the sampler"),
         claimed=claims.epsilon,
         lower_bound=bound,
         confidence=confidence,
         delta=delta,
-        queries=queries,
+        queries=pairs[0][0].queries,
         samples=samples,
-        neighbours=(first, second),
+        neighbours=_first_counts(events[0]),
         seen=at_delta,
         findings=tuple(findings),
     )
 
 
-def _against_claim(bound: float, claims: Claims, *, level: float, excess: float) -> Finding:
+def _against_claim(bound: float, claims: Claims, excess: float, level: float) -> Finding:
     detail = None
     if not claims.epsilon >= bound:
         detail = f"samples certify at least {bound:.4g} where {claims.epsilon:.4g} is claimed"
@@ -155,6 +180,19 @@ def _against_claim(bound: float, claims: Claims, *, level: float, excess: float)
         claimed = dict(claims.levels)[level]
         detail = f"at delta {level:g} samples certify at least {claimed + excess:.4g} where {claimed:.4g} is claimed"
     return Finding(test=SAMPLES_CLAIM, detail=detail)
+
+
+def _first_counts(event: Event) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    (_, first), (_, second) = event.sides
+    return tuple(first.counts[0].tolist()), tuple(second.counts[0].tolist())
+
+
+def _of_law(
+    runs: SubjectRuns, law: Mechanism, votes: Votes, pairs: Sequence[Pair], claims: Claims, **settings: Any
+) -> list[Finding]:
+    """Samples on `votes` against the law, and the law on all `pairs` against the claims if queries have a law."""
+    follow = Finding(test=SAMPLES_LAW, detail=samples_follow(runs, law, votes, **settings))
+    return [follow] if isinstance(law, StatefulMechanism) else [follow, _law_against_claim(law, pairs, claims)]
 
 
 def _law_against_claim(law: Mechanism, pairs: Sequence[Pair], claims: Claims) -> Finding:

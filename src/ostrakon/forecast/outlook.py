@@ -208,36 +208,15 @@ def outlook(
         fraction("accuracy", accuracy)
     if accuracy is not None and rehearsed == NONE:
         raise InvalidInput("accuracy can only be looked for in a rehearsal, got 'none' for rehearse.")
-    if isinstance(mechanisms, str):
-        mechanisms = [mechanisms]
-    names = list(
-        dict.fromkeys(
-            default_mechanisms(options, classes=len(shown.classes), images=sees_images(shown.X, options.representation))
-            if mechanisms is None
-            else mechanisms
-        )
-    )
-    if not names:
-        raise InvalidInput("mechanisms must name at least one mechanism, got none.")
+    names = _mechanisms(mechanisms, shown, options)
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
     if unit not in UNITS:
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     sizes: Any = {"unit": unit, "records": records, "pool": shown.rows, "classes": len(shown.classes)}
     offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
-    rows = len(shown.labelled) or shown.rows
     possible = [offer for offer in played if offer.plan is not None]
-    why = ""
-    if rehearsed == NONE:
-        why = "none was asked for"
-    elif unit == "user":
-        why = "runs that protect users are priced, not rehearsed"
-    elif not played:
-        why = "trained teachers are rehearsed only where all is"
-    elif not possible:
-        why = "every plan is refused"
-    elif rows < FEWEST_TO_REHEARSE:
-        why = f"{rows} public rows are too few to rehearse on, at least {FEWEST_TO_REHEARSE} are needed"
+    why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))
     if why and accuracy is not None:
         raise InvalidInput(f"accuracy cannot be looked for: {why}.")
     found = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)
@@ -249,3 +228,30 @@ def outlook(
         raise InvalidInput("accuracy cannot be looked for: no run could be rehearsed.")
     least = None if accuracy is None else least_epsilon(rehearsal.forecasts, accuracy)
     return dataclasses.replace(found, rehearsal=rehearsal, not_rehearsed="", least=least)
+
+
+def _mechanisms(asked: Iterable[str] | str | None, shown: PublicRows, options: Options) -> list[str]:
+    """The names of the mechanisms that are offered, each once; refused if there are none."""
+    if asked is None:
+        images = sees_images(shown.X, options.representation)
+        asked = default_mechanisms(options, classes=len(shown.classes), images=images)
+    names = list(dict.fromkeys([asked] if isinstance(asked, str) else asked))
+    if not names:
+        raise InvalidInput("mechanisms must name at least one mechanism, got none.")
+    return names
+
+
+def _why_not_rehearsed(shown: PublicRows, rehearsed: str, *, unit: Unit, played: int, possible: int) -> str:
+    """Why nothing is rehearsed, in words; empty if something is. played, possible: numbers of offers."""
+    rows = len(shown.labelled) or shown.rows
+    if rehearsed == NONE:
+        return "none was asked for"
+    if unit == "user":
+        return "runs that protect users are priced, not rehearsed"
+    if not played:
+        return "trained teachers are rehearsed only where all is"
+    if not possible:
+        return "every plan is refused"
+    if rows < FEWEST_TO_REHEARSE:
+        return f"{rows} public rows are too few to rehearse on, at least {FEWEST_TO_REHEARSE} are needed"
+    return ""

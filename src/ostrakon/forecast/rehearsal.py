@@ -113,6 +113,60 @@ class _Scene:
         return Selection(chosen=student, student=fitted, agreement={})
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Stage:
+    """One repetition, with all its rows and with half of them.
+
+    small: half of the pool, and private rows drawn from half of the rows. held, test, right: held-out rows, by number,
+    as they are, and their classes. majority, boosted: accuracies of the most frequent class and of gradient boosting.
+    """
+
+    scene: _Scene
+    small: _Scene
+    held: IntArray
+    test: Any
+    right: IntArray
+    majority: float
+    boosted: float
+
+    @classmethod
+    def of(
+        cls, shown: PublicRows, rows: IntArray, features: Any, repetition: int, options: Options, *, records: int
+    ) -> _Stage:
+        """features: of all rows, of which labels are simulated; None where rows have labels."""
+        rng = np.random.default_rng([options.seed, repetition])
+        y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
+        held, players, pool = _split(rows, repetition, seed=options.seed)
+        own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
+        private = players[rng.integers(len(players), size=records)]
+        scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
+        few = players[: len(players) // 2]
+        fewer = few[rng.integers(len(few), size=records)]
+        small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
+        test, right = take_rows(shown.X, held), y[held]
+        return cls(
+            scene=scene,
+            small=small,
+            held=held,
+            test=test,
+            right=right,
+            majority=float(np.mean(right == np.bincount(y[players]).argmax())),
+            boosted=_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed),
+        )
+
+    def accuracies(self, plan: Plan, of_half: Plan, *, rng: np.random.Generator) -> tuple[float, float]:
+        """Accuracy on the held-out rows, and that with half of all rows; per-record runs have the same student."""
+        found = self.scene.play(plan, rng=rng)
+        again = self.small.play(of_half, rng=rng, student=found.chosen if plan.per_record else None)
+        return self._right(self.scene, found), self._right(self.small, again)
+
+    def _right(self, scene: _Scene, selection: Selection) -> float:
+        seen = self.test
+        if not selection.chosen.takes_rows:
+            seen = np.asarray(scene.learning.view.transform(seen), np.float64)
+        return float(np.mean(selection.student.predict(seen) == self.right))
+
+
 def rehearse(
     shown: PublicRows,
     offers: Sequence[Offer],
@@ -126,24 +180,34 @@ def rehearse(
 
     In each repetition the labelled public rows are split: some are held out, some play the private side (drawn with
     replacement up to `records`), the others are the pool. Without labels all rows get those of a simulated world, of
-    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, for nothing here is
-    private. progress: as of `ostrakon.teachers.progress.reporting`, in plans played.
-    Errors: `InvalidInput` for fewer than 2 repetitions or too few rows.
+    another one in each repetition. Deterministic under the seed of `options`; noise is seeded, because nothing here is
+    private.
+
+    Parameters
+    ----------
+    shown : PublicRows
+    offers : sequence of Offer
+    options : Options
+    records : int
+        Number of private records of the real run.
+    repetitions : int, default 5
+        At least 2.
+    progress : bool or callable
+        As of `ostrakon.teachers.progress.reporting`, in plans played.
+
+    Raises
+    ------
+    InvalidInput
+        For fewer than 2 repetitions or too few rows.
     """
     repetitions = whole("repetitions", repetitions, at_least=2)
     simulated = not len(shown.labelled)
-    places = np.arange(shown.rows) if simulated else shown.labelled
-    if len(places) < FEWEST_TO_REHEARSE:
-        raise InvalidInput(
-            f"public must have at least {FEWEST_TO_REHEARSE} {'' if simulated else 'labelled '}rows to rehearse a run "
-            f"on, got {len(places)}."
-        )
+    rows = _enough_rows(shown)
     features = view_of(shown.X, options.representation, seed=options.seed).public if simulated else None
-    whole_scores: dict[int, list[float]] = defaultdict(list)
-    half_scores: dict[int, list[float]] = defaultdict(list)
+    scores: dict[int, list[tuple[float, float]]] = defaultdict(list)
     failures: dict[tuple[float, str], str] = {}
-    majority, boosted = [], []
-    held_rows, distinct, pool_rows = 0, set[int](), 1
+    majority, boosted, distinct = [], [], set[int]()
+    held = pool = 1
     # The longest list of queries first: it begins with every shorter one.
     longest_first = sorted(range(len(offers)), key=lambda number: -_asked(offers[number]))
     total = repetitions * len(offers)
@@ -156,20 +220,11 @@ def rehearse(
 
     with reporting(progress, label="Rehearsing", total=total) as report:
         for repetition in range(repetitions):
-            rng = np.random.default_rng([options.seed, repetition])
-            y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
-            held, players, pool = _split(places, repetition, seed=options.seed)
-            held_rows, pool_rows = len(held), len(pool)
-            distinct |= set(held.tolist())
-            own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
-            private = players[rng.integers(len(players), size=records)]
-            scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
-            few = players[: len(players) // 2]
-            fewer = few[rng.integers(len(few), size=records)]
-            small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-            test, right = take_rows(shown.X, held), y[held]
-            majority.append(float(np.mean(right == np.bincount(y[players]).argmax())))
-            boosted.append(_boosted(scene.learning.view, shown, y, players, test, right, seed=own.seed))
+            stage = _Stage.of(shown, rows, features, repetition, options, records=records)
+            majority.append(stage.majority)
+            boosted.append(stage.boosted)
+            distinct |= set(stage.held.tolist())
+            held, pool = len(stage.held), stage.scene.pool
             for place, number in enumerate(longest_first):
                 report(repetition * len(offers) + place, total)
                 offer = offers[number]
@@ -177,35 +232,38 @@ def rehearse(
                     continue
                 noise = np.random.default_rng([options.seed, repetition, number])
                 try:
-                    found = scene.play(planned(number, scene.pool), rng=noise)
-                    kept = found.chosen if offer.plan.per_record else None
-                    again = small.play(planned(number, small.pool), rng=noise, student=kept)
+                    plans = planned(number, stage.scene.pool), planned(number, stage.small.pool)
+                    scores[number].append(stage.accuracies(*plans, rng=noise))
                 except InvalidInput as refused:
                     failures[offer.epsilon, offer.mechanism] = str(refused)
-                    continue
-                whole_scores[number].append(_right(scene, found, test, right))
-                half_scores[number].append(_right(small, again, test, right))
         report(total, total)
-    forecasts = [
-        Forecast(
-            epsilon=offers[number].epsilon,
-            mechanism=offers[number].mechanism,
-            accuracies=tuple(scores),
-            held=held_rows,
-            distinct=len(distinct),
-            halved=tuple(half_scores[number]),
-            doublings=max(0.0, math.log2(shown.rows / pool_rows)),
-        )
-        for number, scores in sorted(whole_scores.items())
-        if len(scores) == repetitions
-    ]
+    sizes = {"held": held, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
     return Rehearsal(
-        forecasts=tuple(forecasts),
+        forecasts=tuple(
+            _forecast(offers[number], found, **sizes)
+            for number, found in sorted(scores.items())
+            if len(found) == repetitions
+        ),
         majority=float(np.mean(majority)),
         not_private=float(np.mean(boosted)),
         simulated=simulated,
         failures=failures,
     )
+
+
+def _enough_rows(shown: PublicRows) -> IntArray:
+    """The labelled rows, or all rows if none has a label; refused if they are too few."""
+    rows, kind = (shown.labelled, "labelled ") if len(shown.labelled) else (np.arange(shown.rows), "")
+    if len(rows) < FEWEST_TO_REHEARSE:
+        raise InvalidInput(
+            f"public must have at least {FEWEST_TO_REHEARSE} {kind}rows to rehearse a run on, got {len(rows)}."
+        )
+    return rows
+
+
+def _forecast(offer: Offer, scores: list[tuple[float, float]], **sizes: Any) -> Forecast:
+    accuracies, halved = zip(*scores, strict=True)
+    return Forecast(epsilon=offer.epsilon, mechanism=offer.mechanism, accuracies=accuracies, halved=halved, **sizes)
 
 
 def _asked(offer: Offer) -> int:
@@ -222,11 +280,6 @@ def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, I
     rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
     players = round(len(places) * PRIVATE)
     return held, rest[:players], rest[players:]
-
-
-def _right(scene: _Scene, selection: Selection, test: Any, right: IntArray) -> float:
-    seen = test if selection.chosen.takes_rows else np.asarray(scene.learning.view.transform(test), np.float64)
-    return float(np.mean(selection.student.predict(seen) == right))
 
 
 def _boosted(

@@ -1,4 +1,4 @@
-"""A run's place in a ledger: refused before anything is trained, reserved before noise is drawn, settled after."""
+"""A run's budget in a ledger: refused before anything is trained, reserved before noise is drawn, settled after."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ostrakon.mechanisms.base import Mechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.inputs.task import Task
@@ -21,121 +22,180 @@ if TYPE_CHECKING:
 
 
 class Receipts(Protocol):
-    """Where a run keeps what it knows of its reservation: in run.toml, or in memory."""
+    """Where a run stores what it knows of its reservation: in run.toml, or in memory."""
 
     def receipt(self) -> dict[str, Any] | None:
-        """What was kept, None at first."""
+        """What was stored, None at first."""
         ...
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """Keep it, on the disk when this returns."""
+        """Store it; it is on the disk when this returns."""
         ...
 
 
-class Budget:
-    """What one run takes out of an account.
+class Reservation:
+    """What one run takes out of an account of a ledger.
 
-    The run's id in the ledger is drawn and kept (`Receipts`) just before it reserves. So a run that was stopped finds
-    its own reservation, and a folder that was copied before that reserves, and pays, for itself. One that was copied
+    The run's id in the ledger is drawn and stored (`Receipts`) just before it reserves. So a run that was stopped finds
+    its own reservation, and a folder that was copied before that must reserve its own budget. A folder that was copied
     after that may draw, but only the first of all copies settles: the others are refused before anything is learned.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    account : str
+        Name of an open account.
+    cost : Cost
+    what : str
+        What is released, in words, for the ledger.
+    terms : dict
+        unit, relation, epsilon and delta of the run, for the ledger.
+    receipts : Receipts
+    """
+
+    def __init__(
+        self, ledger: Ledger, account: str, cost: Cost, *, what: str, terms: dict[str, Any], receipts: Receipts
+    ) -> None:
+        self._ledger = ledger
+        self._name = account
+        self._cost = cost
+        self._what = what
+        self._terms = terms
+        self._receipts = receipts
+
+    @property
+    def url(self) -> str:
+        """Address of the ledger."""
+        return self._ledger.url
+
+    def history(self) -> History:
+        """The account with all its runs, as it is now; every entry of the ledger is verified."""
+        return self._ledger.account(self._name)
+
+    def reserve(self) -> str:
+        """Take the run's cost out of the account, once, and return the run's id there.
+
+        Errors: see `ostrakon.ledger.ledger.Ledger.reserve`.
+        """
+        stored = self._receipts.receipt()
+        if stored is None:
+            # Before it reserves: a run that is killed after that finds its own reservation.
+            stored = {"ledger": self.url, "account": self._name, "run": secrets.token_hex(16)}
+            self._receipts.keep_receipt(stored)
+        elif "hash" in stored:
+            # Something may have been drawn: a ledger that does not know of it is an older copy.
+            self._ledger.require_kept(_receipt(stored))
+        receipt = self._ledger.reserve(self._name, stored["run"], self._cost, what=self._what, **self._terms)
+        if receipt.as_dict() != stored:
+            self._receipts.keep_receipt(receipt.as_dict())
+        return receipt.run
+
+    def settle_bytes(self, drawn: bytes, *, part: str | None = None) -> None:
+        """Note in the ledger a checksum of what was drawn. Errors: see `ostrakon.ledger.ledger.Ledger.settle`."""
+        stored = self._receipts.receipt()
+        assert stored is not None
+        self._ledger.settle(_receipt(stored), hashlib.sha256(drawn).hexdigest(), part=part)
+
+
+class Budget(Reservation):
+    """The reservation of a run by a plan.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    account : Account
+        As it was when last read.
+    plan : Plan
+    cost : Cost
+    of : dict
+        unit and relation that the account is for.
+    receipts : Receipts
     """
 
     def __init__(
         self, ledger: Ledger, account: Account, plan: Plan, *, cost: Cost, of: dict[str, Any], receipts: Receipts
     ) -> None:
-        self._ledger = ledger
+        epsilon = plan.guarantee.epsilon if plan.claimable else None
+        super().__init__(
+            ledger,
+            account.name,
+            cost,
+            what=description_of(plan.mechanism, queries=plan.queries, teachers=plan.teachers),
+            terms={**of, "epsilon": epsilon, "delta": plan.delta},
+            receipts=receipts,
+        )
         self.account = account
         self._plan = plan
         self._of = of
-        self._cost = cost
-        self._receipts = receipts
-        guarantee = plan.guarantee if plan.claimable else None
-        self._told: dict[str, Any] = {
-            **of,
-            "epsilon": None if guarantee is None else guarantee.epsilon,
-            "delta": plan.delta,
-        }
-
-    @property
-    def url(self) -> str:
-        """Where the ledger is."""
-        return self._ledger.url
-
-    def history(self) -> History:
-        """The account with all its runs, as it is now; every entry of the ledger is verified."""
-        return self._ledger.account(self.account.name)
 
     def require_room(self) -> None:
         """Refuse a run that will not fit, before anything is trained; a run that has reserved has its room."""
         from ostrakon.ledger.fits import require_fits
 
-        kept = self._receipts.receipt()
-        if kept is None or "hash" not in kept:
-            if kept is None or self.history().spend_of(kept["run"]) is None:
-                require_fits(self.account, self._cost, **self._told)
-        else:
-            self._ledger.require_kept(_receipt(kept))
+        stored = self._receipts.receipt()
+        if stored is not None and "hash" in stored:
+            self._ledger.require_kept(_receipt(stored))
+        elif stored is None or self.history().spend_of(stored["run"]) is None:
+            require_fits(self.account, self._cost, **self._terms)
 
     def of_plan(self, plan: Plan, receipts: Receipts) -> Budget:
-        """The place of another run on the same data."""
+        """The budget of another run on the same data."""
         return Budget(self._ledger, self.account, plan, cost=cost_of_plan(plan), of=self._of, receipts=receipts)
 
     def again(self, receipts: Receipts) -> Budget:
-        """The place of one more run by the same plan, on the same data."""
+        """The budget of one more run by the same plan, on the same data."""
         return Budget(self._ledger, self.account, self._plan, cost=self._cost, of=self._of, receipts=receipts)
 
     def times(self, most: int = 1000) -> int:
-        """How many runs like this one still fit into the account, `most` at most, as it was when last looked at."""
+        """Number of runs like this one that still fit into the account as it was last read, at most `most`."""
         runs, total, cap = 0, self.account.total.plus(self._cost), self.account.cap
         while runs < most and not self.account.closed and cap.admits(total):
             runs, total = runs + 1, total.plus(self._cost)
         return runs
 
     def reserve(self) -> str:
-        """Take the run's cost out of the account, and return its id there.
-
-        Errors: see `ostrakon.ledger.ledger.Ledger.reserve`.
-        """
-        kept = self._receipts.receipt()
-        if kept is None:
-            kept = {"ledger": self._ledger.url, "account": self.account.name, "run": secrets.token_hex(16)}
-            self._receipts.keep_receipt(kept)
-        elif "hash" in kept:
-            # Something may have been drawn: a ledger that does not know of it is an older copy.
-            self._ledger.require_kept(_receipt(kept))
-        plan = self._plan
-        what = f"{plan.mechanism.name}, {plan.queries} queries, {plan.teachers} teachers"
-        receipt = self._ledger.reserve(self.account.name, kept["run"], self._cost, what=what, **self._told)
-        if receipt.as_dict() != kept:
-            self._receipts.keep_receipt(receipt.as_dict())
+        """As `Reservation.reserve`; `account` is then as it is after that."""
+        run = super().reserve()
         self.account = self._ledger.balance(self.account.name)
-        return receipt.run
+        return run
 
     def settle(self, answers: Answers) -> None:
-        """Note in the ledger what was drawn, before it is learned from. Errors: see `ostrakon.ledger.Ledger.settle`."""
-        tables = (b"" if each is None else each.tobytes() for each in (answers.counts, answers.moments))
-        self._settle(answers.labels.tobytes() + b"".join(tables))
+        """Note in the ledger what was drawn, before anything is learned from it."""
+        tables = (b"" if table is None else table.tobytes() for table in (answers.counts, answers.moments))
+        self.settle_bytes(answers.labels.tobytes() + b"".join(tables))
 
     def settle_marginals(self, drawn: IntArray) -> None:
-        """As `settle`, of the noisy marginals, before public rows are made of them."""
-        self._settle(drawn.tobytes(), part="marginals")
+        """Note the noisy marginals in the ledger, before public rows are drawn from them."""
+        self.settle_bytes(drawn.tobytes(), part="marginals")
 
-    def _settle(self, drawn: bytes, *, part: str | None = None) -> None:
-        kept = self._receipts.receipt()
-        assert kept is not None
-        self._ledger.settle(_receipt(kept), hashlib.sha256(drawn).hexdigest(), part=part)
+
+def description_of(mechanism: Mechanism, *, queries: int, teachers: int) -> str:
+    """What a run releases, in words, as the ledger shows it."""
+    return f"{mechanism.name}, {queries} queries, {teachers} teachers"
 
 
 def budget_of(
     plan: Plan, task: Task, options: Options, receipts: Receipts, *, besides: Sequence[Plan] = ()
 ) -> Budget | None:
-    """The place of a run in the ledger that its options name, None where they name none.
+    """The budget of a run in the ledger that its options name; None if they name none.
 
-    An account is opened where the data have none and a budget is given: at the plan's delta, and of the kind in which
-    most runs like this one fit (`Filter.for_runs_like`). besides: runs on the same data for which a new account must
-    have room, too.
-    Errors: `InvalidInput` for a budget or an account without a ledger, data without an account where no budget is
-    given, data that are bound to another account, another budget than the account has; a run that does not fit.
+    If the data have no account and a budget is given, an account is opened: at the plan's delta, and of the kind in
+    which most runs like this one fit (`Filter.for_runs_like`).
+
+    Parameters
+    ----------
+    plan : Plan
+    task : Task
+    options : Options
+    receipts : Receipts
+    besides : sequence of Plan
+        Further runs on the same data for which a new account must have room.
+
+    Raises
+    ------
+    InvalidInput
+        For a budget or an account without a ledger, data without an account if no budget is given, data that are bound
+        to another account, another budget than the account has, and a run that does not fit.
     """
     if options.ledger is None:
         if options.budget is not None or options.ledger_account is not None:
@@ -154,7 +214,7 @@ def budget_of(
 
 
 def cost_of_plan(plan: Plan) -> Cost:
-    """What a run by this plan costs, worst case; of a gate, its certificate."""
+    """Worst-case cost of a run by this plan; behind a gate, that of its certificate."""
     from ostrakon.accounting.epsilons import Gated
     from ostrakon.ledger.cost import cost_of
 
@@ -172,21 +232,21 @@ def cost_of_plan(plan: Plan) -> Cost:
 def _account_of(
     ledger: Ledger, plan: Plan, task: Task, options: Options, *, costs: list[Cost], of: dict[str, Any]
 ) -> Account:
-    """The account of the data, opened where there is none yet. of: the unit and the relation that it is for."""
+    """The account of the data, opened if there is none yet. of: the unit and the relation that it is for."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
-    mine = [each for each in accounts.values() if {"unit": each.unit, "relation": each.relation} == of]
-    bound = next((each for each in mine if fingerprint in each.fingerprints), None)
+    alike = [one for one in accounts.values() if {"unit": one.unit, "relation": one.relation} == of]
+    bound = next((one for one in alike if fingerprint in one.fingerprints), None)
     named = accounts.get(options.ledger_account) if options.ledger_account is not None else None
     if bound is not None and options.ledger_account not in (None, bound.name):
         raise InvalidInput(
             f"ledger_account must be {bound.name!r}, to which these data are bound, got {options.ledger_account!r}."
         )
     if bound is None and named is not None and not named.fingerprints:
-        # Opened for data that were not at hand.
+        # It was opened without data.
         bound = ledger.bind(named.name, fingerprint)
     if bound is None and named is not None and fingerprint in named.fingerprints:
-        return named  # of other neighbours: refused where the run asks for room
+        return named  # for other neighbours: `require_room` refuses it
     if bound is None and named is not None:
         raise InvalidInput(
             f"The account {named.name!r} is bound to other data; if these are the same people's, say so by "
@@ -228,7 +288,7 @@ def _opened(
     return ledger.open(name, cap=cap, fingerprint=fingerprint, **of)
 
 
-def _receipt(kept: dict[str, Any]) -> Receipt:
+def _receipt(stored: dict[str, Any]) -> Receipt:
     from ostrakon.ledger.ledger import Receipt
 
-    return Receipt.of_dict(kept)
+    return Receipt.of_dict(stored)

@@ -103,6 +103,17 @@ class RunFolder:
         """Take a table out of run.toml."""
         self.write({key: value for key, value in (self.read() or {}).items() if key != name})
 
+    def receipt(self) -> dict[str, Any] | None:
+        """What the run knows of its reservation in a ledger (`ostrakon.run.budget.Receipts`); None at first.
+
+        It is in run.toml, which a copy without private/ still has.
+        """
+        return (self.read() or {}).get("ledger")
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        """Store what `receipt` returns."""
+        self.add("ledger", receipt)
+
     @property
     def identity(self) -> str:
         """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""

@@ -1,13 +1,10 @@
-"""Noisy answers to votes that one already has: paid from an account, drawn once, kept."""
+"""Noisy answers to votes of one's own: paid from an account, drawn once, stored."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -15,11 +12,12 @@ from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.files import write_atomically
 from ostrakon.ledger.cost import cost_of
-from ostrakon.ledger.ledger import Ledger, Receipt
-from ostrakon.ledger.state import History
+from ostrakon.ledger.ledger import Ledger
+from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.options.option import plain
+from ostrakon.run.budget import Reservation, description_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog, fingerprint_of
 from ostrakon.validation import InvalidInput, fraction, line
@@ -30,9 +28,18 @@ LABELS = "labels.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """What was drawn. labels: (queries,), -1 for no answer; file: where they are, free to leave.
+    """What was drawn.
 
-    cost: the worst case of this draw alone; account: after it was paid.
+    Parameters
+    ----------
+    labels : array of int, shape (queries,)
+        -1 for no answer.
+    file : Path
+        The same as a CSV file, which may be published.
+    cost : WorstCase
+        Of this draw alone.
+    account : History
+        After the draw was paid.
     """
 
     labels: IntArray
@@ -53,31 +60,43 @@ def draw_once(
 ) -> Drawn:
     """Reserve in `ledger` what the answers cost, draw them, settle, and write them to FOLDER/release/labels.csv.
 
-    folder: a new one; called again with the same arguments, the same answers are found there, and nothing is paid
-    twice. account: one that is open; whose votes these are is its caller's word, for nothing here sees the data. delta:
-    of `cost`; None: the account's.
+    Parameters
+    ----------
+    votes : Votes
+    mechanism : Mechanism
+    folder : path
+        A new one. A second call with the same arguments returns the same answers and pays nothing.
+    ledger : str
+        Its address.
+    account : str
+        An open one. The caller must know that it is the account of the people behind these votes: the data are not
+        read here.
+    delta : float, optional
+        Of `cost`, in (0, 1); the account's by default.
+    max_answers : int, optional
+        At least 1.
 
+    Returns
+    -------
+    Drawn
+
+    Raises
+    ------
+    Refused
+        If the draw does not fit into the account.
+    InvalidInput
+        For an account of other neighbours, and for a folder of another run.
+
+    Notes
+    -----
     Guarantee: `cost`, as of `ostrakon.accounting.worst_case`, when one teacher's vote changes: one record (or user)
-    more or less where teachers are trained on shards, and one replaced where everyone is a teacher; so the account must
-    be for such neighbours. With all else on the account: its cap (docs/ledger.md).
-    Errors: `Refused` where it does not fit; `InvalidInput` for an account of other neighbours, another folder.
+    is added or removed if teachers are trained on shards, and one is replaced if every record is a teacher; so the
+    account must be for such neighbours. Together with everything else on the account: its cap (docs/ledger.md).
     """
-    held = Ledger(ledger)
-    known = held.account(line("account", account))
+    accounts = Ledger(ledger)
+    known = accounts.account(line("account", account))
+    _require_fit_for_draws(mechanism, known)
     delta = known.cap.delta if delta is None else fraction("delta", delta)
-    relation = "replace" if mechanism.per_record else "add-remove"
-    if known.relation != relation:
-        raise InvalidInput(
-            f"account must be for {relation} of one {known.unit}, which {mechanism.name} on such votes is, and "
-            f"{account!r} is for {known.relation}."
-        )
-    if not mechanism.releasable:
-        raise InvalidInput(f"mechanism must be one that a release may rest on, got {mechanism.name}.")
-    if mechanism.moment_noise is not None:
-        raise InvalidInput(
-            f"mechanism must be one whose whole release is drawn from votes: {mechanism.name} would be paid for sums "
-            "of features, too, which are not here; take bounded-gnmax."
-        )
     bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
     cost = cost_of(
         mechanism,
@@ -95,27 +114,40 @@ def draw_once(
         home.refuse_other_run(asked, prints)
         if home.read() is None:
             home.write({"asked": asked, "fingerprints": prints})
-        kept: dict[str, Any] = (home.read() or {}).get("ledger", {})
-        if not kept:
-            # Before it reserves: killed after that, it finds its own reservation.
-            kept = {"ledger": held.url, "account": account, "run": secrets.token_hex(16)}
-            home.add("ledger", kept)
-        if kept["ledger"] != held.url:
-            raise InvalidInput(f"ledger must be {kept['ledger']}, in which {folder} has reserved, got {ledger!r}.")
-        if "hash" in kept:
-            # Something may have been drawn: a ledger that does not know of it is an older copy.
-            held.require_kept(Receipt.of_dict(kept))
-        what = f"{mechanism.name}, {votes.queries} queries, {votes.teachers} teachers"
-        of: dict[str, Any] = {"unit": known.unit, "relation": relation, "epsilon": bound.epsilon, "delta": delta}
-        receipt = held.reserve(account, kept["run"], cost, what=what, **of)
-        if receipt.as_dict() != kept:
-            home.add("ledger", receipt.as_dict())
+        stored = home.receipt() or {"ledger": accounts.url}
+        if stored["ledger"] != accounts.url:
+            raise InvalidInput(f"ledger must be {stored['ledger']}, in which {folder} has reserved, got {ledger!r}.")
+        reservation = Reservation(
+            accounts,
+            account,
+            cost,
+            what=description_of(mechanism, queries=votes.queries, teachers=votes.teachers),
+            terms={"unit": known.unit, "relation": known.relation, "epsilon": bound.epsilon, "delta": delta},
+            receipts=home,
+        )
+        reservation.reserve()
         log = NoiseLog(home.private / "noise", marks=home.marks)
         labels, _ = log.draw("answers", votes, mechanism, secure_rng(), max_answers=max_answers)
-        held.settle(receipt, hashlib.sha256(labels.tobytes()).hexdigest())
+        reservation.settle_bytes(labels.tobytes())
         home.release.mkdir(exist_ok=True)
         file = home.release / LABELS
-        write_atomically(
-            file, pd.DataFrame({"query": range(len(labels)), "label": labels}).to_csv(index=False), mode=0o644
+        table = pd.DataFrame({"query": range(len(labels)), "label": labels})
+        write_atomically(file, table.to_csv(index=False), mode=0o644)
+    return Drawn(labels=labels, file=file, cost=bound, account=reservation.history())
+
+
+def _require_fit_for_draws(mechanism: Mechanism, account: Account) -> None:
+    """Refuse a mechanism that is not for such neighbours, not releasable, or releases more than answers to votes."""
+    relation = "replace" if mechanism.per_record else "add-remove"
+    if account.relation != relation:
+        raise InvalidInput(
+            f"account must be for {relation} of one {account.unit}, which {mechanism.name} on such votes is, and "
+            f"{account.name!r} is for {account.relation}."
         )
-    return Drawn(labels=labels, file=file, cost=bound, account=held.account(account))
+    if not mechanism.releasable:
+        raise InvalidInput(f"mechanism must be one that a release may rest on, got {mechanism.name}.")
+    if mechanism.moment_noise is not None:
+        raise InvalidInput(
+            f"mechanism must be one whose whole release is drawn from votes: {mechanism.name} would be paid for sums "
+            "of features, too, which are not here; take bounded-gnmax."
+        )

@@ -88,7 +88,7 @@ class Storage(Protocol):
         ...
 
 
-class InMemory:
+class InMemory(Storage):
     """Keeps nothing but the votes and the teachers of one run, for its caller: `cast` and `teachers`, both private."""
 
     def __init__(self) -> None:
@@ -98,55 +98,44 @@ class InMemory:
         self._engines: tuple[str, ...] = ()
 
     def opened(self) -> contextlib.AbstractContextManager[object]:
-        """See `Storage`."""
         return contextlib.nullcontext()
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Storage`."""
         return make()
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Storage`."""
         return make()
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """See `Storage`."""
         self.cast, self.teachers = collect(None, None)
         return self.cast
 
     def keep_engine(self, name: str) -> None:
-        """See `Storage`."""
         self._engines = (name,)
 
     def engines(self) -> tuple[str, ...]:
-        """See `Storage`."""
         return self._engines
 
     def stored(self) -> str:
-        """See `Storage`."""
         return ""
 
     def shards(self) -> Path | None:
-        """See `Storage`."""
         return None
 
     def log(self) -> Log:
-        """See `Storage`."""
         return MemoryLog()
 
     def receipt(self) -> dict[str, Any] | None:
-        """See `Storage`."""
         return self._receipt
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """See `Storage`."""
         self._receipt = receipt
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """Nobody is there to read it."""
 
 
-class InFolder:
+class InFolder(Storage):
     """Keeps everything in a run's folder; what is already there, whole and of this run, is read instead of made.
 
     asked: what the user typed, as run.toml keeps it and a resumed run compares it. store: where shards, trained
@@ -221,7 +210,6 @@ class InFolder:
         return view
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect) -> Votes:
-        """See `Storage`."""
         private = self._home.private
         # Of these queries, seen this way: a row of other votes would be another question's answer.
         asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
@@ -245,7 +233,6 @@ class InFolder:
             self._home.add("engines", {"saw_private_rows": sorted([*self.engines(), name])})
 
     def engines(self) -> tuple[str, ...]:
-        """See `Storage`."""
         return tuple((self._home.read() or {}).get("engines", {}).get("saw_private_rows", ()))
 
     def stored(self) -> str:
@@ -253,22 +240,18 @@ class InFolder:
         return stored_at(self._home)
 
     def shards(self) -> Path | None:
-        """See `Storage`."""
         return self._home.private / "shards"
 
     def log(self) -> Log:
-        """See `Storage`."""
         if self._store is None:
             return NoiseLog(self._home.private / "noise", marks=self._home.marks)
         return NoiseLog(self._store / "noise", marks=StoredMarks(self._home.marks, self._store))
 
     def receipt(self) -> dict[str, Any] | None:
-        """See `Storage`; in run.toml, which a copy without private/ still has."""
-        return (self._home.read() or {}).get("ledger")
+        return self._home.receipt()
 
     def keep_receipt(self, receipt: dict[str, Any]) -> None:
-        """See `Storage`."""
-        self._home.add("ledger", receipt)
+        self._home.keep_receipt(receipt)
 
     def note(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
         """A file in private/; one that already says so stays, and one that was damaged does not."""

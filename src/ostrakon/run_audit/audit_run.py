@@ -28,7 +28,7 @@ from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks, table_of_file
 from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
 from ostrakon.validation import InvalidInput, fraction
-from ostrakon.votes import BoundedVotes
+from ostrakon.votes import BoundedVotes, IntArray
 
 
 def audit_run(
@@ -45,60 +45,59 @@ def audit_run(
 ) -> OneRunAudit:
     """Do the run again in the new `folder`, with canaries in a copy of the private data; guess them; bound its epsilon.
 
-    rng: of the canaries' coins (`ostrakon.noise.secure_rng()`). plan: of the run that is audited; default: what the
-    options settle. original: folder of that run, to see whether its noise was used again; default: not looked at. The
-    audited run has its noise, its queries and its delta, on so many more records as there
-    are canaries. Beside the canaries' coins the adversary knows everything: the other records' votes are counted apart.
+    The audited run has its noise, its queries and its delta, on its records and the canaries. The adversary knows
+    everything but the canaries' coins: the votes of all other records are counted separately.
 
     Released sums of features have canaries of their own, in the aggregation alone, which is repeated in memory
     (`ostrakon.run_audit.repeated`). The release must be what its noise log implies, to the last byte: it is built again
     from other private data and the same noise.
 
+    Parameters
+    ----------
+    folder : Path
+    task : Task
+    options : Options
+    rng : numpy.random.Generator
+        Of the canaries' coins (`ostrakon.noise.secure_rng()`).
+    plan : Plan, optional
+        Of the run that is audited; by default what the options settle.
+    original : Path, optional
+        Folder of that run, to see whether its noise was used again; by default this is not checked.
+    asked : dict, optional
+        As of `ostrakon.run.pipeline.run`.
+    confidence : float, default 0.95
+        In (0, 1).
+    say : callable
+        Receives one sentence at the start of each step.
+
+    Returns
+    -------
+    OneRunAudit
+
+    Raises
+    ------
+    InvalidInput
+        For a run with trained teachers or of a study, a folder that exists, and too few queries for any canary.
+
+    Notes
+    -----
     Guarantee: a run that is mu-Gaussian-DP, as the statement says, is given a bound above its epsilon with probability
-    at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` is made to be attacked: it teaches
-    from made-up records and must not be published.
-    Errors: `InvalidInput` for a run with trained teachers or of a study, a folder that exists, queries too few to plant
-    any canary.
+    at most 1 - confidence (see `ostrakon.audit.one_run`). The release in `folder` was trained on made-up records and
+    must not be published.
     """
     confidence, rng = fraction("confidence", confidence), require_rng(rng)
     if folder.exists():
         raise InvalidInput(f"An audit needs a new folder, got {folder}, which exists.")
     plan = plan_of(task, options) if plan is None else plan
-    mechanism = plan.mechanism
-    if not mechanism.per_record:
-        raise InvalidInput(
-            f"A run can be audited by canaries where every record is a teacher, "
-            f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
-        )
-    if task.synthetic is not None:
-        raise InvalidInput(
-            "A run can be audited by canaries where public rows are given: of synthetic ones canaries move some."
-        )
-    cost = mechanism.run_cost(queries=plan.queries)
-    if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
-        raise InvalidInput(
-            f"A run can be audited by canaries where one operator has all the rows and adds the noise, got "
-            f"{mechanism.name}: the rows of a study stay with its owners."
-        )
+    mu = _require_auditable(plan, task)
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
     private = WithCanaries(base=task.private, X=X, y=canaries.labels)
-    # The audited plan's numbers, given: nothing is settled again. A copy that is never published spends no budget.
-    again = dataclasses.replace(
-        options,
-        ledger=None,
-        budget=None,
-        ledger_account=None,
-        epsilon=None,
-        mechanism=mechanism.name,
-        parameters=mechanism.parameters(),
-        queries=plan.queries,
-        delta=plan.delta,
-    )
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
+    again = _same_numbers(options, plan)
     outcome = run(folder, with_canaries, again, asked=asked, say=say)
     counts = _released(publish(outcome) / NOISY_COUNTS, queries)
     say("Counting the votes without canaries")
@@ -116,30 +115,73 @@ def audit_run(
         contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error)
         if contradiction is None:
             before = None if original is None else RunNoise.of(original, plan)
-            contradiction = repeated.breaks(plan, [each.noise for each in (before, stored) if each], error=error)
+            contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
     say("Guessing the canaries")
     guessed = {COUNTS: (canaries.scores(counts, without.counts), canaries.coins)}
     if repeated.scores is not None and repeated.coins is not None:
         guessed[SUMS] = repeated.scores, repeated.coins
-    found = {
-        what: audit_one_run(
-            scores,
-            coins,
-            mechanism=mechanism.name,
-            claimed=outcome.plan.bound.epsilon,
-            delta=plan.delta,
-            mu=cost.mu,
-            confidence=1 - _CANARIES * (1 - confidence) / len(guessed),
-        )
-        for what, (scores, coins) in guessed.items()
-    }
-    best = max(found.values(), key=lambda each: each.lower_bound)
-    certified = {what: each.lower_bound for what, each in found.items()}
-    return dataclasses.replace(best, contradiction=contradiction, confidence=confidence, certified=certified)
+    certified = _certified(guessed, outcome.plan, mu=mu, confidence=confidence)
+    best = max(certified.values(), key=lambda audit: audit.lower_bound)
+    bounds = {what: audit.lower_bound for what, audit in certified.items()}
+    return dataclasses.replace(best, contradiction=contradiction, confidence=confidence, certified=bounds)
 
 
 _CANARIES = 0.98
 """Share of the error for the canaries; the tests of the noise have the rest."""
+
+
+def _require_auditable(plan: Plan, task: Task) -> float:
+    """The mu of a run that canaries can audit; refuses any other."""
+    mechanism = plan.mechanism
+    if not mechanism.per_record:
+        raise InvalidInput(
+            f"A run can be audited by canaries where every record is a teacher, "
+            f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
+        )
+    if task.synthetic is not None:
+        raise InvalidInput(
+            "A run can be audited by canaries where public rows are given: of synthetic ones canaries move some."
+        )
+    cost = mechanism.run_cost(queries=plan.queries)
+    if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
+        raise InvalidInput(
+            f"A run can be audited by canaries where one operator has all the rows and adds the noise, got "
+            f"{mechanism.name}: the rows of a study stay with its owners."
+        )
+    return cost.mu
+
+
+def _same_numbers(options: Options, plan: Plan) -> Options:
+    """Options that settle what `plan` settles. A copy that is never published spends no budget."""
+    return dataclasses.replace(
+        options,
+        ledger=None,
+        budget=None,
+        ledger_account=None,
+        epsilon=None,
+        mechanism=plan.mechanism.name,
+        parameters=plan.mechanism.parameters(),
+        queries=plan.queries,
+        delta=plan.delta,
+    )
+
+
+def _certified(
+    guessed: dict[str, tuple[FloatArray, IntArray]], plan: Plan, *, mu: float, confidence: float
+) -> dict[str, OneRunAudit]:
+    """The audit of each released table, from (scores, coins) of its canaries."""
+    return {
+        what: audit_one_run(
+            scores,
+            coins,
+            mechanism=plan.mechanism.name,
+            claimed=plan.bound.epsilon,
+            delta=plan.delta,
+            mu=mu,
+            confidence=1 - _CANARIES * (1 - confidence) / len(guessed),
+        )
+        for what, (scores, coins) in guessed.items()
+    }
 
 
 def _released(path: Path, queries: Any) -> FloatArray:
@@ -147,7 +189,7 @@ def _released(path: Path, queries: Any) -> FloatArray:
     rows, counts = table_of_file(path)
     if not np.array_equal(rows, queries):
         raise InvalidInput(
-            f"{path} must hold the queries that the canaries lie at, but the run chose others: its representation is "
+            f"{path} must list the queries of the canaries, but the run chose others: its representation is "
             "not the same when it is learned twice; name one that is."
         )
     return counts

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
+from ostrakon.data.classes import label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
-from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -59,17 +57,10 @@ def task_from_images(
         if other is not None and other is not hidden:
             _fits(hidden, other, what)
     if public is not None and not allow_shared_rows:
-        marks = np.array(image_digests(shown.X))
-        shared = int(np.isin(image_digests(hidden.X), marks).sum())
-        refuse_shared_rows(shared, marks, len(hidden.X), allow="--allow-shared-rows")
-    counts: dict[str | None, int] = dict(sorted(Counter(hidden.labels.tolist()).items()))
-    labels, origin = agree_on_classes(
-        counts,
-        None if shown is hidden or shown.labels is None else sorted(set(shown.labels.tolist())),
-        classes,
-        target="label" if target is None else target,
-        public=f"the public images {shown.path}",
-    )
+        refuse_shared(image_digests(hidden.X), image_digests(shown.X))
+    known = None if shown is hidden else shown.labels
+    where = f"the public images {shown.path}"
+    labels, origin = agreed_classes(hidden.labels, known, classes, target=target, where=where)
     X_test, y_test = None, None
     if tested is not None:
         if tested.labels is None:
@@ -82,15 +73,11 @@ def task_from_images(
         X_public=rows_of(shown),
         X_test=X_test,
         y_test=y_test,
-        classes_from=CLASSES_FROM[origin],
+        classes_from=origin,
         fingerprints={name: _fingerprint(images) for name, images in given.items() if images is not None},
         rows=_in_words(shown),
         understood=understood_images(
-            _in_words(shown),
-            classes=labels,
-            classes_from=CLASSES_FROM[origin],
-            public_rows=len(shown.X),
-            protects=protect,
+            _in_words(shown), classes=labels, classes_from=origin, public_rows=len(shown.X), protects=protect
         ),
         **of_protection(protect),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.classes import CLASSES_FROM, agree_on_classes
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.domain import Domain
+from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.understood import Understood
 from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -98,3 +101,33 @@ def task_from_dataset(data: Any) -> Task:
         classes_from="the definition of the task",
         fingerprints={name: fingerprint_of(*arrays) for name, arrays in parts.items()},
     )
+
+
+def refuse_shared(private: list[str], public: list[str]) -> None:
+    """Refuse private rows that are public, too, more than chance allows; both are given by digests of their content."""
+    marks = np.array(public)
+    shared = int(np.isin(private, marks).sum())
+    refuse_shared_rows(shared, marks, len(private), allow="--allow-shared-rows")
+
+
+def agreed_classes(
+    private: Any, public: Any, classes: Sequence[str] | str | None, *, target: str | None, where: str
+) -> tuple[tuple[str, ...], str]:
+    """The classes of labelled images or texts, and where they come from (see `agree_on_classes`).
+
+    Parameters
+    ----------
+    private, public : array of str
+        Labels; None for public rows without any.
+    classes : sequence of str or str, optional
+        As the caller gave them.
+    target : str, optional
+        What messages call the classes.
+    where : str
+        What messages call the public rows.
+    """
+    counts: dict[str | None, int] = dict(sorted(Counter(private.tolist()).items()))
+    known = None if public is None else sorted(set(public.tolist()))
+    target = "label" if target is None else target
+    labels, origin = agree_on_classes(counts, known, classes, target=target, public=where)
+    return labels, CLASSES_FROM[origin]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,15 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.classes import CLASSES_FROM, agree_on_classes, label_indices
+from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import is_text
-from ostrakon.data.shared_rows import refuse_shared_rows
 from ostrakon.data.task import FEWEST_PUBLIC_ROWS
 from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
 from ostrakon.data.understood import understood_images
 from ostrakon.export.loader import read_word
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection
+from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -64,17 +62,10 @@ def task_from_texts(
             if sorted(_digests(texts)) == sorted(_digests(hidden)):
                 raise InvalidInput(f"The {what} texts {texts.path} are the private ones, which must not leave.")
     if public is not None and not allow_shared_rows:
-        marks = np.array(_digests(shown))
-        shared = int(np.isin(_digests(hidden), marks).sum())
-        refuse_shared_rows(shared, marks, len(hidden.texts), allow="--allow-shared-rows")
-    counts: dict[str | None, int] = dict(sorted(Counter(_labels(hidden, "private").tolist()).items()))
-    labels, origin = agree_on_classes(
-        counts,
-        None if shown is hidden or shown.labels is None else sorted(set(shown.labels.tolist())),
-        classes,
-        target="label" if target is None else target,
-        public=f"the public texts {shown.path}",
-    )
+        refuse_shared(_digests(hidden), _digests(shown))
+    known = None if shown is hidden else shown.labels
+    where = f"the public texts {shown.path}"
+    labels, origin = agreed_classes(_labels(hidden, "private"), known, classes, target=target, where=where)
     X_public = public_frame_of(shown)
     X_test, y_test = None, None
     if tested is not None:
@@ -85,7 +76,7 @@ def task_from_texts(
         X_public=X_public,
         X_test=X_test,
         y_test=y_test,
-        classes_from=CLASSES_FROM[origin],
+        classes_from=origin,
         fingerprints={
             name: _fingerprint(texts) for name, texts in {"private": hidden, **others}.items() if texts is not None
         },
@@ -93,11 +84,7 @@ def task_from_texts(
         kinds={COLUMN: "text"},
         understood=replace(
             understood_images(
-                _FORM,
-                classes=labels,
-                classes_from=CLASSES_FROM[origin],
-                public_rows=len(shown.texts),
-                protects=protect,
+                _FORM, classes=labels, classes_from=origin, public_rows=len(shown.texts), protects=protect
             ),
             notes=tuple(_left_out(texts) for texts in (hidden, *others.values()) if texts is not None and texts.others),
         ),
