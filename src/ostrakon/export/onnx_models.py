@@ -1,4 +1,8 @@
-"""Classifiers as ONNX nodes, in doubles: for equal features the same class as in memory."""
+"""Classifiers as ONNX nodes, in doubles: for equal features the same class as in memory.
+
+skl2onnx (1.20) writes logistic regression, GaussianNB and MLPClassifier alike, but of doubles no ridge, LinearSVC, SVC,
+tree or boosting, and its random forests answer 23 of 4,000 rows differently where features lie on thresholds.
+"""
 
 from __future__ import annotations
 

@@ -44,8 +44,7 @@ def argmax_costs_of(
     scale = law.scale
     spread = rows[:, 0] - rows[:, -1]
     if law.noise == "gaussian":
-        safe = (spread / 2 + 12 * scale + 0.5) / scale**2 <= _MOST_LOG_RATIO
-        safe &= scale <= _WIDEST_SCALE
+        safe = ((spread / 2 + 12 * scale + 0.5) / scale**2 <= _MOST_LOG_RATIO) & (scale <= _WIDEST_SCALE)
         if safe.any():
             units, table = gaussian_tables(scale, float(spread[safe].max()))
     else:
@@ -53,8 +52,7 @@ def argmax_costs_of(
         if law.noise == "laplace":
             gl_x, gl_w = gauss_legendre_table()
             tail_u, tail_w = tail_rules(rows.shape[1])
-    costs = np.full((len(rows), len(orders)), math.nan)
-    chances = np.full((len(rows), 2), math.nan)
+    costs, chances = np.full((len(rows), len(orders)), math.nan), np.full((len(rows), 2), math.nan)
     if not safe.any():
         return costs, chances
     check = law.threshold_test
@@ -84,13 +82,14 @@ def argmax_costs_of(
         run(at(rows[part]), at((none if scores is None else scores)[part]), at(abstained[part]), *rest, filled, likely)
         costs[part], chances[part] = filled, likely
 
-    # The compiled code releases Python's lock, so threads use all cores. Equal queries are adjacent and are distributed
-    # in turn.
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    parts = [chosen[start :: 4 * threads] for start in range(4 * threads)]
     if len(chosen) < _WORTH_THREADS:
         fill(chosen)
     else:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(fill, parts))
+        # The compiled code releases Python's lock. Equal queries are adjacent and are distributed in turn.
+        with ThreadPoolExecutor(_threads()) as pool:
+            list(pool.map(fill, [chosen[start :: 4 * _threads()] for start in range(4 * _threads())]))
     return costs, chances
+
+
+def _threads() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
