@@ -5,6 +5,7 @@ from ostrakon.audit.certify import certified_epsilon, clopper_pearson
 from ostrakon.audit.neighbours import Pair, candidate_neighbours
 from ostrakon.audit.result import LAW_CLAIM, SAMPLES_CLAIM, SAMPLES_LAW, AuditResult, Finding
 from ostrakon.audit.runs import Sampler
+from ostrakon.audit.training import TrainingAudit, audit_training
 from ostrakon.audit.worst_pairs import worst_neighbours
 
 __all__ = [
@@ -15,7 +16,9 @@ __all__ = [
     "Finding",
     "Pair",
     "Sampler",
+    "TrainingAudit",
     "audit",
+    "audit_training",
     "candidate_neighbours",
     "certified_epsilon",
     "clopper_pearson",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,20 +49,48 @@ def too_many_correct(mu: float, *, correct: int, guesses: int, canaries: int, er
     >>> too_many_correct(0.5, correct=90, guesses=100, canaries=100, error=0.05)
     True
     """
-    mu, error = non_negative("mu", mu), fraction("error", error)
+    mu = non_negative("mu", mu)
+
+    def inverse(share: float) -> float:
+        return float(ndtr(ndtri(min(share, 1.0)) - mu))
+
+    return too_many_by(inverse, correct=correct, guesses=guesses, canaries=canaries, error=error)
+
+
+def too_many_by(inverse: Callable[[float], float], *, correct: int, guesses: int, canaries: int, error: float) -> bool:
+    """`too_many_correct` for any trade-off function f.
+
+    inverse: a lower bound of g^-1, from [0, 1] to [0, 1], where g(x) = 1 - f(x).
+    """
+    error = fraction("error", error)
     m = whole("canaries", canaries, at_least=1)
     r = whole("guesses", guesses, at_least=1, at_most=m)
     k = whole("correct", correct, at_least=0, at_most=r)
     right, wrong, total = error * k / m, error * (r - k) / m, error
     for c in range(k - 1, -1, -1):
-        # Phi(Phi^-1(H) - mu) is g^-1 of a Gaussian trade-off.
-        least = float(ndtr(ndtri(min(right, 1.0)) - mu))
+        least = inverse(right)
         if least > wrong:
             mass = (least - wrong) * m / (r - c)
             wrong, right, total = least, right + mass * c / m, total + mass
             if total > 1 + _ROUNDING or right > 1:
                 return True
     return False
+
+
+def largest_refuted(refuted: Callable[[float], bool], *, furthest: float) -> float:
+    """The largest parameter, to a thousandth of its size, below which `refuted` is true; 0 if it is nowhere.
+
+    refuted: true up to some parameter and false above. furthest: where the search stops.
+    """
+    low, high = 0.0, 1.0
+    if not refuted(0.0):
+        return 0.0
+    while refuted(high) and high < furthest:
+        low, high = high, 2 * high
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle) else (low, middle)
+    return low
 
 
 def certified_mu(*, correct: int, guesses: int, canaries: int, confidence: float) -> float:
@@ -75,15 +104,7 @@ def certified_mu(*, correct: int, guesses: int, canaries: int, confidence: float
     def refuted(mu: float) -> bool:
         return too_many_correct(mu, correct=correct, guesses=guesses, canaries=canaries, error=error)
 
-    low, high = 0.0, 1.0
-    if not refuted(0.0):
-        return 0.0
-    while refuted(high) and high < _LARGEST_MU:
-        low, high = high, 2 * high
-    while high - low > 1e-3 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return largest_refuted(refuted, furthest=_LARGEST_MU)
 
 
 def guesses_to_make(canaries: int, mu: float, *, confidence: float = 0.95) -> int:
