@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         InteractiveGNMax,
         LNMax,
         MomentGNMax,
-        SyntheticGNMax,
     )
     from ostrakon.validation import InvalidInput
     from ostrakon.votes import PublicVotes, Votes
@@ -42,7 +41,6 @@ __all__ = [
     "MomentGNMax",
     "PATEClassifier",
     "PublicVotes",
-    "SyntheticGNMax",
     "Votes",
     "account",
     "accounting",

@@ -28,7 +28,7 @@ from ostrakon.options.options import AUTO, WORST_CASE, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
+from ostrakon.run.inputs.task import Task, of_described, of_protection
 from ostrakon.run.spending import PrivateRecords, note_fit, note_search, warn_of_searches
 from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
@@ -182,8 +182,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_rows,)
             Labels, all among `classes`.
         X_public : same form as X, or Domain
-            Unlabelled public rows. A `Domain` describes the columns of a frame; rows are then drawn from noisy
-            marginals of X, at a price within epsilon. Must be None if `protect="labels"`.
+            Unlabelled public rows. Without them, a `Domain` describes the columns of a frame; an additive model then
+            learns from noisy counts. Must be None if `protect="labels"`.
         users : array-like of shape (n_rows,), optional
             The user of each private row. The guarantee then protects users instead of records.
 
@@ -259,7 +259,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             _require_described(given, X_public)
             # The domain types each cell alone; a column's own type would depend on all private rows.
             given = X_public.typed(given)
-            own = of_synthetic(X_public)
+            own = of_described(X_public)
         else:
             own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
         _require_same_images(given, own["X_public"])
@@ -279,7 +279,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         self.statement_, self.finished_ = finished.statement, finished
         self.student_name_, self.agreement_ = finished.student_name, finished.agreement
         self.released_ = finished.student
-        self.pool_ = finished.pool
 
     def __sklearn_clone__(self) -> Self:
         note_search()

@@ -212,11 +212,12 @@ class BoundedVotes(Votes):
 
 
 class Moments:
-    """Sums by class of what teachers say of their features, in whole steps of 1/1024 vote. Private.
+    """Sums of what teachers say besides their votes, in whole steps of 1/1024 vote. Private.
 
-    counts: whole numbers of either sign, (directions, classes); the first direction is the constant one (see
-    `ostrakon.features.moments`). teachers: how many may have spoken. That each of them has at most the length of a
-    vote, in one class, is the word of who summed them.
+    counts: whole numbers of either sign, (directions, classes): sums of features by class, where the first direction is
+    the constant one (`ostrakon.features.moments`), or counts of pairs of columns (`ostrakon.features.cells.PairMap`).
+    teachers: how many may have spoken. That each of them adds a vector of at most the length of a vote, and that no two
+    such vectors have a negative product, is the word of who summed them.
     """
 
     __slots__ = ("counts", "teachers")
@@ -247,29 +248,6 @@ class Moments:
 
     def __repr__(self) -> str:
         return f"Moments(directions={self.queries}, classes={self.counts.shape[1]}, teachers={self.teachers})"
-
-
-class Marginals(Moments):
-    """Counts of the private rows by the cells of several tables (marginals), in whole steps of 1/1024 record. Private.
-
-    counts: whole numbers of at least 0, (cells of all tables, 1), table after table. tables: how many there are.
-    teachers: how many records (or users) may be counted. That each adds to every table a row no longer than one record
-    is the word of who counted them.
-    """
-
-    __slots__ = ("tables",)
-
-    def __init__(self, counts: ArrayLike, *, teachers: int, tables: int) -> None:
-        super().__init__(counts, teachers=teachers)
-        self.tables = whole("tables", tables, at_least=1)
-        if self.counts.min() < 0 or self.counts.shape[1] != 1:
-            raise InvalidInput(
-                f"counts must be steps of at least 0 of shape (cells, 1), got {self.counts.min()} at the least and "
-                f"{self.counts.shape}."
-            )
-
-    def __repr__(self) -> str:
-        return f"Marginals(tables={self.tables}, cells={self.queries}, teachers={self.teachers})"
 
 
 class PublicVotes(Votes):

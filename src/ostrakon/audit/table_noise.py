@@ -7,9 +7,8 @@ from scipy import stats
 
 from ostrakon.audit.result import Finding
 from ostrakon.mechanisms.base import FloatArray, Mechanism
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.validation import fraction, positive
-from ostrakon.votes import STEPS, BoundedVotes, Marginals, Moments
+from ostrakon.votes import STEPS, BoundedVotes, Moments
 
 TABLE_NOISE = "noise of the released tables"
 _CELLS, _CLASSES, _TEACHERS = 64, 3, 1000
@@ -127,8 +126,4 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
         moments = Moments(exact * STEPS, teachers=_TEACHERS)
         drawn = np.concatenate([(subject.noisy_moments(moments, rng) - exact).ravel() for _ in range(runs)])
         found["noisy sums of features"] = drawn, subject.moment_noise
-    if isinstance(subject, SyntheticGNMax):
-        cells = Marginals(exact.reshape(-1, 1) * STEPS, teachers=_TEACHERS, tables=subject.tables)
-        parts = [subject.noisy_marginals(cells, rng).ravel() / STEPS - exact.ravel() for _ in range(runs)]
-        found["noisy marginals"] = np.concatenate(parts), subject.marginal_noise
     return found

@@ -1,4 +1,4 @@
-"""What columns may hold, in public words: categories and ranges, from which cells and synthetic rows are made."""
+"""What columns may hold, in public words: categories and ranges, which cut each column into cells."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from ostrakon.validation import InvalidInput, shown, whole
 
 IntArray = NDArray[np.int64]
 
-DEFAULT_ROWS = 5000
-MOST_ROWS = 1_000_000
 DEFAULT_BINS = 16
 MOST_CELLS = 1000
 """Of one column."""
+MOST_COLUMNS = 40
+"""Columns up to which pairs of them are counted."""
+MOST_PAIR_CELLS = 10_000
+"""Of one pair of columns."""
+_EXAMPLES = 256
 
 EXAMPLE = '[columns.age] with low = 0 and high = 100, or [columns.city] with categories = ["Ulm", "Bonn"]'
 _NUMBERS: tuple[Kind, ...] = ("number", "decimal comma", "date")
@@ -53,6 +56,13 @@ class Described:
     def cells(self) -> int:
         """Ranges or categories, and one for what is missing."""
         return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
+
+    def cell_names(self) -> tuple[str, ...]:
+        """What each cell holds."""
+        if self.categories is not None:
+            return (*self.categories, "(other or missing)")
+        ends = [f"[{low:g}, {high:g})" for low, high in itertools.pairwise(self.edges)]
+        return (*ends, "(missing)")
 
     def typed(self, name: str, column: pd.Series) -> pd.Series:
         """A column in memory as float64 (of dates days since 2000, NaN where missing), or words (None where missing).
@@ -115,12 +125,11 @@ class Described:
 class Domain:
     """What the columns of a private table may hold, written down without looking into it.
 
-    columns: name → what it may hold. rows: how many synthetic rows are drawn. delimiter: what cuts the private table
-    where it is a CSV.
+    columns: name → what it may hold. delimiter: what cuts the private table where it is a CSV.
 
     Guarantee: public as far as whoever wrote it looked at no private row; a row is read by its own cells and this
     alone.
-    Errors: `InvalidInput` for no columns, or a number of rows below 5 or above a million.
+    Errors: `InvalidInput` for no columns, or a delimiter that no CSV has.
 
     >>> domain = Domain.of({"age": {"low": 0, "high": 100, "bins": 4}, "city": {"categories": ["Ulm", "Bonn"]}})
     >>> domain.codes(pd.DataFrame({"city": ["Bonn", "Rom", None], "age": [25.0, 120.0, None]})).tolist()
@@ -128,18 +137,16 @@ class Domain:
     """
 
     columns: Mapping[str, Described]
-    rows: int = DEFAULT_ROWS
     delimiter: str = ","
 
     def __post_init__(self) -> None:
         if not self.columns:
             raise InvalidInput(f"columns must describe at least one column, such as {EXAMPLE}; got none.")
-        object.__setattr__(self, "rows", whole("rows", self.rows, at_least=5, at_most=MOST_ROWS))
         if self.delimiter not in (",", ";", "\t", "|"):
             raise InvalidInput(f"delimiter must be one of , ; | and the tabulator, got {shown(self.delimiter)}.")
 
     @classmethod
-    def of(cls, columns: Mapping[str, Any], *, rows: int = DEFAULT_ROWS, delimiter: str = ",") -> Self:
+    def of(cls, columns: Mapping[str, Any], *, delimiter: str = ",") -> Self:
         """From plain values: a mapping for every column, with `categories`, or with `low` and `high`, or `edges`.
 
         low, high: the least and the greatest value, numbers or dates, cut into `bins` ranges of one width (16; whole
@@ -150,16 +157,16 @@ class Domain:
         if not isinstance(columns, Mapping):
             raise InvalidInput(f"columns must describe columns by name, such as {EXAMPLE}; got {shown(columns)}.")
         described = {str(name): _described(str(name), given) for name, given in columns.items()}
-        return cls(columns=described, rows=rows, delimiter=delimiter)
+        return cls(columns=described, delimiter=delimiter)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
-        """From a TOML file: a table [columns.NAME] for every column, and above them perhaps `rows` and `delimiter`."""
-        content = read_toml("synthetic", path)
-        foreign = [name for name in content if name not in ("columns", "rows", "delimiter")]
+        """From a TOML file: a table [columns.NAME] for every column, and above them perhaps `delimiter`."""
+        content = read_toml("columns", path)
+        foreign = [name for name in content if name not in ("columns", "delimiter")]
         if foreign or "columns" not in content:
             found = f"{foreign[0]!r}" if foreign else "no columns"
-            raise InvalidInput(f"{path} must hold columns, and perhaps rows and delimiter, as {EXAMPLE}; got {found}.")
+            raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {found}.")
         return cls.of(**content)
 
     @property
@@ -171,6 +178,22 @@ class Domain:
     def sizes(self) -> tuple[int, ...]:
         """Cells of every column."""
         return tuple(column.cells for column in self.columns.values())
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The pairs of columns that are counted: all, unless they have more than 10,000 cells or there are more than 40
+        columns; a public rule.
+
+        >>> Domain.of({name: {"low": 0, "high": 1} for name in "abc"}).pairs
+        ((0, 1), (0, 2), (1, 2))
+        """
+        sizes = self.sizes
+        near = itertools.combinations(range(len(sizes)), 2) if len(sizes) <= MOST_COLUMNS else ()
+        return tuple(pair for pair in near if sizes[pair[0]] * sizes[pair[1]] <= MOST_PAIR_CELLS)
+
+    def cell_names(self) -> tuple[str, ...]:
+        """Names of the cells of all columns, in order, such as "age [0, 25)" and "city Ulm"."""
+        return tuple(f"{name} {cell}" for name, column in self.columns.items() for cell in column.cell_names())
 
     def kinds(self) -> Columns:
         """How the columns are read."""
@@ -197,10 +220,10 @@ class Domain:
             {name: one.values(codes[:, at], rng) for at, (name, one) in enumerate(self.columns.items())}
         )
 
-    def uniform(self, *, seed: int) -> pd.DataFrame:
-        """`rows` rows with every cell equally likely: of the form of synthetic ones, and made of public words alone."""
-        rng = np.random.default_rng(seed)
-        return self.frame(np.column_stack([rng.integers(size, size=self.rows) for size in self.sizes]), seed=seed)
+    def examples(self) -> pd.DataFrame:
+        """Rows with every cell equally likely: what a row looks like, in public words alone."""
+        rng = np.random.default_rng(0)
+        return self.frame(np.column_stack([rng.integers(size, size=_EXAMPLES) for size in self.sizes]), seed=0)
 
 
 def _described(name: str, given: Any) -> Described:

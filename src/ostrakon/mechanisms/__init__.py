@@ -16,7 +16,6 @@ from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.lnmax import LNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.registry import MECHANISMS, register
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 
 __all__ = [
     "MECHANISMS",
@@ -32,7 +31,6 @@ __all__ = [
     "Parameter",
     "RunCost",
     "StatefulMechanism",
-    "SyntheticGNMax",
     "register",
 ]
 
@@ -44,7 +42,6 @@ for _kind in (
     ExponentialMechanism,
     BoundedGNMax,
     MomentGNMax,
-    SyntheticGNMax,
 ):
     register(_kind)
 for _module in iter_modules(contrib.__path__, f"{contrib.__name__}."):

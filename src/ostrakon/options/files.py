@@ -40,8 +40,7 @@ class Files(Settings):
 
     private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
-    synthetic: a description of the columns; without public data, public rows are drawn from it and noisy marginals of
-    the private table. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public,
+    columns: a description of the columns, where there is no public data. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public,
     too. allow_shared_rows: private rows may be in the public data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
@@ -60,10 +59,10 @@ class Files(Settings):
         str | None,
         Option(help="Rows, images or texts of the same kind, free to publish.", panel=_DATA, check=_location),
     ] = None
-    synthetic: Annotated[
+    columns: Annotated[
         str | None,
         Option(
-            help="No public rows: draw some from noisy marginals; a TOML file says what columns may hold.",
+            help="No public rows: a TOML file says what the columns may hold; `ostrakon schema columns` drafts it.",
             panel=_DATA,
             check=_location,
         ),
@@ -103,7 +102,7 @@ class Files(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.synthetic is None:
+        if self.columns is None:
             require_pool(self.protect, self.public)
         else:
             require_no_pool(self.protect, self.public)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ostrakon.options.options import WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import DEFAULT_MECHANISM, DEFAULT_OF_COUNTS, DEFAULT_OF_TEACHERS, MOST_OF_MOMENTS
 
-_PER_RECORD = ("max_contributions", "moments", "marginals")
+_PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
 
 

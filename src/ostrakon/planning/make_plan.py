@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 from ostrakon.mechanisms.registry import find
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
+from ostrakon.data.domain import Domain
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
 from ostrakon.planning.defaults import DEFAULT_MECHANISM
-from ostrakon.planning.per_record_plan import per_record_plan, synthetic_plan
+from ostrakon.planning.per_record_plan import additive_plan, per_record_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.trained_plan import trained_plan
 from ostrakon.validation import InvalidInput
@@ -23,25 +23,20 @@ def make_plan(
     classes: int,
     unit: str = "record",
     images: bool = False,
-    tables: int | None = None,
+    domain: Domain | None = None,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
-    units: private records or users. pool: public rows. images: whether rows are images. tables: the number of marginals
-    from which public rows are drawn; None: public rows are given. Without an epsilon, and unless all of the noise is
+    units: private records or users. pool: public rows. images: whether rows are images. domain: the description of
+    the columns, where there are no public rows; else None. Without an epsilon, and unless all of the noise is
     given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
     an epsilon that is too small (with the nearest that is possible).
     """
-    if tables is not None:
-        return synthetic_plan(options, tables, units=units, pool=pool, classes=classes, unit=unit)
-    if options.mechanism == SyntheticGNMax.name:
-        raise InvalidInput(
-            f"mechanism must be another than {SyntheticGNMax.name} where public rows are given: it pays for marginals "
-            "of the private ones, from which public rows are drawn (synthetic)."
-        )
+    if domain is not None:
+        return additive_plan(options, domain, units=units, classes=classes, unit=unit)
     if options.mechanism == AUTO:
         options = dataclasses.replace(options, mechanism=auto_mechanism(options, classes=classes, images=images))
     if learns_moments(options) and options.mechanism != DEFAULT_MECHANISM:

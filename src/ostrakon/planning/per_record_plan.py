@@ -9,11 +9,10 @@ from typing import Any
 
 from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.data.domain import Domain
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
-from ostrakon.options.options import AUTO, WORST_CASE, Options, is_auto
-from ostrakon.planning.choose_mechanism import auto_mechanism, per_record_mechanism
+from ostrakon.options.options import WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -22,7 +21,11 @@ from ostrakon.planning.defaults import (
 )
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.settled import parameter_sources, settled_delta, settled_epsilon, settled_queries
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
+
+PAIRS = 0.3
+"""Share of the cost for counts of pairs of columns; chosen on Adult and eight small tables."""
+_OF_PUBLIC_ROWS = ("mechanism", "queries", "teacher", "student", "representation", "query_strategy", "smooth")
 
 
 def per_record_plan(
@@ -58,7 +61,9 @@ def per_record_plan(
             f"chosen so that each query gets several times more votes than noise, from the number of {unit}s"
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
-    require_votes_above_noise(mechanism, units=units, queries=queries, delta=delta, unit=unit)
+    # The cells of one column share the votes of all units, so a column counts as one query.
+    shared = queries if fixed is None else fixed["max_contributions"]
+    require_votes_above_noise(mechanism, units=units, queries=shared, delta=delta, unit=unit)
     tuned |= parameter_sources(options, mechanism, epsilon)
     return Plan(
         teachers=units,
@@ -73,20 +78,28 @@ def per_record_plan(
     )
 
 
-def synthetic_plan(options: Options, tables: int, *, units: int, pool: int, classes: int, unit: str) -> Plan:
-    """The plan of a run that draws its public rows: per-record teachers, priced together with the marginals."""
-    chosen = auto_mechanism(options, classes=classes) if options.mechanism == AUTO else options.mechanism
-    if chosen not in (SyntheticGNMax.name, DEFAULT_MECHANISM, DEFAULT_OF_COUNTS):
-        raise InvalidInput(
-            f"synthetic rows are for per-record teachers, whose price is composed with that of the marginals, and not "
-            f"for {chosen}: leave out mechanism, teachers, teacher, smooth, max-answers, a gate and the noise of other "
-            "mechanisms."
-        )
-    if chosen == SyntheticGNMax.name:
-        chosen = per_record_mechanism(options, classes=classes)
-    fixed: dict[str, Any] = {"tables": tables} | ({"moments": 0.0} if chosen == DEFAULT_OF_COUNTS else {})
-    options = dataclasses.replace(options, mechanism=SyntheticGNMax.name)
-    return per_record_plan(options, units=units, pool=pool, classes=classes, unit=unit, fixed=fixed)
+def additive_plan(options: Options, domain: Domain, *, units: int, classes: int, unit: str) -> Plan:
+    """The plan of a run without public rows: every record votes on one cell of each described column.
+
+    Errors: `InvalidInput` for options that belong to public rows or to trained teachers.
+    """
+    mechanism = DEFAULT_MECHANISM if domain.pairs else DEFAULT_OF_COUNTS
+    defaults = Options()
+    for name in _OF_PUBLIC_ROWS:
+        given = getattr(options, name)
+        if given != getattr(defaults, name) and not (name == "mechanism" and given == mechanism):
+            raise InvalidInput(
+                f"{name} cannot be chosen where the columns are described instead of public rows, got {shown(given)}: "
+                f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
+            )
+    fixed = {"max_contributions": len(domain.names), **({"moments": PAIRS} if domain.pairs else {})}
+    bound = options.parameters.get("max_contributions")
+    if bound not in (None, len(domain.names)):
+        raise InvalidInput(f"max_contributions must be {len(domain.names)}, one for each column, got {shown(bound)}.")
+    options = dataclasses.replace(options, mechanism=mechanism, queries=int(sum(domain.sizes)))
+    sizes: dict[str, Any] = {"pool": int(sum(domain.sizes)), "classes": classes, "unit": unit}
+    plan = per_record_plan(options, units=units, fixed=fixed, **sizes)
+    return dataclasses.replace(plan, tuned={**plan.tuned, "number of queries": "the number of described cells"})
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:
@@ -121,6 +134,6 @@ def _what_would_do(mechanism: Mechanism, *, units: int, queries: int, delta: flo
     epsilon = float(f"{worst_case(enough, queries=queries, delta=delta).epsilon * 1.001:.4g}")
     fewer = int(votes_in_all / noise)
     remedies = [f"an epsilon of {epsilon:g}"]
-    if FEWEST_PER_RECORD <= fewer < queries:
+    if FEWEST_PER_RECORD <= fewer < queries and queries > (mechanism.contribution_bound or 1):
         remedies.append(f"{fewer} queries at this one")
     return f"{', '.join(remedies)} or {math.ceil(units * noise * queries / votes_in_all)} {unit}s"

@@ -164,10 +164,6 @@ class Budget(Reservation):
         tables = (b"" if table is None else table.tobytes() for table in (answers.counts, answers.moments))
         self.settle_bytes(answers.labels.tobytes() + b"".join(tables))
 
-    def settle_marginals(self, drawn: IntArray) -> None:
-        """Note the noisy marginals in the ledger, before public rows are drawn from them."""
-        self.settle_bytes(drawn.tobytes(), part="marginals")
-
 
 def description_of(mechanism: Mechanism, *, queries: int, teachers: int) -> str:
     """What a run releases, in words, as the ledger shows it."""

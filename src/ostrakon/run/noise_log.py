@@ -43,7 +43,7 @@ from ostrakon.votes import IntArray, Moments, Votes
 
 FORMAT = 2
 
-Drawn = Votes | Moments  # and `Marginals`, which are such sums
+Drawn = Votes | Moments
 """What noise is drawn for."""
 
 

@@ -7,22 +7,24 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.mechanisms.synthetic_gnmax import SyntheticGNMax
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.estimates import estimates_of, warnings_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
+from ostrakon.students.additive import ADDITIVE
 from ostrakon.students.selection import Selection
+from ostrakon.votes import STEPS
 
 TUNED_ALWAYS: dict[Protects, dict[str, str]] = {
     "records": {"representation": "the public data alone"},
     "labels": {"representation": "the features of all rows, which are treated as public, and no label"},
 }
 
-TUNED_ON_SYNTHETIC = {"representation": "synthetic rows alone, which the guarantee covers"}
+TUNED_ON_DESCRIBED = {"representation": "the description of the columns alone"}
 
 ENCODER_NOT_COVERED: dict[Protects, str] = {
     "records": "Features were made by an encoder that the guarantee takes as given: had it been trained on private "
@@ -39,7 +41,8 @@ _SAME_SIZE = " Both lead to the same default settings, which depend on the appro
 def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
-        return f"{selection.chosen.name}, given by the operator"
+        only = selection.chosen.name == ADDITIVE
+        return f"{selection.chosen.name}, {'the student of runs without public rows' if only else 'given by the operator'}"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
     kept = selection.agreement.get(selection.chosen.name, 0.0)
     if kept >= max(selection.agreement.values()):
@@ -77,8 +80,8 @@ def make_statement(
             *([] if warning is None else [warning]),
             *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
             *remarks,
-            *_synthetic_remarks(plan, task),
-            *_moment_remarks(plan, answers, task.private.unit),
+            *_cell_remarks(plan, answers, task),
+            *_moment_remarks(plan, answers, task),
             *([ENCODER_NOT_COVERED[protects]] if made_by else []),
             *_gate_remarks(plan, answers),
         ),
@@ -95,7 +98,7 @@ def make_statement(
         tuned={
             **plan.tuned,
             "classes": task.classes_from,
-            **(TUNED_ALWAYS[protects] if task.synthetic is None else TUNED_ON_SYNTHETIC),
+            **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **made_by,
             "student": described(selection),
         },
@@ -125,41 +128,50 @@ def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
 
 
 def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:
-    """What `statement.json` says of public rows that the run drew; None where they were given."""
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, SyntheticGNMax):
+    """What `statement.json` says of a run without public rows; None where there are some."""
+    if task.domain is None:
         return None
-    return {
-        "source": "synthetic",
-        "rows": task.pool,
-        "marginals": mechanism.tables,
-        "noise": mechanism.marginal_noise,
-        "share": mechanism.marginals,
-    }
+    pairs = len(task.domain.pairs) if plan.mechanism.moment_noise is not None else 0
+    return {"source": "none", "columns": len(task.domain.names), "cells": sum(task.domain.sizes), "pairs": pairs}
 
 
-def _synthetic_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
-    mechanism = plan.mechanism
-    if not isinstance(mechanism, SyntheticGNMax):
+def _cell_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
+    """What a run without public rows counted, and which columns seem to be described wrongly."""
+    domain, unit = task.domain, task.private.unit
+    if domain is None or answers.counts is None:
         return ()
-    absent = [str(name) for name in task.X_public if float(task.X_public[name].isna().mean()) > _MOSTLY_MISSING]
+    noise = plan.mechanism.parameters()["sigma2"]
+    pairs = pair_map(plan, domain)
+    beside = ""
+    if pairs is not None and plan.mechanism.moment_noise is not None:
+        of_pairs = plan.mechanism.moment_noise * STEPS / pairs.unit
+        beside = (
+            f", and of {len(pairs.pairs)} pairs of columns the number of {unit}s in each cell, with noise of standard "
+            f"deviation {of_pairs:.4g}"
+        )
+    shares = [part.sum(axis=1) for part in np.split(answers.counts, np.cumsum(domain.sizes)[:-1])]
+    absent = [
+        name
+        for name, share in zip(domain.names, shares, strict=True)
+        if float(share[-1]) > _MOSTLY_MISSING * float(share.sum()) and float(share[-1]) > 3 * noise
+    ]
     return (
-        f"No public rows were given: {task.pool:,} synthetic ones were drawn from {mechanism.tables} marginals of the "
-        f"private table, each cell with Gaussian noise of standard deviation {mechanism.marginal_noise:.4g} "
-        f"{task.private.unit}s. This used {mechanism.marginals:.0%} of the budget (of mu squared). The guarantee "
-        "covers the synthetic rows together with all answers.",
+        f"There were no public rows. The student learned from noisy counts alone: of {len(domain.names)} columns the "
+        f"number of {unit}s by cell and class, with Gaussian noise of standard deviation {noise:.4g}{beside}. The "
+        "guarantee covers all of them together.",
         *(
-            f"Most synthetic cells of the column {name!r} are missing: check that its description lists its values."
+            f"Most values of the column {name!r} are missing or other than described: check that its description lists "
+            "its values."
             for name in absent
         ),
     )
 
 
-def _moment_remarks(plan: Plan, answers: Answers, unit: str) -> tuple[str, ...]:
-    if answers.moments is None:
+def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
+    if answers.moments is None or task.domain is not None:
         return ()
     return (
-        f"Besides its vote, every {unit} added its features, scaled to a length of at most one vote, to the "
+        f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to the "
         f"{len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard deviation "
         f"{plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
     )

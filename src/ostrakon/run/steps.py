@@ -17,8 +17,8 @@ from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import is_images, require_choices, sees_images
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
+from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import name_without_folder
-from ostrakon.features.synthetic import require_mbi, tables_of
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
@@ -30,7 +30,6 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.features import View, view_of
 from ostrakon.run.stages.learning import Learning
-from ostrakon.run.stages.pool import with_synthetic_pool
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import answer_queries, fit_student
 from ostrakon.run.stages.votes import collect, known_totals, queries_of, refuse_unspread, sees_rows
@@ -58,8 +57,8 @@ class FinishedRun:
         Predicts labels from raw rows.
     queries : array of int, shape (queries,)
         Public rows that were asked about.
-    pool : frame or None
-        All public rows where the run drew them.
+    cells : tuple of str or None
+        What the numbers in `queries` stand for, where the run asked about cells of columns instead of public rows.
     images : array or None
         The rows of `queries` where they are images.
     answers : Answers
@@ -83,7 +82,7 @@ class FinishedRun:
     statement: Statement
     student: ReleasedStudent
     queries: IntArray
-    pool: Any
+    cells: tuple[str, ...] | None
     images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
@@ -99,7 +98,7 @@ class FinishedRun:
 
 @dataclass(kw_only=True, eq=False)
 class RunContext:
-    """What all steps of one run share. `task`, `budget` and `pool_is_secure` change where a step says so."""
+    """What all steps of one run share. `task` and `budget` change where a step says so."""
 
     task: Task
     options: Options
@@ -109,7 +108,6 @@ class RunContext:
     say: Say
     engine: str
     budget: Budget | None = None
-    pool_is_secure: bool = True
 
     @cached_property
     def log(self) -> Log:
@@ -157,8 +155,6 @@ def run_steps(
     Guarantee: as `FinishedRun.statement` says.
     """
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    if task.synthetic is not None:
-        require_mbi()
     with storage.opened():
         context = RunContext(
             task=task,
@@ -170,9 +166,9 @@ def run_steps(
             engine=engine,
         )
         plan = settle_plan(context)
-        draw_public_rows(context, plan)
-        say("Learning features from the public data")
-        view = storage.view(lambda: view_of(context.task.X_public, options.representation, seed=options.seed))
+        say("Learning features from the public data" if task.domain is None else "Cutting columns into cells")
+        choice = options.representation if task.domain is None else CellFeatures(task.domain)
+        view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)
@@ -201,26 +197,6 @@ def settle_plan(context: RunContext) -> Plan:
     if context.budget is None:
         context.budget = budget_of(plan, context.task, context.options, context.storage)
     return plan
-
-
-def draw_public_rows(context: RunContext, plan: Plan) -> None:
-    """Where there are no public rows: draw them from noisy marginals, once, and put them into `context.task`."""
-    task, budget = context.task, context.budget
-    if task.synthetic is None:
-        return
-    context.say(f"Drawing {task.pool:,} public rows from noisy marginals")
-    if budget is not None:
-        budget.reserve()
-    context.task, context.pool_is_secure = with_synthetic_pool(
-        task,
-        task.synthetic,
-        plan,
-        seed=context.options.seed,
-        log=context.log,
-        rng=context.rng,
-        folder=context.storage.shards(),
-        paid=None if budget is None else budget.settle_marginals,
-    )
 
 
 def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray) -> Votes:
@@ -258,7 +234,6 @@ def draw_answers(context: RunContext, plan: Plan, votes: Votes, queries: IntArra
     if context.budget is not None:
         context.budget.reserve()
     answers = answer_queries(plan, votes, queries=queries, learning=learning, log=context.log, rng=context.rng)
-    answers = dataclasses.replace(answers, secure=answers.secure and context.pool_is_secure)
     if context.budget is not None:
         context.budget.settle(answers)
     context.storage.note("data_dependent_cost", lambda: _data_dependent_cost(plan, answers, votes))
@@ -277,7 +252,7 @@ def finish(
         statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),
         student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes)),
         queries=queries,
-        pool=None if task.synthetic is None else task.X_public,
+        cells=None if task.domain is None else task.domain.cell_names(),
         images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
         answers=answers,
         classes=task.classes,
@@ -315,7 +290,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         classes=len(task.classes),
         unit=data.unit,
         images=sees_images(task.X_public, options.representation),
-        tables=None if task.synthetic is None else len(tables_of(task.synthetic.sizes)),
+        domain=task.domain,
     )
 
 

@@ -71,12 +71,12 @@ NOT_COVERED = (
     "facts about the population as a whole, which a good student learns no matter who takes part",
 )
 
-NOT_COVERED_OF_SYNTHETIC = (
+NOT_COVERED_OF_DESCRIBED = (
     "what is treated as public knowledge: the description of the columns (names, categories, ranges), class names, the "
     "number of teachers and all parameters here",
     *NOT_COVERED[2:],
 )
-"""If the public rows are drawn from noisy marginals, which the guarantee covers."""
+"""If columns are described instead of public rows."""
 
 NOT_COVERED_OF_LABELS = (
     "the features of every row, who has a row, and how many there are: they are treated as public, and rows of the "
@@ -342,17 +342,17 @@ def require_pool(protect: str, public: Any) -> None:
     if protect == "records" and public is None:
         raise InvalidInput(
             "public must be given: rows of the same kind, free to publish (or, where the features of the private rows "
-            "are not secret, protect labels alone; or, for a table, synthetic: a description of its columns)."
+            "are not secret, protect labels alone; or, for a table, columns: a description of its columns)."
         )
 
 
 def require_no_pool(protect: str, public: Any) -> None:
-    """Refuse public rows beside synthetic ones, and synthetic ones if labels alone are protected."""
+    """Refuse public rows beside a description of the columns, and that if labels alone are protected."""
     if public is not None:
-        raise InvalidInput("synthetic stands in the place of public rows: give one of them, got both.")
+        raise InvalidInput("columns must be described, or public rows given: got both.")
     if protect == "labels":
         raise InvalidInput(
-            "synthetic cannot be given where labels alone are protected: the rows themselves are public."
+            "columns cannot be described where labels alone are protected: the rows themselves are public."
         )
 
 

@@ -12,6 +12,7 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ostrakon.features.cells import PairMap
 from ostrakon.features.moments import MomentMap
 from ostrakon.validation import InvalidInput, positive
 
@@ -28,13 +29,13 @@ class ReleasedMoments:
     """Noisy sums of features by class, as they were released.
 
     sums: in votes, (directions, classes). sigma: standard deviation of the noise on each. records: how many spoke, a
-    public number. directions: what was summed.
+    public number. directions: what was summed (for the student additive, which pairs of columns were counted).
     """
 
     sums: FloatArray
     sigma: float
     records: int
-    directions: MomentMap
+    directions: MomentMap | PairMap
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):
@@ -60,10 +61,11 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
     def fit_moments(self, X: Any, released: Any) -> Self:
         """Learn from `released.moments`, a `ReleasedMoments`. Errors: `InvalidInput` where there are none."""
         moments: ReleasedMoments | None = released.moments
-        if moments is None:
+        if moments is None or not isinstance(moments.directions, MomentMap):
             raise InvalidInput(NEEDS_MOMENTS)
         penalty = positive("penalty", self.penalty) * moments.sigma
-        rows = moments.directions.of_rows(X)
+        directions = moments.directions
+        rows = directions.of_rows(X)
         each = moments.records / len(rows)
         shape = moments.sums.shape
 
@@ -78,7 +80,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         found = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
         if not np.isfinite(found.x).all():
             raise InvalidInput("The released sums of features must be finite.")
-        self.directions_ = moments.directions
+        self.directions_ = directions
         self.coef_ = found.x.reshape(shape)
         self.classes_ = np.arange(shape[1])
         return self

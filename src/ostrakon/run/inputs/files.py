@@ -26,24 +26,24 @@ def task_from_files(
     test: Any = None,
     names: Any = None,
     text: bool = False,
-    synthetic: Any = None,
+    columns: Any = None,
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images or files of text where `private` holds such, tables otherwise.
 
     target: the column to predict; images need none where their labels have the usual place, and texts need none. names:
     columns of tables without header. text: whether columns of free text are read. public: None where labels alone are
-    protected (protect="labels"), or where `synthetic` describes the columns: a `Domain`, or its TOML file. Other
+    protected (protect="labels"), or where `columns` describes them: a `Domain`, or its TOML file. Other
     options and errors: `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
     """
-    if synthetic is not None:
+    if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
             raise InvalidInput(
-                "synthetic rows are drawn for tables of numbers, dates and categories: images and free text need "
-                "public rows, such as open pictures or texts of another source."
+                "columns can be described of tables of numbers, dates and categories: images and free text need public "
+                "rows, such as open pictures or texts of another source."
             )
-        domain = synthetic if isinstance(synthetic, Domain) else Domain.read(synthetic)
+        domain = columns if isinstance(columns, Domain) else Domain.read(columns)
         if test is not None:
             refuse_private_folder(test)
         return task_without_public(private, domain, target=require_target(target), test=test, names=names, **options)

@@ -13,7 +13,7 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.sources import digest_of_file, parts_of
 from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_protection, of_synthetic
+from ostrakon.run.inputs.task import Task, of_described, of_protection
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -53,8 +53,8 @@ def task_without_public(
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
     given = {"private": tables.private, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
-    understood = tables.understood(public_rows=domain.rows)
-    told = f"{domain.rows:,} rows, to be drawn from noisy marginals of the private ones"
+    understood = tables.understood(public_rows=0)
+    told = f"none: {len(domain.names)} columns are described, in {sum(domain.sizes)} cells"
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
@@ -65,7 +65,7 @@ def task_without_public(
         rows=f"columns {', '.join(domain.names)}, by name, as they were described",
         kinds={name: domain.columns[name].kind for name in domain.names},
         understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": told}),
-        **of_synthetic(domain),
+        **of_described(domain),
     )
 
 

@@ -22,7 +22,7 @@ from ostrakon.statements.statement import (
     CENTRAL_OF_LABELS,
     NOT_COVERED,
     NOT_COVERED_OF_LABELS,
-    NOT_COVERED_OF_SYNTHETIC,
+    NOT_COVERED_OF_DESCRIBED,
     Protects,
 )
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -41,8 +41,8 @@ class Task:
     student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
     are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
     files, to be told before anything is spent. counted: whether `private.units` is how many there are, and not a public
-    number beside it. synthetic: what the columns may hold, where there are no public rows: `X_public` is then drawn
-    evenly from it, and stands for the rows that the run draws from noisy marginals of the private ones.
+    number beside it. domain: what the columns may hold, where there are no public rows: `X_public` is then
+    drawn evenly from it, and shows what a row looks like.
     trust_model, not_covered: what the statement says under these names.
 
     Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
@@ -60,7 +60,7 @@ class Task:
     names: Sequence[str] | None = None
     understood: Understood = field(default_factory=Understood)
     counted: bool = True
-    synthetic: Domain | None = None
+    domain: Domain | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 
@@ -83,10 +83,9 @@ def of_protection(protects: Protects) -> dict[str, Any]:
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
-def of_synthetic(domain: Domain) -> dict[str, Any]:
-    """What a `Task` says where public rows are to be drawn from noisy marginals of the private ones."""
-    # Their values stand for nothing: they have the form, and the number, of those that will be drawn.
-    return {"X_public": domain.uniform(seed=0), "synthetic": domain, "not_covered": NOT_COVERED_OF_SYNTHETIC}
+def of_described(domain: Domain) -> dict[str, Any]:
+    """What a `Task` says where the columns are described instead of public rows."""
+    return {"X_public": domain.examples(), "domain": domain, "not_covered": NOT_COVERED_OF_DESCRIBED}
 
 
 def task_from_dataset(data: Any) -> Task:

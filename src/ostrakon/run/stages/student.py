@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray
@@ -15,10 +16,11 @@ from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
-from ostrakon.run.stages.votes import moment_map
+from ostrakon.run.stages.votes import moment_map, pair_map
+from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
-from ostrakon.students.selection import Released, Selection, select
+from ostrakon.students.selection import Candidate, Released, Selection, select
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
@@ -59,6 +61,8 @@ def fit_student(
 
     totals: as of `released_counts`.
     """
+    if isinstance(learning.view.fitted, CellFeatures):
+        return _additive(learning, plan, answers, queries, learning.view.fitted)
     if answers.counts is not None:
         released = released_counts(learning, plan, answers, queries, totals=totals)
     else:
@@ -84,6 +88,21 @@ def fit_student(
     )
 
 
+def _additive(
+    learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures
+) -> Selection:
+    """The additive model of a run without public rows."""
+    assert answers.counts is not None
+    pairs, noise, moments = pair_map(plan, features.domain), plan.mechanism.moment_noise, None
+    if answers.moments is not None and noise is not None and pairs is not None:
+        moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=pairs)
+    sigma2 = plan.mechanism.parameters()["sigma2"]
+    released = Released(queries=queries, counts=answers.counts, sigma2=sigma2, moments=moments)
+    student = AdditiveLogistic(features.domain.sizes, random_state=learning.seed)
+    chosen = Candidate(name=ADDITIVE, student=student)
+    return Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
+
+
 def released_counts(
     learning: Learning, plan: Plan, answers: Answers, queries: IntArray, *, totals: IntArray | None = None
 ) -> Released:
@@ -96,7 +115,7 @@ def released_counts(
     counts = answers.counts
     if totals is not None:
         counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
-    moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view.public)
+    moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view)
     if answers.moments is not None and noise is not None and directions is not None:
         moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=directions)
     sigma2 = plan.mechanism.parameters()["sigma2"]

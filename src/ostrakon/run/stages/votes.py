@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
+from ostrakon.features.cells import CellFeatures, PairMap
 from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.per_record_plan import refuse_teacher_options
@@ -19,6 +21,7 @@ from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.stages.encoding import transform_of
 from ostrakon.run.stages.features import View
 from ostrakon.teachers import TeacherStore, train_on_shards
+from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
 from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
@@ -26,7 +29,12 @@ from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
-    """The public rows to ask about, in the order they are asked; chosen on public data alone."""
+    """The public rows to ask about, in the order they are asked; chosen on public data alone.
+
+    Of a run without public rows, the cells of all columns.
+    """
+    if isinstance(view.fitted, CellFeatures):
+        return np.arange(queries)
     return choose_queries(
         strategy, pool=len(view.public), budget=queries, features=view.public, random_state=seed
     ).astype(np.int64)
@@ -53,6 +61,8 @@ def collect(
     """
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
+        if isinstance(view.fitted, CellFeatures):
+            return _collect_cells(plan, private, view.fitted.domain, seed=options.seed, folder=folder), None
         if isinstance(folder, StoredFolder) and engine_in_use() is None:
             # Shards of users, and features, are read here alone.
             folder = folder.scratch
@@ -62,7 +72,7 @@ def collect(
             "classes": plan.classes,
             "units": plan.teachers,
             "max_contributions": _max_contributions(plan),
-            "moments": moment_map(plan, view.public),
+            "moments": moment_map(plan, view),
             "progress": progress,
         }
         if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
@@ -73,6 +83,21 @@ def collect(
         return collect_per_record(private.by_unit(**where), asked, **told), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
+
+
+def _collect_cells(plan: Plan, private: PrivateData, domain: Domain, *, seed: int, folder: Any) -> BoundedVotes:
+    near: Any = folder.scratch if isinstance(folder, StoredFolder) else folder
+    blocks = private.by_unit(seed=seed, transform=domain.codes, folder=near)
+    return collect_cells(
+        blocks, sizes=domain.sizes, classes=plan.classes, units=plan.teachers, pairs=pair_map(plan, domain)
+    )
+
+
+def pair_map(plan: Plan, domain: Domain) -> PairMap | None:
+    """Which pairs of columns a run without public rows counts; None for none."""
+    if plan.mechanism.moment_noise is None:
+        return None
+    return PairMap(sizes=domain.sizes, pairs=domain.pairs, classes=plan.classes)
 
 
 def refuse_unspread(engine: str, private: PrivateData) -> None:
@@ -141,13 +166,13 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
-def moment_map(plan: Plan, public: Any) -> MomentMap | None:
+def moment_map(plan: Plan, view: View) -> MomentMap | None:
     """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
 
     As many directions as are worth their noise, which is public.
     """
     noise = plan.mechanism.moment_noise
-    return None if noise is None else MomentMap.of(public, most=worth_their_noise(plan.teachers, noise))
+    return None if noise is None else MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise))
 
 
 def table_of(votes: Votes) -> IntArray:

@@ -1,0 +1,141 @@
+"""The student of a run without public rows: an additive logistic model from noisy counts of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
+from scipy.special import logsumexp, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.features.cells import one_hot, starts
+from ostrakon.students.row_law import law_of_rows, on_simplex
+from ostrakon.validation import InvalidInput, positive
+
+FloatArray = NDArray[np.float64]
+
+ADDITIVE = "additive"
+"""The name of the student."""
+
+NEEDS_CELLS = (
+    "The student additive learns from noisy counts of cells: describe the columns, or take another student where "
+    "public rows are given."
+)
+_FREE = 1e-3
+"""Penalty of the intercept, in parts of that of a weight."""
+
+
+class AdditiveLogistic(ClassifierMixin, BaseEstimator):
+    """A logistic model that adds up one weight for each column: the weight of the row's cell.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Number of cells of each column.
+    penalty : float, default 6.0
+        Penalty of the weights, in standard deviations of the noise on the counts; above 0. Chosen on Adult and eight
+        small tables.
+    random_state : int, default 0
+        Seed of the rows that stand for the law of the private ones.
+
+    Attributes
+    ----------
+    coef_ : array of shape (classes, cells)
+    intercept_ : array of shape (classes,)
+    classes_ : array of shape (classes,)
+
+    Notes
+    -----
+    The likelihood of a logistic model depends on labels through the sums of features by class alone. The features of an
+    additive model are the cells, so these sums are the released counts. The other term, the mean of log sum exp of the
+    scores, needs the law of the rows, which `law_of_rows` makes of the released counts of pairs of columns.
+
+    Guarantee: a function of what was released, so it costs no privacy.
+
+    References
+    ----------
+    Foulds et al. 2016 (sufficient statistics under noise); Hastie and Tibshirani 1986 (additive models).
+    """
+
+    def __init__(self, sizes: Sequence[int], *, penalty: float = 6.0, random_state: int = 0) -> None:
+        self.sizes = sizes
+        self.penalty = penalty
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refuse: labels of rows are not counts of cells."""
+        raise InvalidInput(NEEDS_CELLS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from the counts and, where there are any, the pairs of `released`; X is not used.
+
+        Raises
+        ------
+        InvalidInput
+            If the counts are not those of the cells, or not finite.
+        """
+        counts = np.asarray(released.counts, np.float64)
+        if len(counts) != sum(self.sizes) or not np.isfinite(counts).all():
+            raise InvalidInput(f"The released counts must be finite numbers for {sum(self.sizes)} cells.")
+        records = max(float(counts.sum()) / len(self.sizes), 1.0)
+        counts, totals = agreeing(counts, self.sizes, records)
+        columns = np.split(counts.sum(axis=1), starts(self.sizes)[1:])
+        pairs, noise = {}, 1.0
+        if released.moments is not None:
+            known = released.moments.directions
+            pairs = dict(zip(known.pairs, known.counts(released.moments.sums), strict=True))
+            noise = float(known.counts(np.full((known.directions, known.classes), released.moments.sigma))[0].flat[0])
+        rows, weights = law_of_rows(columns, pairs, noise=noise, records=records, seed=self.random_state)
+        features = one_hot(rows, self.sizes).astype(np.float64)
+        penalty = positive("penalty", self.penalty) * released.sigma2
+        self.coef_, self.intercept_ = _fitted(features, records * weights, counts, totals, penalty=penalty)
+        self.classes_ = np.arange(counts.shape[1])
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return probabilities of all classes, (rows, classes), for one-hot features."""
+        check_is_fitted(self, "coef_")
+        return softmax(np.asarray(X, np.float64) @ self.coef_.T + self.intercept_, axis=1)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the likeliest class of each row, (rows,)."""
+        return self.predict_proba(X).argmax(axis=1)
+
+
+def agreeing(counts: FloatArray, sizes: Sequence[int], records: float) -> tuple[FloatArray, FloatArray]:
+    """Return (counts whose columns agree on the size of each class, these sizes, which sum to `records`).
+
+    A total over more cells has more noise, and counts for less.
+    """
+    parts = np.split(counts, starts(sizes)[1:])
+    totals = on_simplex(np.average([part.sum(axis=0) for part in parts], axis=0, weights=1 / np.asarray(sizes)), records)
+    return np.concatenate([part + (totals - part.sum(axis=0)) / len(part) for part in parts]), totals
+
+
+def _fitted(
+    features: FloatArray, weights: FloatArray, counts: FloatArray, totals: FloatArray, *, penalty: float
+) -> tuple[FloatArray, FloatArray]:
+    """(weights of cells, (classes, cells); intercept, (classes,)) that maximize the penalized likelihood."""
+    cells, classes = counts.shape
+    penalties = np.full((cells + 1, 1), penalty)
+    penalties[0] = _FREE * penalty
+    sums = np.concatenate([totals[None], counts])
+
+    def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+        theta = flat.reshape(cells + 1, classes)
+        scores = features @ theta[1:] + theta[0]
+        levels = logsumexp(scores, axis=1)
+        expected = weights[:, None] * np.exp(scores - levels[:, None])
+        value = weights @ levels - (theta * sums).sum() + (penalties * np.square(theta)).sum() / 2
+        gradient = np.concatenate([expected.sum(axis=0)[None], features.T @ expected]) - sums + penalties * theta
+        return float(value), gradient.ravel()
+
+    start = np.zeros((cells + 1, classes))
+    start[0] = np.log(totals / totals.sum())
+    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+    theta = found.x.reshape(cells + 1, classes)
+    return theta[1:].T.copy(), theta[0].copy()
