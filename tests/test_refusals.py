@@ -43,7 +43,6 @@ from ostrakon.mechanisms import (
     LNMax,
     MomentGNMax,
     RunCost,
-    SyntheticGNMax,
     interactive_gnmax,
 )
 from ostrakon.mechanisms.base import DiscreteShares, finite_orders
@@ -227,8 +226,6 @@ ENTRIES = [
     entry(ProposeTestRelease(threshold=5.0, sigma1=4.0).run_cost, queries=3),
     entry(BoundedGNMax, sigma2=4.0, max_contributions=2),
     entry(MomentGNMax, sigma2=4.0, max_contributions=2, moments=0.5),
-    entry(SyntheticGNMax, sigma2=4.0, max_contributions=2, moments=0.5, marginals=0.2, tables=3,
-          at_least={"moments": 0.0}),
     entry(BoundedGNMax(sigma2=4.0).run_cost, queries=3),
     entry(SummedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2),
     entry(SharedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2, owners=3, colluders=1,

@@ -115,8 +115,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         Released labels, -1 for none.
     counts_ : ndarray of shape (n_queries, n_classes) or None
         Noisy histograms, if the mechanism releases them.
-    pool_ : frame or None
-        Public rows that were drawn from the private ones.
     votes_, teachers_ : object
         Private. Do not publish them, nor the fitted estimator, which contains them.
 

@@ -20,7 +20,6 @@ from ostrakon.mechanisms import (
     LNMax,
     Mechanism,
     MomentGNMax,
-    SyntheticGNMax,
 )
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
@@ -37,7 +36,6 @@ SOUND: dict[str, Mechanism] = {
     "interactive-gnmax": InteractiveGNMax(threshold=20.0, sigma1=8.0, sigma2=20.0, scores=np.tile(SCORES, (32, 1))),
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
-    "synthetic-gnmax": SyntheticGNMax(sigma2=3.0, tables=3),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),
     "screened-exponential": ScreenedExponential(threshold=60.0, sigma1=10.0, epsilon_per_query=0.1),
@@ -81,13 +79,13 @@ def less_noise(mechanism: Mechanism, share: float) -> Mechanism:
     )
 
 
-TABLES = {"noisy_counts": 1, "noisy_moments": STEPS, "noisy_marginals": 1}
+TABLES = {"noisy_counts": 1, "noisy_moments": STEPS}
 """Methods that draw a released table, and what its exact numbers are divided by."""
 
 
 def quiet_table(kind: type[Mechanism], table: str, share: float) -> Callable[..., np.ndarray]:
     """The method `table` of a mechanism, with `share` of its noise."""
-    honest, grid = getattr(kind, table), 1 if table == "noisy_marginals" else STEPS
+    honest, grid = getattr(kind, table), STEPS
 
     def quiet(self: Mechanism, votes: Any, rng: np.random.Generator) -> np.ndarray:
         exact = votes.counts / TABLES[table]

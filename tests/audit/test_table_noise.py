@@ -6,11 +6,11 @@ from planted import TABLES, quiet_table
 
 from ostrakon.audit import audit
 from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, tables_follow
-from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax, SyntheticGNMax
+from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax
 
 SIGMA, NUMBERS = 3.0, 20_000
-SUBJECTS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0), SyntheticGNMax(sigma2=3.0, tables=3)]
-RELEASED = {"noisy_counts": SUBJECTS, "noisy_moments": SUBJECTS[1:], "noisy_marginals": SUBJECTS[2:]}
+SUBJECTS = [BoundedGNMax(sigma2=3.0), MomentGNMax(sigma2=3.0)]
+RELEASED = {"noisy_counts": SUBJECTS, "noisy_moments": SUBJECTS[1:]}
 
 
 def drawn(seed=0, count=NUMBERS):

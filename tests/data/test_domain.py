@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.data.domain import DEFAULT_ROWS, Described, Domain
+from ostrakon.data.domain import Described, Domain, drafted
 from ostrakon.validation import InvalidInput
 
-TOML = """rows = 50
-[columns.age]
+TOML = """[columns.age]
 low = 18
 high = 24
 whole = true
@@ -38,7 +37,7 @@ def test_a_file_says_what_columns_hold(domain):
     assert domain.names == ("age", "since", "city", "price")
     assert [column.kind for column in domain.columns.values()] == ["number", "date", "category", "decimal comma"]
     assert domain.sizes == (8, 3, 3, 5)
-    assert (domain.rows, domain.delimiter) == (50, ",")
+    assert domain.delimiter == ","
     assert domain.columns["age"].edges == (17.5, 18.5, 19.5, 20.5, 21.5, 22.5, 23.5, 24.5)
 
 
@@ -81,9 +80,12 @@ def test_whole_numbers_of_wide_ranges_keep_to_them():
 
 def test_rows_drawn_evenly_are_of_public_words_alone():
     domain = Domain.of({"n": {"low": 0, "high": 1}, "c": {"categories": ["a", 7, 7.5]}})
-    rows = domain.uniform(seed=3)
-    assert (len(rows), list(rows)) == (DEFAULT_ROWS, ["n", "c"])
+    rows = domain.examples()
+    assert list(rows) == ["n", "c"]
     assert set(rows["c"].dropna()) == {"a", "7", "7.5"}
+    for column, size in enumerate(domain.sizes):
+        often = np.bincount(domain.codes(rows)[:, column], minlength=size)
+        assert often.max() - often.min() <= 1
     assert rows["n"].min() >= 0
     assert rows["n"].max() <= 1
 
@@ -128,12 +130,9 @@ def test_whole_descriptions_that_are_refused(tmp_path):
     sound = {"x": {"low": 0, "high": 1}}
     with pytest.raises(InvalidInput, match="columns must describe at least one column"):
         Domain.of({})
-    for rows in (4, 0, -1, 2.5, True, 10**7):
-        with pytest.raises(InvalidInput, match="rows must be"):
-            Domain.of(sound, rows=rows)
     with pytest.raises(InvalidInput, match="delimiter must be one of"):
         Domain.of(sound, delimiter="x")
-    with pytest.raises(InvalidInput, match="synthetic must be a readable TOML file"):
+    with pytest.raises(InvalidInput, match="columns must be a readable TOML file"):
         Domain.read(tmp_path / "none.toml")
     for text in ("rows = 5", "[columns.x]\nlow=0\nhigh=1\n[other]\n", "[x"):
         (tmp_path / "bad.toml").write_text(text)
@@ -229,3 +228,49 @@ def test_types_of_files_are_refused_where_the_description_says_otherwise():
             else:
                 with pytest.raises(InvalidInput, match=r"of a.parquet must hold .* as it is described; got"):
                     column.require_held_as(name, held, "a.parquet")
+
+
+def test_cells_have_names():
+    domain = Domain.of({"age": {"edges": [0, 25, 100]}, "city": {"categories": ["Ulm", "Bonn"]}})
+    assert domain.cell_names() == (
+        *("age [0, 25)", "age [25, 100)", "age (missing)"),
+        *("city Ulm", "city Bonn", "city (other or missing)"),
+    )
+
+
+def test_which_pairs_are_counted_is_a_public_rule():
+    def pairs(*bins):
+        return Domain.of({f"x{at}": {"low": 0, "high": 1, "bins": each} for at, each in enumerate(bins)}).pairs
+
+    assert pairs(2, 3, 4) == ((0, 1), (0, 2), (1, 2))
+    assert pairs(2, 3, 999) == ((0, 1), (0, 2), (1, 2))
+    assert pairs(99, 99, 2) == ((0, 1), (0, 2), (1, 2)), "10,000 cells"
+    assert pairs(99, 100, 2) == ((0, 2), (1, 2))
+    assert len(pairs(*[2] * 40)) == 780
+    assert pairs(*[2] * 41) == ()
+    assert pairs(5) == ()
+
+
+def test_a_header_and_its_types_give_a_draft(tmp_path):
+    (tmp_path / "draft.toml").write_text(drafted(["age:whole", "a b:number", "since:date", "x:y:category"]))
+    for name in ("age", "a b", "since", "x:y"):
+        with pytest.raises(InvalidInput, match=r"columns\.age\.low must be finite numbers or dates, got '\?'"):
+            Domain.read(tmp_path / "draft.toml")
+        assert name in (tmp_path / "draft.toml").read_text()
+    filled = (tmp_path / "draft.toml").read_text().replace('"?"', "1", 1).replace('"?"', "9", 1)
+    filled = filled.replace('"?"', "1", 1).replace('"?"', "9", 1)
+    filled = filled.replace('"?"', "2001-01-01", 1).replace('"?"', "2009-01-01", 1)
+    (tmp_path / "filled.toml").write_text(filled)
+    with pytest.raises(InvalidInput, match=r"columns\.x:y\.categories must be filled in, got '\?'"):
+        Domain.read(tmp_path / "filled.toml")
+    (tmp_path / "filled.toml").write_text(filled.replace('"?"', '"u", "v"'))
+    domain = Domain.read(tmp_path / "filled.toml")
+    assert domain.sizes == (10, 17, 17, 3)
+    assert [each.kind for each in domain.columns.values()] == ["number", "number", "date", "category"]
+    assert domain.columns["age"].whole
+
+
+@pytest.mark.parametrize("header", [[], ["age"], [":whole"], ["age:int"], ["age:whole", "age:number"]])
+def test_headers_without_types_are_refused(header):
+    with pytest.raises(InvalidInput, match="columns must be"):
+        drafted(header)

@@ -18,7 +18,6 @@ from ostrakon.mechanisms import (
     LNMax,
     Mechanism,
     MomentGNMax,
-    SyntheticGNMax,
 )
 from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
@@ -154,15 +153,6 @@ CASES = [
         noise=("sigma2",),
         counts=(60, 30, 10),
         whole=("max_contributions",),
-        votes=_bounded,
-    ),
-    Case(
-        mechanism=SyntheticGNMax,
-        parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.5, "marginals": 0.2, "tables": 3},
-        noise=("sigma2",),
-        counts=(60, 30, 10),
-        may_be_0=("moments",),
-        whole=("max_contributions", "tables"),
         votes=_bounded,
     ),
     Case(

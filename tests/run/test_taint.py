@@ -21,7 +21,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import ostrakon
-from ostrakon import Domain, PATEClassifier
+from ostrakon import PATEClassifier
 from ostrakon.cli import app
 from ostrakon.data.sources import FORMATS
 from ostrakon.estimators.choices import HEADS, STUDENTS
@@ -32,13 +32,11 @@ from ostrakon.mechanisms import MECHANISMS
 from ostrakon.mechanisms.registry import build
 from ostrakon.options.call import parse_call
 from ostrakon.run import noise_log
-from ostrakon.run.stages import pool
-from ostrakon.votes import BoundedVotes, Marginals, Moments, Votes
+from ostrakon.votes import BoundedVotes, Moments, Votes
 from tiny_bert import tiny_bert
 from tiny_onnx import IMAGE_TOML, numbers, pictures, words, written
 
 LABELS = ["no", "yes"]
-DOMAIN = Domain.of({"age": {"low": 18, "high": 90}, "city": {"categories": ["Ulm", "Bonn", "Rom"]}}, rows=80)
 PUBLIC = 60
 
 
@@ -114,7 +112,7 @@ ROWS = [
     Row(input="users", options=per_record("bounded-gnmax(sigma2=3, max_contributions=2)")),
     Row(input="users", options=trained(GNMAX)),
     Row(input="frame", options=per_record(MOMENTS, representation="auto", student="noisy-counts")),
-    Row(input="no public rows", options=per_record("synthetic-gnmax(sigma2=3)")),
+    Row(input="no public rows", options={"mechanism": MOMENTS, "delta": 1e-4}),
     Row(input="embeddings", options=per_record(representation="embeddings")),
     # Where labels alone are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
@@ -218,10 +216,10 @@ def only_labels(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, A
 
 def without_public(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     (folder / "columns.toml").write_text(
-        'rows = 80\n[columns.age]\nlow = 18\nhigh = 90\n[columns.city]\ncategories = ["Ulm", "Bonn", "Rom"]\n'
+        '[columns.age]\nlow = 18\nhigh = 90\n[columns.city]\ncategories = ["Ulm", "Bonn", "Rom"]\n'
     )
     private = write_frame(frame.drop(columns="seen"), folder / f"private{len(frame)}.csv")
-    return {"private": private, "synthetic": folder / "columns.toml", "target": "ill"}
+    return {"private": private, "columns": folder / "columns.toml", "target": "ill"}
 
 
 def embedded(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
@@ -342,10 +340,8 @@ sample = noise_log.sample_capped
 def forced(votes: Any, mechanism: Any, rng: Any, *, max_answers: int | None = None) -> np.ndarray:
     """Noisy answers to made-up votes of the same public sizes, by noise that is always the same."""
     shape = votes.counts.shape
-    if isinstance(votes, Marginals):
-        made: Any = Marginals(np.full(shape, 1024), teachers=votes.teachers, tables=votes.tables)
-    elif isinstance(votes, Moments):
-        made = Moments(np.zeros(shape, np.int64), teachers=votes.teachers)
+    if isinstance(votes, Moments):
+        made: Any = Moments(np.zeros(shape, np.int64), teachers=votes.teachers)
     elif isinstance(votes, BoundedVotes):
         counts = np.zeros(shape, np.int64)
         made = BoundedVotes(counts, teachers=votes.teachers, max_contributions=votes.max_contributions)
@@ -354,16 +350,6 @@ def forced(votes: Any, mechanism: Any, rng: Any, *, max_answers: int | None = No
         counts[np.arange(len(counts)), np.arange(len(counts)) % shape[1]] = votes.teachers
         made = Votes(counts, teachers=votes.teachers)
     return sample(made, mechanism, np.random.default_rng(7), max_answers=max_answers)
-
-
-def plain_cells(noisy: Any, tables: Any, *, sizes: Any, noise: Any, units: Any, rows: int, seed: int) -> np.ndarray:
-    """Cells of noisy marginals of single columns, where mbi need not be installed."""
-    rng, made = np.random.default_rng(seed), np.zeros((rows, max(map(max, tables)) + 1), np.int64)
-    for columns, counts in zip(tables, noisy, strict=True):
-        for at, column in enumerate(columns):
-            weights = np.maximum(counts.sum(axis=tuple(set(range(counts.ndim)) - {at})), 0) + 1e-9
-            made[:, column] = rng.choice(len(weights), rows, p=weights / weights.sum())
-    return made
 
 
 def released(row: Row, folder: Path, *, strange: bool) -> dict[str, bytes]:
@@ -411,8 +397,6 @@ def different(row: Row, folder: Path) -> list[str]:
 def answers_are_forced(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1772323200")
     monkeypatch.setattr(noise_log, "sample_capped", forced)
-    monkeypatch.setattr(pool, "synthetic_cells", plain_cells)
-    monkeypatch.setattr("ostrakon.run.steps.require_mbi", lambda: None)
 
 
 @pytest.mark.parametrize(

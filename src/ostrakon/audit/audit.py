@@ -64,7 +64,7 @@ def audit(
 ) -> AuditResult:
     """Look for a contradiction between what `subject` does and what it claims, on two neighbouring data sets.
 
-    Tests, each named in `findings`: the noise of released tables (counts, sums of features, marginals) against its
+    Tests, each named in `findings`: the noise of released tables (counts, sums of features) against its
     law; samples against the claim (at `delta`, and on the whole curve that a mechanism claims); samples against the law
     (do the answers have the probabilities that the mechanism states?); law against the claim (is the exact epsilon of
     that law on these neighbours above the claim? This needs no sampling).

@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
+import tomli_w
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import Columns, Kind, days, typed, word
@@ -29,6 +30,8 @@ MOST_PAIR_CELLS = 10_000
 """Of one pair of columns."""
 _EXAMPLES = 256
 
+DRAFT, UNKNOWN = "columns", "?"
+"""Names of the draft, and of what it leaves to the user."""
 EXAMPLE = '[columns.age] with low = 0 and high = 100, or [columns.city] with categories = ["Ulm", "Bonn"]'
 _NUMBERS: tuple[Kind, ...] = ("number", "decimal comma", "date")
 _NUMERIC = (
@@ -221,9 +224,48 @@ class Domain:
         )
 
     def examples(self) -> pd.DataFrame:
-        """Rows with every cell equally likely: what a row looks like, in public words alone."""
-        rng = np.random.default_rng(0)
-        return self.frame(np.column_stack([rng.integers(size, size=_EXAMPLES) for size in self.sizes]), seed=0)
+        """Rows with every cell equally often: what a row looks like, in public words alone."""
+        rng, rows = np.random.default_rng(0), max(_EXAMPLES, *self.sizes)
+        return self.frame(np.column_stack([rng.permutation(np.arange(rows) % size) for size in self.sizes]), seed=0)
+
+
+def drafted(header: Sequence[str]) -> str:
+    """The draft of a TOML file that `Domain.read` reads, from names and types alone; "?" is for the user to replace.
+
+    header: "NAME:TYPE", of the types number, whole (numbers), date and category.
+    Errors: `InvalidInput` for no columns, another form, or a name that comes twice.
+
+    >>> print(drafted(["age:whole", "ward:category"]))
+    # Replace each ? without looking at the data: all that is written here is treated as public.
+    <BLANKLINE>
+    [columns.age]
+    low = "?"
+    high = "?"
+    whole = true
+    <BLANKLINE>
+    [columns.ward]
+    categories = ["?"]
+    <BLANKLINE>
+    """
+    ends: dict[str, Any] = {"low": UNKNOWN, "high": UNKNOWN}
+    kinds: dict[str, dict[str, Any]] = {
+        "number": ends,
+        "whole": {**ends, "whole": True},
+        "date": {"kind": "date", **ends},
+        "category": {"categories": [UNKNOWN]},
+    }
+    columns: dict[str, Any] = {}
+    for one in header:
+        name, colon, kind = one.rpartition(":")
+        if not colon or not name or kind not in kinds or name in columns:
+            raise InvalidInput(
+                f"columns must be NAME:TYPE, each name once, of the types {', '.join(kinds)}; got {one!r}."
+            )
+        columns[name] = kinds[kind]
+    if not columns:
+        raise InvalidInput("columns must be given as NAME:TYPE, such as age:whole ward:category.")
+    head = f"# Replace each {UNKNOWN} without looking at the data: all that is written here is treated as public.\n"
+    return f"{head}\n{tomli_w.dumps({'columns': columns})}"
 
 
 def _described(name: str, given: Any) -> Described:
@@ -264,6 +306,8 @@ def _categories(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
     if any(not isinstance(each, str | int | float) for each in given):
         raise InvalidInput(f"columns.{name}.categories must be words, got {shown(given)}.")
     words = tuple(word(each) for each in given)
+    if words == (UNKNOWN,):
+        raise InvalidInput(f"columns.{name}.categories must be filled in, got {UNKNOWN!r}.")
     twice = next((each for each in words if words.count(each) > 1), None)
     if twice is not None or len(words) >= MOST_CELLS:
         found = f"{twice!r} twice" if twice is not None else f"{len(words)}"

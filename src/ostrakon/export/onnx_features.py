@@ -100,7 +100,7 @@ def fills_gaps(representation: Any) -> bool:
         return False
     transformer = _within(representation)
     steps = [step for _, step in getattr(transformer, "steps", [])] or [transformer]
-    return type(steps[0]).__name__ in ("TableFeatures", "EmbeddedFeatures")
+    return type(steps[0]).__name__ in ("TableFeatures", "EmbeddedFeatures", "CellFeatures")
 
 
 def has_writer(transformer: Any) -> bool:
@@ -191,6 +191,37 @@ def _embedded(graph: Graph, embedded: Any, rows: TableRows | str) -> str:
         columns, part = embedded.table_
         made.append(transformed(graph, part, rows.only(graph, columns)))
     return graph.add("Concat", *made, axis=1)
+
+
+def _cells(graph: Graph, features: Any, rows: TableRows) -> str:
+    """See `ostrakon.features.cells.CellFeatures`: the one cell of each described column."""
+    made: list[str] = []
+    for name, column in features.domain.columns.items():
+        only = rows.only(graph, [name])
+        if column.categories is not None:
+            places = {word: place for place, word in enumerate(column.categories)}
+            cell = graph.add(
+                "LabelEncoder",
+                graph.column(only.words or "", 0),
+                keys_strings=list(places),
+                values_int64s=list(places.values()),
+                default_int64=len(places),
+            )
+        else:
+            value = graph.column(only.as_numbers(), 0)
+            reached = graph.add("GreaterOrEqual", graph.add("Unsqueeze", value, np.array([1])), _inner_ends(column))
+            count = graph.add("ReduceSum", graph.cast(reached, "int64"), np.array([1]), keepdims=0)
+            absent = graph.add("Or", graph.add("IsNaN", value), graph.add("IsInf", value))
+            cell = graph.add("Where", absent, np.int64(column.cells - 1), count)
+        same = graph.add("Equal", graph.add("Unsqueeze", cell, np.array([1])), np.arange(column.cells)[None])
+        made.append(graph.cast(same, "double"))
+    return graph.add("Concat", *made, axis=1)
+
+
+def _inner_ends(column: Any) -> np.ndarray:
+    # A range without ends inside has one cell: nothing reaches an infinite end.
+    ends = as_doubles(column.edges[1:-1] or [np.inf])
+    return ends[None]
 
 
 def _one_hot(graph: Graph, encoder: Any, words: str) -> list[str]:
@@ -296,6 +327,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Any]] = {
     "Normalizer": _normalized,
     "SimpleImputer": _filled,
     "TableFeatures": _table,
+    "CellFeatures": _cells,
     "EmbeddedFeatures": _embedded,
     "DeskewHOG": _gradients,
     "PatchFeatures": _dictionary,

@@ -175,6 +175,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
     "MomentLogistic": moments,
+    "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,

@@ -39,12 +39,12 @@ class MomentGNMax(BoundedGNMax):
     Guarantee: counts and sums of all queries together are mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 /
     moment_noise^2, when one teacher's data change arbitrarily.
 
-    Proof: the counts as in `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote. It may
-    count pairs of columns (`ostrakon.features.cells.PairMap`): two such vectors have no negative entry, so |w - w'|^2 is
-    at most 2. Or it holds features, in one class (`ostrakon.features.moments`). If its data change, w moves to another class, which is at most sqrt(2) in L2,
-    or changes within the class. There w w' >= 0, because both have the same constant direction and all other directions
-    together are not longer than that one; so |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables together,
-    with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
+    Proof: the counts as in `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, and no
+    two such vectors of one class have a negative product. Counts of pairs (`ostrakon.features.cells.PairMap`) have no
+    negative entry. Features (`ostrakon.features.moments`) all have the same constant direction, and all other
+    directions together are not longer than that one. If a teacher's data change, w changes to w', in the same class or
+    another one, where the product is 0: |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables together, with
+    noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
 
     References
     ----------

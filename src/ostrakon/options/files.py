@@ -40,8 +40,9 @@ class Files(Settings):
 
     private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
-    columns: a description of the columns, where there is no public data. classes: labels joined by commas, or `FROM_PRIVATE`. publish_accuracy: the test file is public,
-    too. allow_shared_rows: private rows may be in the public data.
+    columns: a description of the columns, where there is no public data. classes: labels joined by commas, or
+    `FROM_PRIVATE`. publish_accuracy: the test file is public, too. allow_shared_rows: private rows may be in the public
+    data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
     another value of protect.

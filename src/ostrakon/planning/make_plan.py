@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from ostrakon.mechanisms.registry import find
 from ostrakon.data.domain import Domain
+from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
 from ostrakon.planning.defaults import DEFAULT_MECHANISM

@@ -65,7 +65,8 @@ def _labels(outcome: FinishedRun) -> str:
     counts = np.bincount(taught[taught != NO_ANSWER], minlength=len(outcome.classes))
     shown = range(len(counts)) if len(counts) <= MOST_CLASSES else np.argsort(-counts, kind="stable")[:MOST_CLASSES]
     most = max(int(counts.max()), 1)
-    title = f"What was learned: {int(counts.sum()):,} labels for {len(outcome.queries):,} public rows"
+    asked = "public rows" if outcome.cells is None else "cells of columns (the class that most records there have)"
+    title = f"What was learned: {int(counts.sum()):,} labels for {len(outcome.queries):,} {asked}"
     if len(counts) > MOST_CLASSES:
         title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
     bars = [

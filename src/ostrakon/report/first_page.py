@@ -70,14 +70,14 @@ def first_page(
         ),
     }
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
-    if "public_rows" in content:
-        rows = "synthetic rows, drawn from noisy counts of the private ones"
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
-    votes = "noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
+    votes = f"{rows} and noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
+    if "public_rows" in content:
+        votes = "noisy counts of the private rows by column, without public rows"
     return [
         f"## {TITLE}",
         f"This release contains a model, called the student. It predicts one of {len(content['classes'])} labels. It "
-        f"was trained with ostrakon by PATE: it learned from {rows} and {votes}. The details follow this page.",
+        f"was trained with ostrakon by PATE: it learned from {votes}. The details follow this page.",
         *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
         *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]

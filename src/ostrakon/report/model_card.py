@@ -16,7 +16,6 @@ from ostrakon.statements.sentences import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
-PUBLIC_ROWS = "public_rows.csv"
 
 _NAMED = 4
 
@@ -30,14 +29,14 @@ def model_card(
     understood: Understood,
     counts: bool = False,
     moments: bool = False,
-    pool: bool = False,
+    cells: bool = False,
 ) -> str:
     """Markdown text of the card.
 
     content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
     `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
     understood of the files. counts, moments: whether the noisy counts, and the noisy sums of features, are in the
-    release. pool: whether the public rows are, because the run drew them.
+    release. cells: whether the run asked about cells of columns instead of public rows.
     """
     lines = [
         f"# Model card \N{EN DASH} {escaped(title_of(content, understood))}",
@@ -59,7 +58,7 @@ def model_card(
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts, moments, pool).items()]
+    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts, moments, cells).items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
 
@@ -125,22 +124,25 @@ def _understood(understood: Understood) -> list[str]:
 
 
 def _files(
-    content: dict[str, Any], manifest: dict[str, Any], counts: bool, moments: bool, pool: bool
+    content: dict[str, Any], manifest: dict[str, Any], counts: bool, moments: bool, cells: bool
 ) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
     rows = "public rows" if content["protects"] == "records" else "rows of the data, whose features are public,"
     noisy = {NOISY_COUNTS: "for each of these rows the votes for every label, with their noise"} if counts else {}
     sums = "for each direction of the features (0: a constant) the sum of every label, with its noise"
+    if cells:
+        rows, sums = (
+            "cells of columns",
+            "for pairs of columns, the number of records in each cell, with its noise, scaled",
+        )
     noisy |= {NOISY_MOMENTS: sums} if moments else {}
-    drawn = {PUBLIC_ROWS: "all public rows, which were drawn from noisy marginals"} if pool else {}
     return {
         manifest["file"]: "the student",
         "student.json": "what a row is, column by column, the labels and the format",
         manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
-        "labels.csv": f"the {rows} that were asked about (counted from 0), and the label where one was given",
+        "labels.csv": f"the {rows} that were asked about, and the label where one was given",
         **noisy,
-        **drawn,
         "statement.json": "the privacy statement, for machines",
         **draft,
         "model_card.md": "this card",

@@ -19,7 +19,7 @@ from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, PUBLIC_ROWS, encoded_with, model_card, title_of
+from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, encoded_with, model_card, title_of
 from ostrakon.report.page import page
 from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
@@ -85,8 +85,6 @@ def _write_tables(aside: Path, finished: FinishedRun) -> None:
     write_atomically(aside / "labels.csv", labels_csv(finished), mode=_PUBLIC)
     if finished.answers.counts is not None:
         write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
-    if finished.pool is not None:
-        write_atomically(aside / PUBLIC_ROWS, finished.pool.to_csv(index_label="row"), mode=_PUBLIC)
     if finished.answers.moments is not None:
         write_atomically(aside / NOISY_MOMENTS, moments_csv(finished), mode=_PUBLIC)
 
@@ -127,7 +125,7 @@ def _write_pages(
         understood=finished.understood,
         counts=finished.answers.counts is not None,
         moments=finished.answers.moments is not None,
-        pool=finished.pool is not None,
+        cells=finished.cells is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
     write_hub_page(aside, content, manifest, card)
@@ -161,33 +159,46 @@ def labels_csv(outcome: FinishedRun) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "label", "source"])
+    writer.writerow([_kind(outcome), "label", "source"])
     answers = outcome.answers
-    for row, given, taught in zip(outcome.queries, answers.labels, answers.taught, strict=True):
+    for row, given, taught in zip(_asked(outcome), answers.labels, answers.taught, strict=True):
         source = "teachers" if given != NO_ANSWER else "student" if taught != NO_ANSWER else ""
-        writer.writerow([int(row), str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
+        writer.writerow([row, str(outcome.classes[taught]) if taught != NO_ANSWER else "", source])
     return text.getvalue()
 
 
 def counts_csv(outcome: FinishedRun) -> str:
     """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
 
-    row: its place in the public data, from 0. Numbers are exact: steps of 1/1024 vote.
+    row: its place in the public data, from 0. cell: where the run asked about cells of columns instead. Numbers are
+    exact: steps of 1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", *(str(label) for label in outcome.classes)])
+    writer.writerow([_kind(outcome), *(str(label) for label in outcome.classes)])
     counts = outcome.answers.counts
-    for row, noisy in zip(outcome.queries, [] if counts is None else counts.tolist(), strict=True):
-        writer.writerow([int(row), *noisy])
+    for row, noisy in zip(_asked(outcome), [] if counts is None else counts.tolist(), strict=True):
+        writer.writerow([row, *noisy])
     return text.getvalue()
+
+
+def _kind(outcome: FinishedRun) -> str:
+    return "row" if outcome.cells is None else "cell"
+
+
+def _asked(outcome: FinishedRun) -> list[Any]:
+    """What was asked about: places of public rows, or names of cells."""
+    asked = outcome.queries.tolist()
+    return asked if outcome.cells is None else [outcome.cells[number] for number in asked]
 
 
 def moments_csv(outcome: FinishedRun) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of
-    `ostrakon.features.moments.MomentMap`, a function of the public rows. Numbers are exact: steps of 1/1024 vote.
+    `ostrakon.features.moments.MomentMap`, a function of the public rows. Of a run without public rows the numbers are,
+    line after line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact:
+    steps of 1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

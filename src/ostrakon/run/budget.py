@@ -13,7 +13,6 @@ from ostrakon.planning.plan import Plan, shape
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import IntArray
 
 if TYPE_CHECKING:
     from ostrakon.ledger.cost import Cost

@@ -42,7 +42,9 @@ def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
         only = selection.chosen.name == ADDITIVE
-        return f"{selection.chosen.name}, {'the student of runs without public rows' if only else 'given by the operator'}"
+        return (
+            f"{selection.chosen.name}, {'the student of runs without public rows' if only else 'given by the operator'}"
+        )
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
     kept = selection.agreement.get(selection.chosen.name, 0.0)
     if kept >= max(selection.agreement.values()):
@@ -171,9 +173,9 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
     if answers.moments is None or task.domain is not None:
         return ()
     return (
-        f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to the "
-        f"{len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard deviation "
-        f"{plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
+        f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
+        f"the {len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard "
+        f"deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
     )
 
 

@@ -138,10 +138,8 @@ def _require_auditable(plan: Plan, task: Task) -> float:
             f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
         )
-    if task.synthetic is not None:
-        raise InvalidInput(
-            "A run can be audited by canaries where public rows are given: of synthetic ones canaries move some."
-        )
+    if task.domain is not None:
+        raise InvalidInput("A run can be audited by canaries where public rows are given: canaries are copies of them.")
     cost = mechanism.run_cost(queries=plan.queries)
     if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
         raise InvalidInput(

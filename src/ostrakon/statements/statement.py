@@ -153,7 +153,7 @@ class Statement:
     tuned : dict of str
         From a parameter to what it was chosen on, never the private votes.
     public_rows : mapping, optional
-        How public rows were drawn from the private ones. None: they were given.
+        That there were no public rows, and what was counted instead. None: there were some.
     trust_model : str
         Who sees what, and who must be trusted, without its final full stop.
 

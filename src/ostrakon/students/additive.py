@@ -112,7 +112,9 @@ def agreeing(counts: FloatArray, sizes: Sequence[int], records: float) -> tuple[
     A total over more cells has more noise, and counts for less.
     """
     parts = np.split(counts, starts(sizes)[1:])
-    totals = on_simplex(np.average([part.sum(axis=0) for part in parts], axis=0, weights=1 / np.asarray(sizes)), records)
+    totals = on_simplex(
+        np.average([part.sum(axis=0) for part in parts], axis=0, weights=1 / np.asarray(sizes)), records
+    )
     return np.concatenate([part + (totals - part.sum(axis=0)) / len(part) for part in parts]), totals
 
 
@@ -128,7 +130,7 @@ def _fitted(
     def loss(flat: FloatArray) -> tuple[float, FloatArray]:
         theta = flat.reshape(cells + 1, classes)
         scores = features @ theta[1:] + theta[0]
-        levels = logsumexp(scores, axis=1)
+        levels: FloatArray = np.asarray(logsumexp(scores, axis=1))
         expected = weights[:, None] * np.exp(scores - levels[:, None])
         value = weights @ levels - (theta * sums).sum() + (penalties * np.square(theta)).sum() / 2
         gradient = np.concatenate([expected.sum(axis=0)[None], features.T @ expected]) - sums + penalties * theta

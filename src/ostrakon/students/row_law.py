@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -100,7 +101,7 @@ def _shrunk(cells: FloatArray, rows: FloatArray, columns: FloatArray, noise: flo
     product = np.outer(rows, columns) / rows.sum()
     away, weight = cells - product, np.zeros_like(product)
     ends = np.quantile(product, _GROUPS)
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in itertools.pairwise(ends):
         alike = (product >= low) & (product <= high)
         signal = max(float(np.square(away[alike]).mean()) - noise**2, 0.0) if alike.any() else 0.0
         weight[alike] = signal / (signal + noise**2)

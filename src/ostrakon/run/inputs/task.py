@@ -21,8 +21,8 @@ from ostrakon.statements.statement import (
     CENTRAL,
     CENTRAL_OF_LABELS,
     NOT_COVERED,
-    NOT_COVERED_OF_LABELS,
     NOT_COVERED_OF_DESCRIBED,
+    NOT_COVERED_OF_LABELS,
     Protects,
 )
 from ostrakon.teachers.one_teacher import fingerprint_of

@@ -88,9 +88,7 @@ def fit_student(
     )
 
 
-def _additive(
-    learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures
-) -> Selection:
+def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
     """The additive model of a run without public rows."""
     assert answers.counts is not None
     pairs, noise, moments = pair_map(plan, features.domain), plan.mechanism.moment_noise, None
