@@ -70,7 +70,7 @@ def test_rows_are_those_of_the_same_files_on_the_disk(parts, bucket):
 
 def test_labels_alone_and_described_tables_too(parts, bucket):
     put(bucket, parts)
-    cells = Domain.of({name: {"low": -4, "high": 4} for name in "abc"}, rows=50)
+    cells = Domain.of({name: {"low": -4, "high": 4} for name in "abc"})
     for given in ({"protect": "labels"}, {"columns": cells}):
         told = {"target": "ill", "classes": ["no", "yes"], **given}
         tasks = [task_from_files(place, **told) for place in (parts / "parts", "s3://hospital/patients")]
