@@ -91,10 +91,24 @@ def test_wrong_input_is_refused(wrong):
 
 
 @pytest.mark.parametrize("asked", [(), (5, 9)])
-def test_up_to_twenty_thousand_rows_they_are_those_of_the_plain_way(asked):
-    points = np.random.default_rng(4).normal(size=(900, 6)).astype(np.float32)
-    ours = representatives(points, 60, asked=asked, random_state=7)
-    assert np.array_equal(ours, plain_representatives.representatives(points, 60, asked=asked, random_state=7))
+def test_they_stand_for_the_pool_as_well_as_those_of_the_plain_way(asked):
+    ours, plain = [], []
+    for seed in range(5):
+        points = np.random.default_rng(seed).normal(size=(900, 6)).astype(np.float32)
+        both = (
+            each(points, 60, asked=asked, random_state=7)
+            for each in (representatives, plain_representatives.representatives)
+        )
+        for found, chosen in zip((ours, plain), both, strict=True):
+            found.append(spread_of(points, chosen))
+    assert np.mean(ours) < 1.01 * np.mean(plain)
+
+
+def test_where_clusters_begin_lies_far_from_what_is_fixed():
+    points = np.concatenate([np.zeros((500, 2)), np.full((5, 2), 100.0), np.full((5, 2), -100.0)]).astype(np.float32)
+    begun = clusters.spread(points, points[:1], 2, np.random.default_rng(0))
+    assert sorted(begun[:, 0].tolist()) == [-100, 100]
+    assert clusters.spread(points[:3], points[:0], 2, np.random.default_rng(0)).tolist() == [[0, 0], [0, 0]]
 
 
 @pytest.mark.filterwarnings("error")
@@ -103,7 +117,6 @@ def test_of_more_rows_they_are_as_good_nested_and_none_twice(monkeypatch, blocks
     # One cloud: of many clusters, the seed alone moves the spread by some percent.
     points = np.random.default_rng(1).normal(size=(3000, 4)).astype(np.float32)
     plain = spread_of(points, plain_representatives.representatives(points, 80, random_state=0))
-    monkeypatch.setattr(queries, "WHOLE", 500)
     monkeypatch.setattr(queries, "FEWEST", 1000)
     monkeypatch.setattr(queries, "EACH", 10)
     monkeypatch.setattr(clusters, "_CELLS", blocks)

@@ -13,8 +13,43 @@ FloatArray = NDArray[np.float32]
 
 _CELLS = 2**20
 """Of points by centres, whose distances are held at once."""
+_FIXED = 64
+"""Fixed centres whose distances are held at once."""
 _TOGETHER = 8
 """How often all centres look for their points together, before those that are left do one by one."""
+
+
+def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Generator) -> FloatArray:
+    """`more` different points, far from each other and from the `fixed` ones: where clusters begin.
+
+    Each is the best of a few points, drawn in proportion to the squared distance from what is there (greedy k-means++,
+    Arthur and Vassilvitskii 2007): the one that leaves the least sum of squared distances.
+    """
+    squares = np.square(points).sum(axis=1)
+
+    def distances(centres: FloatArray) -> FloatArray:
+        away = centres @ points.T
+        away *= -2
+        away += squares
+        away += np.square(centres).sum(axis=1)[:, None]
+        return np.maximum(away, 0, out=away)
+
+    least = np.full(len(points), np.inf, np.float32)
+    for at in range(0, len(fixed), _FIXED):
+        np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
+    tries = 2 + int(np.log(len(fixed) + more))
+    chosen = np.empty(more, np.int64)
+    for place in range(more):
+        # Where all are alike, or nothing is there yet, all are as likely.
+        weights = np.cumsum(least, dtype=np.float64) if np.isfinite(least[0]) and least.any() else None
+        if weights is None:
+            drawn = rng.integers(len(points), size=tries)
+        else:
+            drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
+        away = np.minimum(distances(points[drawn]), least)
+        best = int(away.sum(axis=1, dtype=np.float64).argmin())
+        chosen[place], least = drawn[best], away[best]
+    return points[chosen]
 
 
 def settled(

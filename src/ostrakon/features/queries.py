@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ostrakon.features.clusters import medoids, settled
+from ostrakon.features.clusters import medoids, settled, spread
 from ostrakon.validation import InvalidInput, whole
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 FIRST_STAGE, LAST_STAGE = 10, 1280
-WHOLE, FEWEST, EACH = 20_000, 20_000, 48
-"""Rows up to which all distances are held at once; of more, clusters are first found on so many, and so many for each
-cluster."""
+FEWEST, EACH, ROUNDS = 20_000, 48, 20
+"""Of more rows, clusters are first found on this number of them, or this number for each cluster; and the number of
+rounds in which clusters settle."""
 METHODS = ("all", "random", "representatives")
 
 
@@ -101,64 +98,20 @@ def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[in
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
-    if len(points) > WHOLE:
-        return _stage_of_many(points, fixed, more, seed)
-    centres = _fresh(points, points[fixed], more, seed)
-    members = np.zeros(more, np.intp)
-    for _ in range(20):
-        own = _squared(points, np.concatenate([points[fixed], centres])).argmin(axis=1) - len(fixed)
-        sums = np.zeros_like(centres)
-        np.add.at(sums, own[own >= 0], points[own >= 0])
-        members = np.bincount(own[own >= 0], minlength=more)
-        settled = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres)
-        if np.allclose(settled, centres):
-            break
-        centres = settled.astype(np.float32)
-    distance = _squared(points, centres)
-    distance[fixed] = np.inf
-    chosen: list[int] = []
-    for cluster in np.argsort(-members, kind="stable"):
-        medoid = int(distance[:, cluster].argmin())
-        chosen.append(medoid)
-        distance[medoid] = np.inf
-    return chosen
+    rng = np.random.default_rng(seed)
+    some = rng.choice(len(points), min(len(points), max(FEWEST, EACH * total)), replace=False)
+    sample = points[np.sort(some)]
+    centres = spread(sample, points[fixed], more, rng)
+    if len(sample) < len(points):
+        centres, _ = settled(sample, points[fixed], centres, rounds=ROUNDS)
+    # The more rows, the less is left to settle.
+    centres, members = settled(points, points[fixed], centres, rounds=min(ROUNDS, max(4, 4_000_000 // len(points))))
+    return medoids(points, centres, members=members, without=fixed)
 
 
 def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
     left = np.setdiff1d(np.arange(len(points)), fixed)
     return [int(place) for place in np.random.default_rng(seed).permutation(left)[:more]]
-
-
-def _stage_of_many(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
-    """The same of a pool too large for all distances: clusters of some rows, which then settle among all."""
-    total = len(fixed) + more
-    some = np.random.default_rng(seed).choice(len(points), min(len(points), max(FEWEST, EACH * total)), replace=False)
-    sample = points[np.sort(some)]
-    centres = _fresh(sample, points[fixed], more, seed, most=20)
-    centres, _ = settled(sample, points[fixed], centres, rounds=10)
-    # The more rows, the less is left to settle.
-    centres, members = settled(points, points[fixed], centres, rounds=min(20, max(4, 4_000_000 // len(points))))
-    return medoids(points, centres, members=members, without=fixed)
-
-
-def _fresh(points: FloatArray, fixed: FloatArray, more: int, seed: int, *, most: int = 100) -> FloatArray:
-    """Centres of as many clusters as there will be examples, without those that the `fixed` ones take over."""
-    total = len(fixed) + more
-    with warnings.catch_warnings():
-        # Rows that are alike may leave fewer clusters; there are medoids all the same.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(total, n_init=4 if total <= 100 else 1, max_iter=most, random_state=seed).fit(points)
-    centres = found.cluster_centers_.astype(np.float32)
-    for example in fixed:
-        # Each fixed example takes over the centre next to it.
-        centres = np.delete(centres, np.square(centres - example).sum(axis=1).argmin(), axis=0)
-    return centres
-
-
-def _squared(points: FloatArray, centres: FloatArray) -> FloatArray:
-    return (
-        np.square(points).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)[None, :] - 2 * points @ centres.T
-    ).astype(np.float32)
 
 
 def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:
