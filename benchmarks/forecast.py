@@ -93,7 +93,7 @@ def rows_of(name: str, split: Split, seed: int, epsilons: list[float]) -> list[d
             "realized": f"{run[one.epsilon]:.5f}",
             "accuracies": " ".join(f"{share:.5f}" for share in one.accuracies),
             "halved": " ".join(f"{share:.5f}" for share in one.halved),
-            "held": one.held,
+            "holdout": one.holdout,
             "distinct": one.distinct,
             "doublings": f"{one.doublings:.3f}",
             "majority": f"{rehearsal.majority:.4f}",

@@ -18,9 +18,16 @@ PHRASES = re.compile(
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = frozenset({"told", "heard", "held", "made", "found", "place", "placed", "each", "whoever"})
 """Words that no identifier contains."""
-FINISHED = ("estimator.py", "accounting", "mechanisms", "numerics", "options", "planning", "statements")
+FINISHED = (
+    *("estimator.py", "accounting", "mechanisms", "numerics", "options", "planning", "statements"),
+    *("audit", "estimators", "export", "forecast", "papers", "report", "run", "run_audit", "students"),
+)
 """Modules and packages whose docstrings, comments and identifiers are checked, too."""
-NOT_YET = ("accounting/composition/adaptive.py",)
+NOT_YET = (
+    "accounting/composition/adaptive.py",
+    "export/loader.py",  # a release holds a copy, whose bytes stay
+    *("students/agreement_estimate.py", "students/candidates.py", "students/selection.py"),
+)
 INTERNAL = {("teachers/placed.py", "told-"), ("teachers/placed.py", "what workers are told")}
 """Names of files, which no user reads."""
 

@@ -67,7 +67,7 @@ def test_it_is_repeated_by_its_seed():
     assert other.forecasts[0].accuracies != first.forecasts[0].accuracies
     assert (first.simulated, first.failures) == (False, {})
     assert 0.4 < first.majority < 0.65 < 0.8 < first.not_private
-    assert (first.forecasts[0].held, first.forecasts[0].distinct) == (60, 120)
+    assert (first.forecasts[0].holdout, first.forecasts[0].distinct) == (60, 120)
     assert first.forecasts[0].doublings == pytest.approx(np.log2(240 / 90))
 
 

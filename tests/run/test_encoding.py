@@ -55,12 +55,12 @@ def test_what_a_statement_says_of_an_encoder(tmp_path):
     pytest.importorskip("safetensors")
     public = texts(60, 0)
     view = view_of(public, f"text:{tiny_bert(tmp_path / 'tiny')}")
-    told = view.made_by()["encoder"]
-    assert told.startswith("tiny, SHA-256 of its weights ")
-    assert told.endswith("trained on: unknown")
-    assert view.made_by("our public website")["encoder"].endswith("trained on: our public website")
-    assert view_of(public, "tfidf").made_by() == {}
+    facts = view.encoder_facts()["encoder"]
+    assert facts.startswith("tiny, SHA-256 of its weights ")
+    assert facts.endswith("trained on: unknown")
+    assert view.encoder_facts("our public website")["encoder"].endswith("trained on: our public website")
+    assert view_of(public, "tfidf").encoder_facts() == {}
     given = view_of(pd.DataFrame({"seen.0": [1.0, 2.0, 4.0], "seen.1": [2.0, 1.0, 0.0]}))
-    assert given.made_by()["encoder"].endswith("trained on: unknown")
-    assert given.made_by("LAION")["encoder"].endswith("trained on: LAION")
-    assert view_of(np.eye(9)).made_by() == {}
+    assert given.encoder_facts()["encoder"].endswith("trained on: unknown")
+    assert given.encoder_facts("LAION")["encoder"].endswith("trained on: LAION")
+    assert view_of(np.eye(9)).encoder_facts() == {}

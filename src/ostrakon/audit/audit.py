@@ -211,33 +211,33 @@ def _law_against_claim(law: Mechanism, pairs: Sequence[Pair], claims: Claims) ->
 
 
 def _on_answers(runs: SubjectRuns, pair: Pair, law: Mechanism | None) -> Experiment:
-    """Two neighbours told apart by answers: weighed by what a pilot or the law says of each, or by their agreement."""
+    """Two neighbours distinguished by answers: weighted by probabilities of a pilot or the law, or by agreement."""
     queries, columns = pair[0].queries, pair[0].classes + 1
     kinds = kinds_of(*pair)
 
     def statistics(first: Observed, second: Observed) -> list[Statistic]:
         shares = [np.log(outcome_shares(answers, kinds, columns)) for answers in (first, second)]
-        found = [table_statistic(shares[0] - shares[1])]
+        candidates = [table_statistic(shares[0] - shares[1])]
         if queries > 1 and any((answers < 0).any() for answers in (first, second)):
             asked = [
                 np.log(outcome_shares(answers, kinds, columns, until_last_answer(answers)))
                 for answers in (first, second)
             ]
-            found.append(stopped_statistic(asked[0] - asked[1]))
+            candidates.append(stopped_statistic(asked[0] - asked[1]))
         if law is not None and not isinstance(law, StatefulMechanism):
             logs = [for_rows(law, queries).log_probabilities(votes) for votes in pair]
             possible = np.maximum(logs[0], logs[1]) > -np.inf
             ratio = np.where(possible, np.maximum(logs[0], _LEAST) - np.maximum(logs[1], _LEAST), 0.0)
-            found.append(table_statistic(ratio))
+            candidates.append(table_statistic(ratio))
         if queries > 1:
-            found.append(agreement)
-        return found
+            candidates.append(agreement)
+        return candidates
 
     return Experiment(sides=((runs, pair[0]), (runs, pair[1])), statistics=statistics)
 
 
 def _on_counts(runs: CountRuns, pair: Pair) -> Experiment:
-    """Two neighbours told apart by released noisy counts: along the direction in which the counts moved."""
+    """Two neighbours distinguished by released noisy counts: along the direction in which the counts moved."""
     moved = (pair[0].counts - pair[1].counts).ravel().astype(np.float64)
 
     def along(counts: Observed) -> FloatArray:
@@ -254,7 +254,7 @@ def _as_floats(counts: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
 
 
 def _queries(law: Mechanism | None, claimed: float | None, delta: float) -> int:
-    """Queries of one run: so many that the claim can be measured, and several, so that shared noise can be seen."""
+    """Queries of one run: few enough to measure the claim, and several if possible, so that shared noise shows."""
     if law is None or claimed is not None:
         return 1
     if law.fixed_queries is not None:
@@ -266,7 +266,7 @@ def _queries(law: Mechanism | None, claimed: float | None, delta: float) -> int:
 
 
 def _teachers(law: Mechanism | None, classes: int) -> int:
-    """So many that a unanimous vote is seldom overturned or refused, or the most that are tried."""
+    """A number of teachers whose unanimous vote is seldom overturned or refused, or the largest that is tried."""
     teachers = _TEACHERS
     while law is not None and teachers < _MOST_TEACHERS:
         unanimous = Votes(np.array([[teachers] + [0] * (classes - 1)]))

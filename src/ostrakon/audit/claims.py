@@ -1,4 +1,4 @@
-"""What is claimed: an epsilon at the asked delta, and, of a mechanism, one at every other delta as well."""
+"""The claims: an epsilon at the given delta and, for a mechanism, one at every other delta as well."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Claims:
 
     @classmethod
     def of(cls, law: Mechanism | None, votes: Votes, *, delta: float, epsilon: float | None) -> Self:
-        """The claims of `law` for so many queries as `votes` has, or the one number `epsilon` where it is given."""
+        """The claims of `law` for the queries of `votes`, or the one number `epsilon` if it is given."""
         if epsilon is not None:
             return cls(levels=((delta, epsilon if epsilon == np.inf else non_negative("claimed", epsilon)),))
         if law is None:
             raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
         deltas = (delta, *(other for other in _OTHER_DELTAS if other > delta))
-        return cls(levels=tuple((each, _claimed(law, votes, each)) for each in deltas))
+        return cls(levels=tuple((level, _claimed(law, votes, level)) for level in deltas))
 
     @property
     def epsilon(self) -> float:
@@ -45,18 +45,19 @@ class Claims:
     def excess(
         self, hits: FloatArray, other: FloatArray, *, samples: int, confidence: float
     ) -> tuple[FloatArray, FloatArray]:
-        """By how much the certified epsilon is above the claim, at the worst delta; and that delta.
+        """The largest difference between the certified epsilon and the claim, over all deltas; and that delta.
 
-        Both bounds on the event's probabilities serve every delta alike, so looking at all of them costs no confidence.
+        Both bounds on the event's probabilities hold for every delta alike, so looking at all of them costs no
+        confidence.
         """
         deltas = np.array([delta for delta, _ in self.levels])
         bounds = certified_epsilons(hits, other, samples=samples, deltas=deltas.tolist(), confidence=confidence)
-        each = [bound - epsilon for bound, (_, epsilon) in zip(bounds, self.levels, strict=True)]
-        return np.max(each, axis=0), deltas[np.argmax(each, axis=0)]
+        excesses = [bound - epsilon for bound, (_, epsilon) in zip(bounds, self.levels, strict=True)]
+        return np.max(excesses, axis=0), deltas[np.argmax(excesses, axis=0)]
 
 
 def _claimed(law: Mechanism, votes: Votes, delta: float) -> float:
-    # What a paper charges for its mechanism, where that is another number than what holds.
+    # The paper's claim, if it differs from what holds.
     paper = law.claimed_epsilon(queries=votes.queries, delta=delta)
     if paper is not None:
         return paper

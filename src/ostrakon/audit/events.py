@@ -1,4 +1,4 @@
-"""From pilot runs to one event that tells two laws apart, and from fresh runs to how often it happens."""
+"""From pilot runs to one event that distinguishes two laws, and from fresh runs to its frequency."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Statistic = Callable[[Observed], FloatArray]
 """One number for each run, (runs,); large on the first side of an experiment."""
 
 Gain = Callable[[FloatArray, FloatArray], FloatArray]
-"""What an event is worth that so many of all samples showed on its own side, and on the other; elementwise."""
+"""From the numbers of samples with an event, on its own side and on the other, to its value; elementwise."""
 
 
 _SHARES = np.concatenate(
@@ -28,16 +28,16 @@ _SHARES = np.concatenate(
 
 
 class Runs(Protocol):
-    """Whatever can be run on votes many times over."""
+    """A subject that can be run on votes many times."""
 
     def draw(self, votes: Votes, runs: int, rng: np.random.Generator) -> Iterator[Observed]:
-        """What independent runs show, in chunks."""
+        """Results of independent runs, in chunks."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """Two sides to be told apart. statistics: from pilot runs of both to the statistics worth trying."""
+    """Two sides to distinguish. statistics: from pilot runs of both to the statistics to try."""
 
     sides: tuple[tuple[Runs, Votes], tuple[Runs, Votes]]
     statistics: Callable[[Observed, Observed], Sequence[Statistic]]
@@ -66,7 +66,7 @@ class Event:
         return sides if self.here == 0 else (sides[1], sides[0])
 
     def happened(self, observed: Observed) -> int:
-        """In how many of these runs."""
+        """The number of these runs in which it happened."""
         return int((self.sign * self.statistic(observed) >= self.threshold).sum())
 
 
@@ -75,20 +75,24 @@ def best_events(
 ) -> list[Event]:
     """For each gain the event that promises most of it, over all experiments, statistics and thresholds.
 
-    Everything is chosen by pilot runs, in rounds of ever fewer experiments and larger pilots: the luckiest of many
-    estimates is too good, so only the last round's own estimate decides.
+    Everything is chosen by pilot runs, in rounds with fewer and fewer experiments and larger and larger pilots: the
+    largest of many estimates is too high, so only the estimate of the last round decides.
     """
     left = {number: list(experiments) for number in range(len(gains))}
-    found: dict[int, list[Event]] = {}
+    best: dict[int, list[Event]] = {}
     for pilot, most in ((samples // 30, 6), (samples // 10, 2), (samples // 5, 1)):
         tried = {
-            id(each): _events(each, gains, samples=samples, pilot=max(400, pilot), rng=rng)
-            for each in {id(each): each for several in left.values() for each in several}.values()
+            id(experiment): _events(experiment, gains, samples=samples, pilot=max(400, pilot), rng=rng)
+            for experiment in {
+                id(experiment): experiment for several in left.values() for experiment in several
+            }.values()
         }
         for number, several in left.items():
-            events = sorted((tried[id(each)][number] for each in several), key=_expected, reverse=True)[:most]
-            found[number], left[number] = events, [event.experiment for event in events]
-    return [found[number][0] for number in range(len(gains))]
+            events = sorted((tried[id(experiment)][number] for experiment in several), key=_expected, reverse=True)[
+                :most
+            ]
+            best[number], left[number] = events, [event.experiment for event in events]
+    return [best[number][0] for number in range(len(gains))]
 
 
 def _expected(event: Event) -> float:
@@ -118,24 +122,24 @@ def _events(
     half = pilot // 2
     best: list[Event | None] = [None] * len(gains)
     for statistic in experiment.statistics(observed[0][:half], observed[1][:half]):
-        values = [statistic(each[half:]) for each in observed]
+        values = [statistic(runs[half:]) for runs in observed]
         for here, sign in ((0, 1), (1, -1), (0, -1), (1, 1)):
             loss, other = sign * values[here], sign * values[1 - here]
             thresholds = np.unique(np.quantile(loss, _SHARES, method="nearest"))
             likely, rare = _cautious(loss, other, thresholds)
             for number, gain in enumerate(gains):
-                found = gain(likely * samples, rare * samples)
-                place = int(np.argmax(found))
-                held = best[number]
-                if held is None or found[place] > held.expected:
+                worth = gain(likely * samples, rare * samples)
+                index = int(np.argmax(worth))
+                previous = best[number]
+                if previous is None or worth[index] > previous.expected:
                     best[number] = Event(
                         experiment=experiment,
                         statistic=statistic,
                         sign=sign,
                         here=here,
                         # Just below the threshold: sums in another order may differ in the last digit.
-                        threshold=float(thresholds[place]) - 1e-9 * (1 + abs(float(thresholds[place]))),
-                        expected=float(found[place]),
+                        threshold=float(thresholds[index]) - 1e-9 * (1 + abs(float(thresholds[index]))),
+                        expected=float(worth[index]),
                     )
     return [event for event in best if event is not None]
 
@@ -161,7 +165,7 @@ def table_statistic(table: FloatArray) -> Statistic:
 
 
 def stopped_statistic(table: FloatArray) -> Statistic:
-    """`table_statistic` up to each run's last answer: behind a cap on answers nothing is asked, and nothing told."""
+    """`table_statistic` up to each run's last answer: behind a cap on answers nothing is asked after it."""
     rows = np.arange(len(table))
     return lambda answers: np.where(until_last_answer(answers), table[rows, answers], 0.0).sum(axis=1)
 

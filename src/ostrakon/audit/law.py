@@ -69,9 +69,9 @@ def _event(pilot: IntArray, law: Mechanism, votes: Votes, stated: FloatArray) ->
             share = np.maximum(hits - np.sqrt(hits), 0.0) / len(values)
             due = np.clip(score.probability(sign=sign, threshold=levels), _NUMERICAL, 1.0)
             gains = np.where(share > due, rel_entr(share, due) + rel_entr(1 - share, 1 - due), 0.0)
-            place = int(np.argmax(gains))
-            if gains[place] > most:
-                most, best = float(gains[place]), (score, sign, int(levels[place]))
+            index = int(np.argmax(gains))
+            if gains[index] > most:
+                most, best = float(gains[index]), (score, sign, int(levels[index]))
     assert best is not None
     return best
 
@@ -87,8 +87,8 @@ def _scores(answers: IntArray, law: Mechanism, votes: Votes, stated: FloatArray)
     weights.append(_difference(shifted, logs))
     if (logs[:, -1] > -np.inf).any():
         weights.append(_difference(_answered(shifted), _answered(logs)))
-    found = [weighted_score(each, stated) for each in weights]
-    return [*found, agreement_score(stated)] if votes.queries > 1 else found
+    weighted = [weighted_score(weight, stated) for weight in weights]
+    return [*weighted, agreement_score(stated)] if votes.queries > 1 else weighted
 
 
 def _outcomes(answers: IntArray, votes: Votes) -> IntArray:

@@ -81,4 +81,4 @@ def loss_law(law: Mechanism, pair: Pair, *, here: int, grid: int = _GRID) -> Los
 def law_epsilons(law: Mechanism, pair: Pair, deltas: Sequence[float], *, grid: int = _GRID) -> list[float]:
     """At each delta the epsilon that the law cannot stay below on this pair, in the worse direction."""
     both = [loss_law(law, pair, here=side, grid=grid).epsilons(deltas) for side in (0, 1)]
-    return [max(each) for each in zip(*both, strict=True)]
+    return [max(values) for values in zip(*both, strict=True)]

@@ -60,7 +60,7 @@ def _tail(places: IntArray, law: FloatArray) -> FloatArray:
     kinds, often = np.unique(np.column_stack([places, law]), axis=0, return_counts=True)
     transformed = np.ones(length // 2 + 1, dtype=np.complex128)
     for kind, times in zip(kinds, often, strict=True):
-        place, mass = np.split(kind, 2)
-        transformed *= np.fft.rfft(np.bincount(place.astype(np.int64), weights=mass, minlength=length)) ** int(times)
+        step, mass = np.split(kind, 2)
+        transformed *= np.fft.rfft(np.bincount(step.astype(np.int64), weights=mass, minlength=length)) ** int(times)
     mass = np.fft.irfft(transformed, length)[:size]
     return np.clip(np.cumsum(mass[::-1])[::-1], 0.0, 1.0)

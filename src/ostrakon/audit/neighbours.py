@@ -64,22 +64,22 @@ def single_neighbours(tops: IntArray, *, teachers: int, classes: int) -> list[Pa
 
 
 def patterns(pairs: Sequence[Pair], *, queries: int) -> list[Pair]:
-    """Each pair on so many queries, a vote moved on all of them; and again, moved on every other one."""
-    found: list[Pair] = []
+    """Each pair on `queries` queries, a vote moved on all of them; and again, moved on every other one."""
+    repeated: list[Pair] = []
     for before, after in pairs:
         rows = np.arange(queries) % before.queries
-        found.append((before[rows], after[rows]))
+        repeated.append((before[rows], after[rows]))
         if queries > 1:
             moved = np.where(np.arange(queries)[:, None] % 2 == 0, after.counts[rows], before.counts[rows])
-            found.append((before[rows], Votes(moved, teachers=before.teachers)))
-    return found
+            repeated.append((before[rows], Votes(moved, teachers=before.teachers)))
+    return repeated
 
 
 def mixture(pairs: Sequence[Pair], *, queries: int) -> Pair:
-    """All single pairs side by side, each on two queries in a row; every second time the vote moves the other way."""
-    place = np.arange(queries) // 2
-    forth = (place // len(pairs)) % 2 == 0
-    sides = [np.vstack([pair[side].counts for pair in pairs])[place % len(pairs)] for side in (0, 1)]
+    """All single pairs side by side, each on two consecutive queries; in every second pair the vote moves back."""
+    numbers = np.arange(queries) // 2
+    forth = (numbers // len(pairs)) % 2 == 0
+    sides = [np.vstack([pair[side].counts for pair in pairs])[numbers % len(pairs)] for side in (0, 1)]
     teachers = pairs[0][0].teachers
     first, second = (
         Votes(np.where(forth[:, None], sides[side], sides[1 - side]), teachers=teachers) for side in (0, 1)
@@ -96,7 +96,7 @@ def diverse_votes(*, teachers: int, classes: int, queries: int) -> Votes:
 
 
 def votes_for(mechanism: Mechanism | None, votes: Votes, *, moved_from: Votes | None = None) -> Votes:
-    """`votes` as the mechanism takes them: where contributions are bounded, changed on so many queries alone."""
+    """`votes` as the mechanism takes them: if contributions are bounded, changed on that number of queries only."""
     max_contributions = None if mechanism is None else mechanism.contribution_bound
     if max_contributions is None:
         return votes

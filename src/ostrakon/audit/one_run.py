@@ -121,9 +121,9 @@ def guesses_to_make(canaries: int, mu: float, *, confidence: float = 0.95) -> in
     for share in _SHARES:
         guesses = max(1, round(share * canaries))
         correct = int(np.median(right[:, guesses - 1]))
-        found = certified_mu(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
-        if found > most:
-            best, most = guesses, found
+        bound = certified_mu(correct=correct, guesses=guesses, canaries=canaries, confidence=confidence)
+        if bound > most:
+            best, most = guesses, bound
     return best
 
 
@@ -160,18 +160,18 @@ class OneRunAudit:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        found = (
+        summary = (
             f"{self.mechanism} claims epsilon {self.claimed:.4g} for the whole run at delta {self.delta:g}, and "
             f"{self.correct} right guesses of {self.guesses} ({self.canaries} canaries) certify at least "
             f"{self.lower_bound:.4g} with {100 * self.confidence:g}% confidence"
         )
         if len(self.certified) > 1:
-            found += f" ({', '.join(f'{what} {bound:.4g}' for what, bound in self.certified.items())})"
+            summary += f" ({', '.join(f'{what} {bound:.4g}' for what, bound in self.certified.items())})"
         if self.contradiction is not None:
-            return f"The claim is refuted: {self.contradiction}. {found[:1].upper()}{found[1:]}."
+            return f"The claim is refuted: {self.contradiction}. {summary[:1].upper()}{summary[1:]}."
         if self.refuted:
-            return f"The claim is refuted: {found}."
-        return f"No contradiction was found: {found}; an audit can refute a claim, never prove it."
+            return f"The claim is refuted: {summary}."
+        return f"No contradiction was found: {summary}; an audit can refute a claim, never prove it."
 
     def as_json(self) -> dict[str, Any]:
         """{"mechanism", "claimed", "lower_bound", "confidence", ...}; a claim of no epsilon is null."""

@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The result of an audit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONE_RECORD = "one record moves one vote"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one test found. detail: the contradiction in words, None where there is none."""
+    """Result of one test. detail: the contradiction in words, None if there is none."""
 
     test: str
     detail: str | None
@@ -64,8 +64,8 @@ class AuditResult:
         claim = "no finite epsilon" if math.isinf(self.claimed) else f"epsilon {self.claimed:.4g}"
         sure = f"{100 * self.confidence:g}% confidence"
         if self.refuted:
-            found = "; ".join(f"{finding.test}: {finding.detail}" for finding in self.findings if finding.refuted)
-            return f"The claim is refuted: {self.mechanism} claims {claim} for {setting}; {found} ({sure})."
+            details = "; ".join(f"{finding.test}: {finding.detail}" for finding in self.findings if finding.refuted)
+            return f"The claim is refuted: {self.mechanism} claims {claim} for {setting}; {details} ({sure})."
         return (
             f"No contradiction was found: {self.mechanism} claims {claim} for {setting}, and {self.samples} samples "
             f"certify at least {self.lower_bound:.4g} with {sure}; an audit can refute a claim, never prove it."

@@ -18,7 +18,7 @@ _ROWS = 200_000
 
 
 def for_rows(mechanism: Mechanism, queries: int) -> Mechanism:
-    """The mechanism for so many queries: where its parameters hold a row per query, those of the first one."""
+    """The mechanism for this number of queries: if its parameters have a row per query, that of the first one."""
     if mechanism.fixed_queries in (None, queries):
         return mechanism
     return mechanism.for_queries(np.zeros(queries, dtype=np.intp))

@@ -112,7 +112,7 @@ def cell_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | N
 
 def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[FloatArray, float]]:
     """What is released by name: (residuals in the order in which they were drawn, standard deviation stated)."""
-    found: dict[str, tuple[FloatArray, float]] = {}
+    samples: dict[str, tuple[FloatArray, float]] = {}
     runs = _MOST // (_CELLS * _CLASSES)
     # Small and large counts: noise may be missing for some values alone.
     exact = np.where(np.arange(_CELLS * _CLASSES) % 5, np.arange(_CELLS * _CLASSES) % 7, _TEACHERS // 200)
@@ -121,9 +121,9 @@ def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[Fl
     if subject.releases_counts and subject.vote_noise is not None and subject.contribution_bound is not None:
         votes = BoundedVotes(exact, teachers=_TEACHERS, max_contributions=subject.contribution_bound)
         drawn = np.concatenate([(subject.noisy_counts(votes, rng) - exact).ravel() for _ in range(runs)])
-        found["noisy counts"] = drawn, subject.vote_noise
+        samples["noisy counts"] = drawn, subject.vote_noise
     if subject.moment_noise is not None:
         moments = Moments(exact * STEPS, teachers=_TEACHERS)
         drawn = np.concatenate([(subject.noisy_moments(moments, rng) - exact).ravel() for _ in range(runs)])
-        found["noisy sums of features"] = drawn, subject.moment_noise
-    return found
+        samples["noisy sums of features"] = drawn, subject.moment_noise
+    return samples

@@ -36,4 +36,4 @@ def worst_neighbours(
     levels = sorted({delta, max(delta, _FREQUENT)})
     costs = np.array([law_epsilons(mechanism, pair, levels, grid=max(_COARSE, 64 * queries)) for pair in repeated])
     worst = np.argsort(-costs, axis=0)[:2].T.ravel().tolist()
-    return patterns([single[place] for place in dict.fromkeys(worst)], queries=queries) + general
+    return patterns([single[index] for index in dict.fromkeys(worst)], queries=queries) + general

@@ -1,4 +1,4 @@
-"""Every short name of a teacher and of a student, in one place."""
+"""The short names of all teachers and students."""
 
 from ostrakon.estimators.choices import make_student, make_teacher
 from ostrakon.estimators.registry import SHORT_NAMES, make_estimator

@@ -34,15 +34,26 @@ _IMAGES = ("hog", "patches", "contrastive", "hog+contrastive")
 
 
 def default_teacher(representation: str) -> str:
-    """What "auto" stands for: kernel ridge on features of images, logistic regression on all else."""
+    """The meaning of "auto": kernel ridge on features learned from images, logistic regression on all others."""
     return "kernel-ridge" if representation in _IMAGES else "logistic"
 
 
 def make_teacher(choice: Any, *, public: Any = None) -> Any:
-    """A teacher from a name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is taken as it is.
+    """An unfitted teacher.
 
-    `kernel-ridge` and `head:KIND` (ridge, logistic, nearest-neighbours, nearest-centroid) solve all teachers at once
-    as small heads on the features; public: features of public rows, which fix the kernel's width.
+    Parameters
+    ----------
+    choice : str or estimator
+        A name such as `logistic` or `sklearn.svm.SVC(C=2.0)`; an estimator is returned as it is. `kernel-ridge` and
+        `head:KIND` (ridge, logistic, nearest-neighbours, nearest-centroid) train all teachers at once as small heads on
+        the features.
+    public : array, optional
+        Features of public rows, which fix the width of the kernel.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown name, and parameters that it does not have.
     """
     if not isinstance(choice, str):
         return choice if hasattr(choice, "train_teachers") else check_estimator_like(choice, name="The teacher")
@@ -57,17 +68,32 @@ def make_teacher(choice: Any, *, public: Any = None) -> Any:
 
 
 def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, representation: Any = AUTO) -> Any:
-    """A student that takes -1 as unlabelled.
+    """An unfitted student, which takes -1 as unlabelled.
 
-    choice: `self-training` or `self-training:NAME` (learns from its own confident predictions too), `noisy-counts`
-    (logistic regression that learns from noisy counts), `soft-vote` or `soft-vote:NAME` (it and extra trees, or it and
-    NAME, averaged), `moments` or `moments:NAME` (logistic regression from the noisy sums of features by class that
-    moment-gnmax releases; it and NAME, averaged), `label-spreading`, `graph` (spreads the answers over the public
-    graph, then trains on the surest; for images a network where PyTorch is installed), a network (`cnn`,
-    `self-training-cnn`, `vat`, `gan`, `fixmatch`),
-    any estimator's NAME, or an estimator; one of ostrakon.students is taken as it is.
-    counts: whether noisy counts are released: an estimator that takes sample_weight then learns from them, any other
-    learns from the largest alone. representation: on which `graph` builds its graph.
+    Parameters
+    ----------
+    choice : str or estimator
+        - `self-training` or `self-training:NAME`: also learns from its own confident predictions;
+        - `noisy-counts`: logistic regression on noisy counts;
+        - `soft-vote` or `soft-vote:NAME`: that and extra trees (or NAME), averaged;
+        - `moments` or `moments:NAME`: logistic regression from the noisy sums of features by class that moment-gnmax
+          releases (averaged with NAME);
+        - `label-spreading`;
+        - `graph`: spreads the answers over the public graph, then trains on the surest; for images a network if PyTorch
+          is installed;
+        - a network: `cnn`, `self-training-cnn`, `vat`, `gan`, `fixmatch`;
+        - the NAME of an estimator, or an estimator; one of `ostrakon.students` is returned as it is.
+    seed : int, optional
+    counts : bool
+        Whether noisy counts are released. Estimators that take sample_weight then learn from them, others from the
+        largest count alone.
+    representation : Representation or str
+        The features on which `graph` builds its graph.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown name, parameters that it does not have, and classifiers without the methods that are needed.
     """
     if isinstance(choice, str):
         kind, _, name = choice.partition(":")
@@ -84,19 +110,19 @@ def make_student(choice: Any, *, seed: int | None = None, counts: bool = False, 
             return _plain(soft_vote(other), seed=seed, counts=counts)
         if kind == _SPREADING:
             return LabelSpreadingStudent("raw", random_state=seed)
-        made = _named(choice)
-        if _is_student(made):
-            return made if made.random_state is not None else made.set_params(random_state=seed)
-        return _plain(made, seed=seed, counts=counts)
+        estimator = _named(choice)
+        if _is_student(estimator):
+            return estimator if estimator.random_state is not None else estimator.set_params(random_state=seed)
+        return _plain(estimator, seed=seed, counts=counts)
     check_estimator_like(choice, name="The student")
     return choice if _is_student(choice) else _plain(choice, seed=seed, counts=counts)
 
 
 def _with_beliefs(name: str, choice: str) -> Any:
-    found = _named(name)
-    if not hasattr(found, "predict_proba"):
+    estimator = _named(name)
+    if not hasattr(estimator, "predict_proba"):
         raise InvalidInput(f"The student needs a classifier with predict_proba, got {choice!r}.")
-    return found
+    return estimator
 
 
 def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
@@ -107,7 +133,7 @@ def _plain(estimator: Any, *, seed: int | None, counts: bool) -> Any:
 
 
 def require_choices(*, teacher: Any, student: Any, representation: Any) -> None:
-    """Refuse a teacher, a student or a representation that cannot be, before anything is trained or written."""
+    """Refuse an invalid teacher, student or representation before anything is trained or written."""
     if isinstance(representation, str):
         require_known(representation)
     if not is_auto(teacher):
@@ -122,12 +148,12 @@ def _is_student(estimator: Any) -> bool:
 
 
 def takes_rows(student: Any, X_public: Any) -> bool:
-    """Whether a student learns from the public rows themselves (networks do, of images), not from their features."""
+    """Whether a student learns from the public rows themselves (networks do if these are images), not from features."""
     return bool(getattr(student, "takes_rows", is_images(X_public) and hasattr(student, "exported_network")))
 
 
 def sees_images(X_public: Any, representation: Any) -> bool:
-    """Whether learners are those of images: what a frozen network or a dictionary makes of them is like a table."""
+    """Whether learners see images; the features of a frozen network or a dictionary are like a table."""
     if not is_images(X_public) or reads_rows(representation):
         return False
     name = default_representation(X_public) if is_auto(representation) else representation

@@ -42,10 +42,20 @@ SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
 def make_estimator(name: str, **parameters: Any) -> Any:
     """An unfitted estimator from a short name ("logistic") or an import path ("sklearn.svm.SVC").
 
-    parameters: passed to its constructor, over the defaults of the short name.
-    An import path runs the code of the module it names: take it from the user, never from data.
-    Raises `InvalidInput` for an unknown name, a class that is no classifier, and parameters it does not have.
+    Parameters
+    ----------
+    name : str
+        An import path runs the code of the module that it names: take it from the user, never from data.
+    **parameters
+        Of its constructor; they replace the defaults of the short name.
 
+    Raises
+    ------
+    InvalidInput
+        For an unknown name, a class that is not a classifier, and parameters that it does not have.
+
+    Examples
+    --------
     >>> make_estimator("logistic", C=0.5)
     LogisticRegression(C=0.5, max_iter=1000)
     """

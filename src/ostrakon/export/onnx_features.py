@@ -44,16 +44,16 @@ class TableRows:
 def _some(
     graph: Graph, value: str | None, names: tuple[str, ...], columns: Sequence[str]
 ) -> tuple[str | None, tuple[str, ...]]:
-    place_of = {name: place for place, name in enumerate(names)}
-    at = [place_of[name] for name in columns if name in place_of]
+    numbers = {name: number for number, name in enumerate(names)}
+    at = [numbers[name] for name in columns if name in numbers]
     if value is None or not at:
         return None, ()
-    return graph.add("Gather", value, np.array(at), axis=1), tuple(names[place] for place in at)
+    return graph.add("Gather", value, np.array(at), axis=1), tuple(names[number] for number in at)
 
 
 @dataclass(frozen=True)
 class ImageRows:
-    """The input of images: float (rows, channels, height, width). last: whether the public ones have channels last."""
+    """Images as input: float (rows, channels, height, width). last: whether the public ones have channels last."""
 
     value: str
     channels: int
@@ -142,12 +142,12 @@ def _scaled(graph: Graph, scaler: Any, rows: str) -> str:
 def _components(graph: Graph, pca: Any, rows: str) -> str:
     # In the order of scikit-learn: the mean is taken off after the product.
     components = as_doubles(pca.components_)
-    made = graph.add("MatMul", rows, components.T)
-    made = graph.add("Sub", made, as_doubles(pca.mean_).reshape(1, -1) @ components.T)
+    rotated = graph.add("MatMul", rows, components.T)
+    rotated = graph.add("Sub", rotated, as_doubles(pca.mean_).reshape(1, -1) @ components.T)
     if not pca.whiten:
-        return made
+        return rotated
     scale = np.sqrt(as_doubles(pca.explained_variance_))
-    return graph.add("Div", made, np.maximum(scale, np.finfo(np.float64).eps))
+    return graph.add("Div", rotated, np.maximum(scale, np.finfo(np.float64).eps))
 
 
 def _normalized(graph: Graph, normalizer: Any, rows: str) -> str:
@@ -167,30 +167,30 @@ def _table(graph: Graph, table: Any, rows: TableRows | str) -> str:
     if isinstance(rows, str):  # an array, whose columns are numbers without names
         rows = TableRows(numbers=rows, number_names=(), words=None, word_names=())
     parts = {name: part for name, part, _ in table.transformer_.transformers_}
-    made: list[str] = []
+    features: list[str] = []
     if rows.words is not None:
-        made += _one_hot(graph, parts["onehotencoder"], rows.words)
+        features += _one_hot(graph, parts["onehotencoder"], rows.words)
     if rows.numbers is not None:
         scaled, ranks = parts["pipeline-1"], parts["pipeline-2"]
         scale = graph.rounded(_pipeline(graph, scaled, rows.numbers))
-        made.append(graph.add("Max", graph.add("Min", scale, 8.0), -8.0))
+        features.append(graph.add("Max", graph.add("Min", scale, 8.0), -8.0))
         filled = _filled(graph, ranks.steps[0][1], rows.numbers)
         rank = graph.cast(_ranks(graph, ranks.steps[1][1], filled), "float")
         # In single numbers, as in memory.
         rank = graph.add("Sub", graph.add("Mul", rank, np.float32(2)), np.float32(1))
-        made.append(graph.cast(rank, "double"))
-    return graph.add("Concat", *made, axis=1)
+        features.append(graph.cast(rank, "double"))
+    return graph.add("Concat", *features, axis=1)
 
 
 def _embedded(graph: Graph, embedded: Any, rows: TableRows | str) -> str:
     """See `ostrakon.features.embedded.EmbeddedFeatures`: embedding by embedding, then the other columns."""
     if isinstance(rows, str):
         rows = TableRows(numbers=rows, number_names=tuple(embedded.columns_), words=None, word_names=())
-    made = [transformed(graph, part, rows.only(graph, columns).as_numbers()) for columns, part in embedded.parts_]
+    features = [transformed(graph, part, rows.only(graph, columns).as_numbers()) for columns, part in embedded.parts_]
     if embedded.table_ is not None:
         columns, part = embedded.table_
-        made.append(transformed(graph, part, rows.only(graph, columns)))
-    return graph.add("Concat", *made, axis=1)
+        features.append(transformed(graph, part, rows.only(graph, columns)))
+    return graph.add("Concat", *features, axis=1)
 
 
 def _cells(graph: Graph, features: Any, rows: TableRows) -> str:
@@ -225,18 +225,18 @@ def _inner_ends(column: Any) -> np.ndarray:
 
 
 def _one_hot(graph: Graph, encoder: Any, words: str) -> list[str]:
-    made = []
+    features = []
     for number, places in enumerate(_places(encoder)):
-        place = graph.add(
+        code = graph.add(
             "LabelEncoder",
             graph.column(words, number),
             keys_strings=list(places.known),
             values_int64s=list(places.known.values()),
             default_int64=places.elsewhere,
         )
-        same = graph.add("Equal", graph.add("Unsqueeze", place, np.array([1])), np.arange(places.width)[None])
-        made.append(graph.cast(same, "double"))
-    return made
+        same = graph.add("Equal", graph.add("Unsqueeze", code, np.array([1])), np.arange(places.width)[None])
+        features.append(graph.cast(same, "double"))
+    return features
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ def _places(encoder: Any) -> list[_Places]:
 
     The encoder itself is asked, so that its own rule for rare and unknown words is the one that counts.
     """
-    found: list[_Places] = []
+    codes: list[_Places] = []
     start = 0
     columns = [list(column) for column in encoder.categories_]
     for number, categories in enumerate(columns):
@@ -266,16 +266,16 @@ def _places(encoder: Any) -> list[_Places]:
         shown = encoder.transform(table if names is None else pd.DataFrame(table, columns=names))[
             :, start : start + width
         ]
-        place = [int(row.argmax()) if row.any() else -1 for row in np.asarray(shown)]
+        code = [int(row.argmax()) if row.any() else -1 for row in np.asarray(shown)]
         start += width
-        found.append(_Places(dict(zip(map(str, categories), place[:-1], strict=True)), width, place[-1]))
-    return found
+        codes.append(_Places(dict(zip(map(str, categories), code[:-1], strict=True)), width, code[-1]))
+    return codes
 
 
 def _ranks(graph: Graph, transformer: Any, rows: str) -> str:
     """`QuantileTransformer` to a uniform distribution: the mean of an ascending and a descending interpolation."""
     references = as_doubles(transformer.references_)
-    made = []
+    ranks = []
     for number, points in enumerate(as_doubles(transformer.quantiles_).T):
         x = graph.column(rows, number)
         up = _interpolated(graph, x, points, references)
@@ -283,8 +283,8 @@ def _ranks(graph: Graph, transformer: Any, rows: str) -> str:
         rank = graph.add("Mul", graph.add("Sub", up, down), 0.5)
         rank = graph.add("Where", graph.add("Equal", x, points[-1]), 1.0, rank)
         rank = graph.add("Where", graph.add("Equal", x, points[0]), 0.0, rank)
-        made.append(graph.add("Unsqueeze", rank, np.array([1])))
-    return graph.add("Concat", *made, axis=1)
+        ranks.append(graph.add("Unsqueeze", rank, np.array([1])))
+    return graph.add("Concat", *ranks, axis=1)
 
 
 def _interpolated(graph: Graph, x: str, points: np.ndarray, values: np.ndarray) -> str:
@@ -295,7 +295,7 @@ def _interpolated(graph: Graph, x: str, points: np.ndarray, values: np.ndarray) 
     reached = graph.add("GreaterOrEqual", graph.add("Unsqueeze", x, np.array([1])), points[None])
     count = graph.add("ReduceSum", graph.cast(reached, "int64"), np.array([1]), keepdims=0)
     at = graph.add("Max", graph.add("Sub", count, np.int64(1)), np.int64(0))
-    start, value, slope = (graph.add("Gather", each, at) for each in (points, values, slopes))
+    start, value, slope = (graph.add("Gather", table, at) for table in (points, values, slopes))
     risen = graph.add("Add", graph.add("Mul", slope, graph.add("Sub", x, start)), value)
     return graph.add("Where", graph.add("Less", x, points[0]), values[0], risen)
 

@@ -16,12 +16,12 @@ def linear(graph: Graph, model: Any, rows: str) -> Answer:
     weights = np.atleast_2d(as_doubles(model.coef_))
     scores = graph.add("Add", graph.add("MatMul", rows, weights.T), as_doubles(model.intercept_))
     if len(weights) == 1:
-        place, likely = logistic(graph, scores)
+        label, likely = logistic(graph, scores)
     else:
-        place, likely = best(graph, scores), softmax(graph, scores)
+        label, likely = best(graph, scores), softmax(graph, scores)
     if not hasattr(model, "predict_proba"):
-        return place, one_hot(graph, place, len(model.classes_))
-    return place, likely
+        return label, one_hot(graph, label, len(model.classes_))
+    return label, likely
 
 
 def moments(graph: Graph, model: Any, rows: str) -> Answer:
@@ -70,5 +70,5 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
         raise InvalidInput(f"A DummyClassifier that leaves must have the strategy 'prior', got {model.strategy!r}.")
     prior = as_doubles(np.asarray(model.class_prior_)[None])
     likely = prior if model.strategy == "prior" else (np.arange(prior.shape[1])[None] == prior.argmax()).astype(float)
-    place = best(graph, on_every_row(graph, rows, prior))
-    return place, on_every_row(graph, rows, likely)
+    label = best(graph, on_every_row(graph, rows, prior))
+    return label, on_every_row(graph, rows, likely)

@@ -43,17 +43,17 @@ class Graph:
         if array.dtype.kind in "iub":
             array = array.astype(np.int64)
         name = self._fresh()
-        held = array.astype(object) if array.dtype.kind in "US" else np.ascontiguousarray(array)
-        self._constants.append(numpy_helper.from_array(held.reshape(array.shape), name))
+        typed = array.astype(object) if array.dtype.kind in "US" else np.ascontiguousarray(array)
+        self._constants.append(numpy_helper.from_array(typed.reshape(array.shape), name))
         return name
 
     def add(self, kind: str, *inputs: str | ArrayLike, outputs: int = 1, **attributes: Any) -> str:
-        """The first output of a new node. Inputs that are no names become constants."""
-        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
-        made = [self._fresh() for _ in range(outputs)]
+        """The first output of a new node. Inputs that are not names become constants."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        fresh = [self._fresh() for _ in range(outputs)]
         domain = _ML if kind in ("LabelEncoder", "TreeEnsemble") else ""
-        self._nodes.append(helper.make_node(kind, names, made, domain=domain, **attributes))
-        return made[0]
+        self._nodes.append(helper.make_node(kind, names, fresh, domain=domain, **attributes))
+        return fresh[0]
 
     def cast(self, value: str, kind: str) -> str:
         """`value` as double, float, int64 or string."""

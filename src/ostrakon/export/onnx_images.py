@@ -28,7 +28,7 @@ def _deskewed(graph: Graph, images: str, height: int, width: int) -> str:
     by_column = add("ReduceSum", grey, np.array([1]), keepdims=0)
     mass = add("Max", add("ReduceSum", by_row, np.array([1]), keepdims=0), 1e-12)
     row_mean, column_mean = (
-        add("Div", add("MatMul", each, places), mass) for each, places in ((by_row, rows), (by_column, columns))
+        add("Div", add("MatMul", sums, places), mass) for sums, places in ((by_row, rows), (by_column, columns))
     )
     squares = add("Div", add("MatMul", by_row, rows**2), mass)
     variance = add("Sub", squares, add("Mul", row_mean, row_mean))
@@ -43,13 +43,13 @@ def _deskewed(graph: Graph, images: str, height: int, width: int) -> str:
     left = add("Floor", source)
     part = add("Sub", source, left)
     padded = add("Pad", images, np.array([0, 0, 1, 0, 0, 1]), _F(0), mode="constant")
-    place = graph.cast(left, "int64")
-    first, second = (add("GatherElements", padded, _clipped(graph, place, more, width + 1), axis=2) for more in (1, 2))
+    pixel = graph.cast(left, "int64")
+    first, second = (add("GatherElements", padded, _clipped(graph, pixel, more, width + 1), axis=2) for more in (1, 2))
     return add("Add", add("Mul", add("Sub", _F(1), part), first), add("Mul", part, second))
 
 
-def _clipped(graph: Graph, place: str, more: int, most: int) -> str:
-    moved = graph.add("Add", place, np.int64(more))
+def _clipped(graph: Graph, pixel: str, more: int, most: int) -> str:
+    moved = graph.add("Add", pixel, np.int64(more))
     return graph.add("Max", graph.add("Min", moved, np.int64(most)), np.int64(0))
 
 
@@ -103,10 +103,10 @@ def _directions(graph: Graph, down: str, across: str, orientations: int) -> str:
     borders = np.pi * np.arange(1, orientations) / orientations
     # Rounded, so that borders at 45 and 90 degrees are exact.
     cosine, sine = np.round(np.cos(borders), 15), np.round(np.sin(borders), 15)
-    y, x = (add("Unsqueeze", add("Mul", each, turned), np.array([3])) for each in (down, across))
+    y, x = (add("Unsqueeze", add("Mul", gradient, turned), np.array([3])) for gradient in (down, across))
     beyond = add("GreaterOrEqual", add("Sub", add("Mul", y, cosine), add("Mul", x, sine)), 0.0)
-    place = add("ReduceSum", graph.cast(beyond, "int64"), np.array([3]), keepdims=1)
-    return graph.cast(add("Equal", place, np.arange(orientations)), "double")
+    border = add("ReduceSum", graph.cast(beyond, "int64"), np.array([3]), keepdims=1)
+    return graph.cast(add("Equal", border, np.arange(orientations)), "double")
 
 
 def _part(graph: Graph, cells: str, start: tuple[int, int], size: tuple[int, int]) -> str:

@@ -16,9 +16,9 @@ def squared_distances(graph: Graph, rows: str, points: Any) -> str:
     points = as_doubles(points)
     own = graph.add("ReduceSum", graph.add("Mul", rows, rows), AXIS, keepdims=1)
     size = graph.add("Add", own, np.square(points).sum(axis=1)[None])
-    made = graph.add("Sub", size, graph.add("Mul", graph.add("MatMul", rows, points.T), 2.0))
-    close = graph.add("LessOrEqual", made, graph.add("Mul", size, 1e-12))
-    return graph.add("Where", close, 0.0, made)
+    distances = graph.add("Sub", size, graph.add("Mul", graph.add("MatMul", rows, points.T), 2.0))
+    close = graph.add("LessOrEqual", distances, graph.add("Mul", size, 1e-12))
+    return graph.add("Where", close, 0.0, distances)
 
 
 def _vectors(graph: Graph, model: Any, rows: str) -> str:
@@ -66,8 +66,8 @@ def machine(graph: Graph, model: Any, rows: str) -> Answer:
     if model.break_ties:
         raise InvalidInput("A released SVC must have break_ties=False.")
     classes = len(model.classes_)
-    place = best(graph, _votes(graph, _vectors(graph, model, rows), classes))
-    return place, one_hot(graph, place, classes)
+    label = best(graph, _votes(graph, _vectors(graph, model, rows), classes))
+    return label, one_hot(graph, label, classes)
 
 
 def margins(graph: Graph, model: Any, rows: str) -> str:

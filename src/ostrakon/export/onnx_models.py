@@ -53,7 +53,7 @@ def has_writer(model: Any) -> bool:
     steps = getattr(model, "steps", None)
     if steps is not None:
         inner = [steps[-1][1]]
-    return _writer(model) is not None and all(has_writer(each) for each in inner if hasattr(each, "fit"))
+    return _writer(model) is not None and all(has_writer(one) for one in inner if hasattr(one, "fit"))
 
 
 def _writer(model: Any) -> Callable[[Graph, Any, Any], Answer] | None:
@@ -73,8 +73,8 @@ def _inner(graph: Graph, model: Any, rows: Any) -> Answer:
     """A student around one classifier, or one that knows a single class."""
     if model.estimator_ is None:
         return _only(graph, rows)
-    place, likely = classified(graph, model.estimator_, rows)
-    return place, likely
+    label, likely = classified(graph, model.estimator_, rows)
+    return label, likely
 
 
 def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
@@ -92,9 +92,9 @@ def _voting(graph: Graph, model: Any, rows: Any) -> Answer:
 
 
 def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
-    held = np.zeros((len(model.other_.classes_), len(model.classes_)))
-    held[np.arange(len(held)), np.asarray(model.other_.classes_, np.int64)] = 1
-    other = graph.add("MatMul", classified(graph, model.other_, rows)[1], held)
+    selector = np.zeros((len(model.other_.classes_), len(model.classes_)))
+    selector[np.arange(len(selector)), np.asarray(model.other_.classes_, np.int64)] = 1
+    other = graph.add("MatMul", classified(graph, model.other_, rows)[1], selector)
     likely = graph.add("Div", graph.add("Add", moments(graph, model.linear_, rows)[1], other), 2.0)
     return best(graph, likely), likely
 
@@ -106,8 +106,8 @@ def _only(graph: Graph, rows: Any) -> Answer:
     elif isinstance(rows, TableRows):
         value = rows.numbers or rows.words
     count = graph.add("Slice", graph.add("Shape", value), np.array([0]), AXIS)
-    place = graph.add("Expand", np.int64(0), count)
-    return place, graph.add("Unsqueeze", graph.add("Add", graph.cast(place, "double"), 1.0), AXIS)
+    label = graph.add("Expand", np.int64(0), count)
+    return label, graph.add("Unsqueeze", graph.add("Add", graph.cast(label, "double"), 1.0), AXIS)
 
 
 def _counts(graph: Graph, model: Any, rows: Any) -> Answer:
@@ -120,10 +120,10 @@ def _spreading(graph: Graph, model: Any, rows: Any) -> Answer:
     near = min(model.neighbours, len(model.pool_))
     nearest = graph.add("TopK", distances, np.array([near]), outputs=2, axis=1, largest=0, sorted=1)
     last = graph.add("Slice", nearest, np.array([near - 1]), np.array([near]), AXIS)
-    held = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
+    near_enough = graph.add("LessOrEqual", distances, graph.add("Mul", last, 1 + 1e-9))
     scale = graph.add("Max", last, 1e-24)
     weight = graph.add("Max", graph.add("Exp", graph.add("Neg", graph.add("Div", distances, scale))), 1e-6)
-    weight = graph.add("Where", held, weight, 0.0)
+    weight = graph.add("Where", near_enough, weight, 0.0)
     said = graph.add("MatMul", weight, as_doubles(model.beliefs_))
     likely = graph.add("Div", said, graph.add("ReduceSum", said, AXIS, keepdims=1))
     return best(graph, likely), likely
@@ -133,11 +133,11 @@ def _graph_student(graph: Graph, model: Any, rows: Any) -> Answer:
     if not model.models_:
         return _spreading(graph, model.graph_, rows)
     logs = []
-    for each in model.models_:
-        likely = classified(graph, each, rows)[1]
+    for member in model.models_:
+        likely = classified(graph, member, rows)[1]
         logs.append(graph.add("Unsqueeze", graph.add("Log", graph.add("Max", likely, 1e-30)), np.array([0])))
-    held = graph.add("ReduceMean", graph.add("Concat", *logs, axis=0), np.array([0]), keepdims=0)
-    return best(graph, held), softmax(graph, held)
+    mean = graph.add("ReduceMean", graph.add("Concat", *logs, axis=0), np.array([0]), keepdims=0)
+    return best(graph, mean), softmax(graph, mean)
 
 
 def _kernel(graph: Graph, model: Any, rows: Any) -> Answer:

@@ -14,16 +14,16 @@ _LAST = np.array([2])
 
 
 def patch_features(graph: Graph, features: Any, images: str, *, channels: int, size: tuple[int, int]) -> str:
-    """What `PatchFeatures` makes of images, float (rows, channels, height, width): doubles (rows, features)."""
+    """The features of `PatchFeatures`, doubles (rows, features), from images, float (rows, channels, height, width)."""
     add = graph.add
     picture = _resized(graph, _coloured(graph, images, channels, features.brightest_), size)
-    found = add("Gather", picture, places(), axis=1)
+    scaled = add("Gather", picture, places(), axis=1)
     values = float(places().shape[1])
-    found = add("Sub", found, add("Div", add("ReduceSum", found, _LAST, keepdims=1), values))
-    variance = add("Div", add("ReduceSum", add("Mul", found, found), _LAST, keepdims=1), values)
-    found = add("Div", found, add("Sqrt", add("Add", variance, CONTRAST)))
-    likeness = add("Sub", add("MatMul", found, as_doubles(features.atoms_)), as_doubles(features.shift_))
-    both = [add("Max", add("Sub", each, THRESHOLD), 0.0) for each in (likeness, add("Neg", likeness))]
+    scaled = add("Sub", scaled, add("Div", add("ReduceSum", scaled, _LAST, keepdims=1), values))
+    variance = add("Div", add("ReduceSum", add("Mul", scaled, scaled), _LAST, keepdims=1), values)
+    scaled = add("Div", scaled, add("Sqrt", add("Add", variance, CONTRAST)))
+    likeness = add("Sub", add("MatMul", scaled, as_doubles(features.atoms_)), as_doubles(features.shift_))
+    both = [add("Max", add("Sub", side, THRESHOLD), 0.0) for side in (likeness, add("Neg", likeness))]
     return add("Flatten", add("Sqrt", add("MatMul", quarters(), add("Concat", *both, axis=2))), axis=1)
 
 

@@ -18,16 +18,16 @@ def best(graph: Graph, scores: str) -> str:
     return graph.add("ArgMax", scores, axis=1, keepdims=0)
 
 
-def one_hot(graph: Graph, place: str, classes: int) -> str:
+def one_hot(graph: Graph, label: str, classes: int) -> str:
     """1 at each row's position and 0 elsewhere, (rows, classes)."""
-    return graph.cast(graph.add("Equal", graph.add("Unsqueeze", place, AXIS), np.arange(classes)[None]), "double")
+    return graph.cast(graph.add("Equal", graph.add("Unsqueeze", label, AXIS), np.arange(classes)[None]), "double")
 
 
 def logistic(graph: Graph, score: str) -> Answer:
     """Of one score (rows, 1) for the second of two classes, by the logistic function."""
     likely = graph.add("Div", 1.0, graph.add("Add", graph.add("Exp", graph.add("Neg", score)), 1.0))
-    place = graph.cast(graph.add("Squeeze", graph.add("Greater", score, 0.0), AXIS), "int64")
-    return place, graph.add("Concat", graph.add("Sub", 1.0, likely), likely, axis=1)
+    label = graph.cast(graph.add("Squeeze", graph.add("Greater", score, 0.0), AXIS), "int64")
+    return label, graph.add("Concat", graph.add("Sub", 1.0, likely), likely, axis=1)
 
 
 def softmax(graph: Graph, scores: str) -> str:

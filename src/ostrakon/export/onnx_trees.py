@@ -23,41 +23,41 @@ def _leaves(graph: Graph, trees: list[dict[str, NDArray[Any]]], rows: str) -> st
     where missing numbers go left, if the trees know them.
     """
     names = ("nodes_featureids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_trueleafs", "nodes_falseleafs")
-    held: dict[str, Any] = {name: [] for name in (*names, "tree_roots", "leaf_targetids", "missing")}
+    attributes: dict[str, Any] = {name: [] for name in (*names, "tree_roots", "leaf_targetids", "missing")}
     splits: list[float] = []
     leaf_numbers: list[float] = []
     start = 0
 
     def leaf(tree: int, node: int) -> int:
-        held["leaf_targetids"].append(tree)
+        attributes["leaf_targetids"].append(tree)
         leaf_numbers.append(float(start + node))
         return len(leaf_numbers) - 1
 
     for number, tree in enumerate(trees):
         inner = np.flatnonzero(tree["left"] >= 0)
         base = len(splits)
-        place = {int(node): base + at for at, node in enumerate(inner)}
-        held["tree_roots"].append(base)
+        numbers = {int(node): base + at for at, node in enumerate(inner)}
+        attributes["tree_roots"].append(base)
         if not len(inner):
             # A tree of one leaf: both ways lead to it.
             only = leaf(number, 0)
             for name, value in zip(names, (0, only, only, 1, 1), strict=True):
-                held[name].append(value)
-            held["missing"].append(0)
+                attributes[name].append(value)
+            attributes["missing"].append(0)
             splits.append(0.0)
         for node in inner:
-            held["missing"].append(int("missing" in tree and tree["missing"][node]))
-            held["nodes_featureids"].append(int(tree["feature"][node]))
+            attributes["missing"].append(int("missing" in tree and tree["missing"][node]))
+            attributes["nodes_featureids"].append(int(tree["feature"][node]))
             splits.append(float(tree["threshold"][node]))
             for side, ids, leafs in (
                 ("left", "nodes_truenodeids", "nodes_trueleafs"),
                 ("right", "nodes_falsenodeids", "nodes_falseleafs"),
             ):
                 child = int(tree[side][node])
-                held[leafs].append(int(child not in place))
-                held[ids].append(place[child] if child in place else leaf(number, child))
+                attributes[leafs].append(int(child not in numbers))
+                attributes[ids].append(numbers[child] if child in numbers else leaf(number, child))
         start += len(tree["left"])
-    held["nodes_missing_value_tracks_true"] = held.pop("missing")
+    attributes["nodes_missing_value_tracks_true"] = attributes.pop("missing")
     reached = graph.add(
         "TreeEnsemble",
         rows,
@@ -67,21 +67,21 @@ def _leaves(graph: Graph, trees: list[dict[str, NDArray[Any]]], rows: str) -> st
         nodes_splits=numpy_helper.from_array(np.array(splits, np.float64), "splits"),
         nodes_modes=numpy_helper.from_array(np.zeros(len(splits), np.uint8), "modes"),
         leaf_weights=numpy_helper.from_array(np.array(leaf_numbers, np.float64), "leaves"),
-        **held,
+        **attributes,
     )
     return graph.cast(reached, "int64")
 
 
-def _summed(graph: Graph, trees: list[Any], values: NDArray[np.float64], rows: str, start: str, each: int) -> str:
+def _summed(graph: Graph, trees: list[Any], values: NDArray[np.float64], rows: str, start: str, per_step: int) -> str:
     """`start` plus every tree's value, one tree after the other. values: (all nodes, outputs). each: trees a step.
 
     Where a step has several trees, they give an output each.
     """
     reached = graph.add("Gather", values, _leaves(graph, trees, rows), axis=0)
     total = start
-    for number in range(0, len(trees), each):
-        step = [graph.add("Gather", reached, np.int64(number + k), axis=1) for k in range(each)]
-        total = graph.add("Add", total, step[0] if each == 1 else graph.add("Concat", *step, axis=1))
+    for number in range(0, len(trees), per_step):
+        step = [graph.add("Gather", reached, np.int64(number + k), axis=1) for k in range(per_step)]
+        total = graph.add("Add", total, step[0] if per_step == 1 else graph.add("Concat", *step, axis=1))
     return total
 
 
@@ -112,13 +112,15 @@ def gradient_boosting(graph: Graph, model: Any, rows: str) -> Answer:
     trees = [tree.tree_ for stage in model.estimators_ for tree in stage]
     values = np.concatenate([model.learning_rate * as_doubles(tree.value)[:, 0] for tree in trees])
     start = as_doubles(model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32)))
-    each = model.estimators_.shape[1]
-    scores = _summed(graph, [_described(tree) for tree in trees], values, rows, on_every_row(graph, rows, start), each)
-    if each > 1:
+    per_step = model.estimators_.shape[1]
+    scores = _summed(
+        graph, [_described(tree) for tree in trees], values, rows, on_every_row(graph, rows, start), per_step
+    )
+    if per_step > 1:
         return best(graph, scores), softmax(graph, scores)
     # At 0 this one says the second class.
-    place = graph.cast(graph.add("Squeeze", graph.add("GreaterOrEqual", scores, 0.0), AXIS), "int64")
-    return place, logistic(graph, scores)[1]
+    label = graph.cast(graph.add("Squeeze", graph.add("GreaterOrEqual", scores, 0.0), AXIS), "int64")
+    return label, logistic(graph, scores)[1]
 
 
 def histogram_boosting(graph: Graph, model: Any, rows: str) -> Answer:
@@ -140,6 +142,6 @@ def histogram_boosting(graph: Graph, model: Any, rows: str) -> Answer:
         )
         values.append(as_doubles(nodes["value"])[:, None])
     start = on_every_row(graph, rows, as_doubles(model._baseline_prediction).reshape(1, -1))
-    each = len(model._predictors[0])
-    scores = _summed(graph, trees, np.concatenate(values), rows, start, each)
-    return logistic(graph, scores) if each == 1 else (best(graph, scores), softmax(graph, scores))
+    per_step = len(model._predictors[0])
+    scores = _summed(graph, trees, np.concatenate(values), rows, start, per_step)
+    return logistic(graph, scores) if per_step == 1 else (best(graph, scores), softmax(graph, scores))

@@ -71,7 +71,7 @@ class RowForm:
 
     @property
     def channels(self) -> str | None:
-        """Where images have their channels, "first", "last" or "none"; None for rows that are no images."""
+        """The position of the channels in an image, "first", "last" or "none"; None if rows are not images."""
         if self.shape is None or len(self.shape) not in (2, 3):
             return None
         if len(self.shape) == 2:

@@ -167,11 +167,11 @@ def _as_graph(form: RowForm, representation: Any, model: Any, classes: NDArray[A
     rows = _inputs(graph, form)
     if representation is not None:
         rows = represented(graph, representation, rows)
-    place, likely = classified(graph, model, rows)
-    graph.output("place", place, "int64", ())
+    label, likely = classified(graph, model, rows)
+    graph.output("place", label, "int64", ())
     kind = {"i": "int64", "u": "int64", "b": "int64", "f": "double"}.get(classes.dtype.kind, "string")
     labels = graph.constant(classes.astype(str) if kind == "string" else classes)
-    graph.output("label", graph.add("Gather", labels, place), kind, ())
+    graph.output("label", graph.add("Gather", labels, label), kind, ())
     graph.output("probabilities", likely, "double", (len(classes),))
     return graph.serialized()
 
@@ -180,13 +180,13 @@ def _inputs(graph: Graph, form: RowForm) -> Any:
     if form.columns is not None:
         words = tuple(column["name"] for column in form.columns if column["kind"] == "category")
         numbers = tuple(name for column in form.columns if column["kind"] != "category" for name in _numbers(column))
-        made = TableRows(
+        rows = TableRows(
             numbers=graph.input("numbers", "double", (len(numbers),)) if numbers else None,
             number_names=numbers,
             words=graph.input("words", "string", (len(words),)) if words else None,
             word_names=words,
         )
-        return made if form.frame else made.as_numbers()
+        return rows if form.frame else rows.as_numbers()
     shape = form.shape or ()
     if form.channels is None or not shape:
         return graph.input("rows", "double", shape)
@@ -224,8 +224,8 @@ def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:
         return None
     imported, rows = _raw_rows(form, numbers=not encoder.texts_)
     lines = [imported, *recipe.lines[:1], "from load_student import Student", rows, *recipe.lines[1:]]
-    told = {"needs": list(recipe.needs), "files": list(recipe.files)}
-    return {**told, "lines": [*lines, "labels = Student().predict(X)"]}
+    facts = {"needs": list(recipe.needs), "files": list(recipe.files)}
+    return {**facts, "lines": [*lines, "labels = Student().predict(X)"]}
 
 
 def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:
@@ -233,8 +233,8 @@ def _raw_rows(form: RowForm, *, numbers: bool) -> tuple[str, str]:
     if form.columns is None:
         least, most = form.example
         shape = ", ".join(map(str, (2, *(form.shape or ()))))
-        made = f"rows = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))"
-        return "import numpy as np", f"{made}  # yours, in this shape and on this scale"
+        line = f"rows = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))"
+        return "import numpy as np", f"{line}  # yours, in this shape and on this scale"
     cells: dict[str, Any] = {}
     for column in form.columns:
         for name in _numbers(column):

@@ -1,4 +1,4 @@
-"""How sure a rehearsed accuracy is: what repetitions, finite held-out rows and a smaller pool add to it.
+"""The uncertainty of a rehearsed accuracy: from repetitions, finite held-out rows and a smaller pool.
 
 Setting. Each of R repetitions plays the whole run on another split of the public rows and gives an accuracy a[r] on h
 held-out rows. The real run is one more draw, on rows of the same kind; its accuracy is to be covered.
@@ -37,19 +37,33 @@ _SIGMAS = (np.arange(1000) + 0.5) / 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """The accuracy of a student, forecast: a number, and the interval in which one run's accuracy should lie.
+    """The accuracy of a student, forecast: a number, and an interval for the accuracy of one run.
 
-    epsilon, mechanism: of the offer. accuracies: of the repetitions. held: held-out rows of each. distinct: rows that
-    were ever held out. halved: accuracies of the same repetitions with half of the pool and of the private part.
-    doublings: how often the rehearsal's pool would have to be doubled to be the real one's.
+    Parameters
+    ----------
+    epsilon, mechanism
+        Of the offer.
+    accuracies : tuple of float
+        Of the repetitions, in [0, 1]; at least two.
+    holdout : int
+        Held-out rows of each repetition.
+    distinct : int
+        Different rows that were held out in any repetition.
+    halved : tuple of float
+        Accuracies of the same repetitions with half of the pool and of the private part.
+    doublings : float
+        Number of doublings from the rehearsal's pool to the real one.
 
-    Errors: `InvalidInput` for fewer than two repetitions, or accuracies that lie outside [0, 1].
+    Raises
+    ------
+    InvalidInput
+        For fewer than two repetitions, and accuracies outside [0, 1].
     """
 
     epsilon: float
     mechanism: str
     accuracies: tuple[float, ...]
-    held: int
+    holdout: int
     distinct: int
     halved: tuple[float, ...]
     doublings: float
@@ -63,7 +77,7 @@ class Forecast:
         for share in (*self.accuracies, *self.halved):
             if not 0 <= finite("accuracies", share) <= 1:
                 raise InvalidInput(f"accuracies must lie between 0 and 1, got {share!r}.")
-        whole("held", self.held, at_least=1)
+        whole("held", self.holdout, at_least=1)
         whole("distinct", self.distinct, at_least=1)
 
     @property
@@ -77,18 +91,18 @@ class Forecast:
         test_rows: on how many rows it will be measured; None: its accuracy on all rows of the kind.
         """
         level = fraction("confidence", confidence)
-        # As if one row more were right and one wrong: none wrong of few is no proof of none.
+        # One right and one wrong row are added: no error among few rows does not prove that there is none.
         share = (self.accuracy * self.distinct + 1) / (self.distinct + 2)
         of_row = share * (1 - share)
         measured = of_row / self.distinct
         if test_rows is not None:
             measured += of_row / whole("test_rows", test_rows, at_least=1)
-        half = _half_width(np.asarray(self.accuracies), of_row / self.held, measured, level)
+        half = _half_width(np.asarray(self.accuracies), of_row / self.holdout, measured, level)
         return max(0.0, self.accuracy - half), min(1.0, self.accuracy + half + self.larger_pool)
 
     @property
     def larger_pool(self) -> float:
-        """By how much the upper end is raised, because the real pool is larger."""
+        """The amount by which the upper end is raised because the real pool is larger."""
         gains = np.subtract(self.accuracies, self.halved)
         gain = float(gains.mean() + np.std(gains, ddof=1) / math.sqrt(len(gains)))
         return max(0.0, gain) * self.doublings
@@ -121,5 +135,5 @@ def _half_width(accuracies: np.ndarray, known: float, measured: float, level: fl
     def beyond(half: float) -> float:
         return float(weights @ ndtr(-half / deviations)) - (1 - level) / 2
 
-    found: Any = brentq(beyond, 0.0, 10.0)
-    return float(found)
+    half: Any = brentq(beyond, 0.0, 10.0)
+    return float(half)

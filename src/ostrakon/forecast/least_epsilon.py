@@ -1,4 +1,4 @@
-"""The way back: the least epsilon at which a wanted accuracy is forecast."""
+"""The least epsilon at which a wanted accuracy is forecast."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from ostrakon.validation import InvalidInput, fraction
 
 @dataclass(frozen=True, kw_only=True)
 class LeastEpsilon:
-    """What would give `accuracy`.
+    """What gives `accuracy`.
 
-    epsilon, mechanism: the least that does, None where none of those that were tried does. best: the highest accuracy
-    that can be asked for, as (epsilon, mechanism, accuracy). sentence: the same in words.
+    Parameters
+    ----------
+    accuracy : float
+    epsilon, mechanism : optional
+        The least epsilon that gives it, None if none of those that were tried does.
+    best : tuple of (float, str, float)
+        (epsilon, mechanism, accuracy) of the highest accuracy that can be asked for.
     """
 
     accuracy: float
@@ -25,7 +30,7 @@ class LeastEpsilon:
 
     @property
     def sentence(self) -> str:
-        """What to do, or that nothing tried would do, with the best of it."""
+        """The same in words."""
         epsilon, mechanism, best = self.best
         wanted = f"{100 * self.accuracy:.10g}%"
         if self.epsilon is None:
@@ -40,29 +45,38 @@ class LeastEpsilon:
 
 
 def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilon:
-    """The least epsilon whose forecast reaches `accuracy`, between those that were tried by interpolation.
+    """The least epsilon whose forecast reaches `accuracy`, by interpolation between the epsilons that were tried.
 
-    Along each mechanism the forecast is first made monotone from above: at an epsilon it counts as the least of what is
-    forecast there and at all larger ones, so that a lucky small epsilon does not decide. Forecasts count as they are
-    printed, in tenths of a percent. Between two epsilons it rises evenly in the logarithm, and what is found is rounded
-    up to three digits. Below the smallest that was tried nothing is claimed. Monotone: a higher accuracy never needs
-    less.
-    Errors: `InvalidInput` for an accuracy outside (0, 1) or no forecast.
+    Along each mechanism the forecast is first made monotone from above: at an epsilon it counts as the least of the
+    forecasts there and at all larger ones, so that a lucky small epsilon does not decide. Forecasts count as they are
+    printed, in tenths of a percent. Between two epsilons the accuracy rises linearly in the logarithm of epsilon, and
+    the result is rounded up to three digits. Nothing is claimed below the smallest epsilon that was tried. Monotone: a
+    higher accuracy never needs less.
 
-    Source: isotonic from above; the convention of this module.
+    Parameters
+    ----------
+    forecasts : sequence of Forecast
+        At least one.
+    accuracy : float
+        In (0, 1).
+
+    Raises
+    ------
+    InvalidInput
+        For an accuracy out of range or no forecast.
     """
     wanted = fraction("accuracy", accuracy)
     if not forecasts:
         raise InvalidInput("accuracy needs at least one forecast to be looked for in, got none.")
     best = (0.0, "", -1.0)
-    found: list[tuple[float, str]] = []
+    candidates: list[tuple[float, str]] = []
     for mechanism in dict.fromkeys(one.mechanism for one in forecasts):
         # As tables and sentences print it: what is printed as the best can be asked for.
         line = sorted((one.epsilon, round(one.accuracy, 3)) for one in forecasts if one.mechanism == mechanism)
-        reached = [min(share for _, share in line[place:]) for place in range(len(line))]
+        reached = [min(share for _, share in line[index:]) for index in range(len(line))]
         if reached[-1] > best[2]:
             best = (line[reached.index(reached[-1])][0], mechanism, reached[-1])
-        at = next((place for place, share in enumerate(reached) if share >= wanted), None)
+        at = next((index for index, share in enumerate(reached) if share >= wanted), None)
         if at is None:
             continue
         epsilon = line[at][0]
@@ -70,8 +84,8 @@ def least_epsilon(forecasts: Sequence[Forecast], accuracy: float) -> LeastEpsilo
             part = (wanted - reached[at - 1]) / (reached[at] - reached[at - 1])
             low, high = math.log(line[at - 1][0]), math.log(epsilon)
             epsilon = min(epsilon, _up(math.exp(low + part * (high - low))))
-        found.append((epsilon, mechanism))
-    epsilon, mechanism = min(found, default=(None, None))
+        candidates.append((epsilon, mechanism))
+    epsilon, mechanism = min(candidates, default=(None, None))
     return LeastEpsilon(accuracy=wanted, epsilon=epsilon, mechanism=mechanism, best=best)
 
 

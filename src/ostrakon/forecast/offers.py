@@ -22,7 +22,7 @@ from ostrakon.votes import Votes
 
 
 def default_mechanisms(options: Options, *, classes: int, images: bool = False) -> tuple[str, ...]:
-    """What is offered where no mechanism is named: the default, that of trained teachers, and one without a check."""
+    """Mechanisms that are offered by default: that of the run, that of trained teachers, and one without a check."""
     return per_record_mechanism(options, classes=classes, images=images), DEFAULT_OF_TEACHERS, "gnmax"
 
 
@@ -45,7 +45,7 @@ class Offer:
 
     @property
     def answers(self) -> tuple[int, bool] | None:
-        """(answers, whether exactly so many): all queries, or at most a cap; None where the votes decide."""
+        """(answers, whether exactly that number): all queries, or at most a cap; None if the votes decide."""
         plan = self.plan
         if plan is None:
             return None
@@ -102,16 +102,16 @@ class Offer:
 
 
 def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records") -> str:
-    """What a membership guess, or one at labels, is about, in words."""
+    """The question of a membership guess, or of a guess of labels, in words."""
     if protects == "labels":
         whose = "one record has" if unit == "record" else "all rows of one user have"
         return f"which of two labels {whose} (labels only: all else is taken to be public)"
     if unit == "user":
-        told = "this user's rows were used"
+        used = "this user's rows were used"
         return (
-            f"whether {told}, or those of any other user (how many there are is public)"
+            f"whether {used}, or those of any other user (how many there are is public)"
             if per_record
-            else (f"whether {told} at all")
+            else (f"whether {used} at all")
         )
     if per_record:
         return "whether this record or any other one was used in its place (how many there are is public)"
@@ -147,7 +147,7 @@ def make_offers(
     ones, or users where they are the unit. A plan that is refused is an offer too: it says what would do.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
-    found: list[Offer] = []
+    offers: list[Offer] = []
     names = [find(name).name for name in mechanisms]
     known = {name for mechanism in names for name in find(mechanism).declared()}
     foreign = [name for name, value in options.parameters.items() if value is not None and name not in known]
@@ -163,8 +163,8 @@ def make_offers(
             try:
                 plan = make_plan(asked, units=records, pool=pool, classes=classes, unit=unit)
             except InvalidInput as refused:
-                found.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
+                offers.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
                 continue
             odds = plan.membership_guess() if plan.claimable else None
-            found.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit))
-    return tuple(found)
+            offers.append(Offer(epsilon=epsilon, mechanism=name, plan=plan, odds=odds, unit=unit))
+    return tuple(offers)

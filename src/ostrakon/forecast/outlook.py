@@ -1,4 +1,4 @@
-"""What an epsilon would buy, all at once: offers, a rehearsal, the way back from an accuracy."""
+"""What an epsilon buys: offers, a rehearsal, and the least epsilon for an accuracy."""
 
 from __future__ import annotations
 
@@ -22,17 +22,29 @@ from ostrakon.validation import InvalidInput, fraction, positive, whole
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 NOT_YET = "the rehearsal follows"
 PER_RECORD, ALL, NONE = REHEARSED = ("per-record", "all", "none")
-"""What is rehearsed: per-record teachers (quick), trained ones too (as slow as so many runs), or nothing."""
+"""What is rehearsed: per-record teachers (quick), trained ones too (as slow as that number of runs), or nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outlook:
-    """What each epsilon would buy, from public rows and numbers alone.
+    """What each epsilon buys, from public rows and numbers alone.
 
-    records, pool, classes: the sizes it holds for. unit: what is protected; of users, `records` is how many there are.
-    offers: every mechanism at every epsilon. rehearsal: what the run,
-    played on public rows, gave; None where it was not asked for, and then `not_rehearsed` says why.
-    least: the least epsilon for the accuracy that was asked for.
+    Parameters
+    ----------
+    records : int
+        Private records, or users if `unit` is "user".
+    pool, classes : int
+        Public rows and classes for which it holds.
+    unit : {"record", "user"}
+        What is protected.
+    offers : tuple of Offer
+        Every mechanism at every epsilon.
+    rehearsal : Rehearsal, optional
+        Results of the run on public rows; None if it was not rehearsed.
+    not_rehearsed : str
+        Why it was not.
+    least : LeastEpsilon, optional
+        The least epsilon for the accuracy that was asked for.
     """
 
     records: int
@@ -46,7 +58,7 @@ class Outlook:
 
     @property
     def basis(self) -> str:
-        """What the forecasts rest on, in one sentence."""
+        """The basis of the forecasts, in one sentence."""
         if self.rehearsal is None:
             return f"No accuracy is forecast: {self.not_rehearsed}."
         if self.rehearsal.simulated:
@@ -64,10 +76,10 @@ class Outlook:
     def _repr_html_(self) -> str:
         rows = [
             (
-                f"epsilon {each.epsilon:g}, {each.mechanism}",
-                each.refusal if each.plan is None else f"{each.plan.queries} queries",
+                f"epsilon {offer.epsilon:g}, {offer.mechanism}",
+                offer.refusal if offer.plan is None else f"{offer.plan.queries} queries",
             )
-            for each in self.offers
+            for offer in self.offers
         ]
         return html_table("What an epsilon buys", rows, note=self.basis)
 
@@ -131,22 +143,52 @@ def plan(
     random_state: int = 0,
     progress: bool = False,
 ) -> Outlook:
-    """What each of `epsilons` would buy, before anything private is touched: from public rows and numbers alone.
+    """What each of `epsilons` buys, from public rows and numbers alone, before any private data are read.
 
-    X_public: the public rows, as `PATEClassifier.fit` takes them. y_public: their labels, None among them where a row
-    has none; None: simulated worlds stand in for them. records: how many private ones there will be, or how many users
-    where `unit` is "user", which protects all rows of a user together; such runs are priced, not rehearsed.
-    classes: all labels, where y_public does not tell them. mechanisms: names; None: per-record teachers, and two of
-    trained ones. parameters: of mechanisms, by name, as {"max_contributions": 2}; each goes to those that have it.
-    delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation: as of
-    `PATEClassifier`; "gate" takes minutes. accuracy: look for the least epsilon that gives it. rehearse: "per-record",
-    "all" (trained teachers too, which are trained `repetitions` times at each epsilon) or "none". repetitions: at least
-    2. random_state: of all splitting, models and noise: nothing here is private. progress: show how far the rehearsal
-    is.
+    Parameters
+    ----------
+    X_public : frame or array
+        The public rows, as `PATEClassifier.fit` takes them.
+    y_public : array, optional
+        Their labels, None among them for rows without one. Without labels, simulated worlds replace them.
+    records : int
+        Number of private records, or of users if `unit` is "user".
+    epsilons : iterable of float, default (0.1, 0.5, 1, 2, 4)
+        Each above 0.
+    classes : sequence, optional
+        All labels, if `y_public` does not contain them.
+    mechanisms : iterable of str, optional
+        Names; by default per-record teachers, and two mechanisms of trained teachers.
+    delta, n_teachers, n_queries, max_answers, guarantee, agreement, teacher, student, representation
+        As of `PATEClassifier`; guarantee="gate" takes minutes.
+    unit : {"record", "user"}
+        "user" protects all rows of a user together; such runs are priced, not rehearsed.
+    parameters : mapping, optional
+        Parameters of mechanisms, by name, as {"max_contributions": 2}; mechanisms without a parameter ignore it.
+    accuracy : float, optional
+        In (0, 1): look for the least epsilon that gives it.
+    rehearse : {"per-record", "all", "none"}
+        "all" also trains teachers, `repetitions` times at each epsilon.
+    repetitions : int, default 5
+        At least 2.
+    random_state : int
+        Of all splits, models and noise: nothing here is private.
+    progress : bool
+        Show the progress of the rehearsal.
 
-    Guarantee: no private row is read, so it costs no privacy. What is offered is what `ostrakon train` would settle
-    (`ostrakon.planning.make_plan.make_plan`); a forecast is a statement about rows like the public ones.
-    Errors: `InvalidInput` for values that cannot be; a mechanism that is refused at an epsilon is part of the answer.
+    Returns
+    -------
+    Outlook
+
+    Raises
+    ------
+    InvalidInput
+        For values out of range. A mechanism that is refused at an epsilon is part of the result.
+
+    Notes
+    -----
+    Guarantee: no private row is read, so it costs no privacy. Every offer is what `ostrakon train` would settle
+    (`ostrakon.planning.make_plan.make_plan`). A forecast is a statement about rows like the public ones.
     """
     shown = PublicRows.of(X_public, y_public, classes=classes)
     options = Options(
@@ -188,12 +230,12 @@ def outlook(
     rehearsed: str = PER_RECORD,
     repetitions: int = REPETITIONS,
     progress: bool | Report = False,
-    settled: Callable[[Outlook], None] = lambda found: None,
+    settled: Callable[[Outlook], None] = lambda priced: None,
 ) -> Outlook:
     """As `plan`, from public rows and the options of a run.
 
-    settled: told everything but what a rehearsal gives, as soon as it is known: seconds, where a rehearsal may take
-    minutes. progress: as of `ostrakon.teachers.progress.reporting`.
+    settled: receives everything but the rehearsal, which may take minutes, as soon as it is known. progress: as of
+    `ostrakon.teachers.progress.reporting`.
     """
     records = whole("records", records, at_least=1)
     if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):
@@ -219,15 +261,15 @@ def outlook(
     why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))
     if why and accuracy is not None:
         raise InvalidInput(f"accuracy cannot be looked for: {why}.")
-    found = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)
-    settled(found)
+    priced = Outlook(**sizes, offers=offers, not_rehearsed=why or NOT_YET)
+    settled(priced)
     if why:
-        return found
+        return priced
     rehearsal = rehearse(shown, possible, options, records=records, repetitions=repetitions, progress=progress)
     if accuracy is not None and not rehearsal.forecasts:
         raise InvalidInput("accuracy cannot be looked for: no run could be rehearsed.")
     least = None if accuracy is None else least_epsilon(rehearsal.forecasts, accuracy)
-    return dataclasses.replace(found, rehearsal=rehearsal, not_rehearsed="", least=least)
+    return dataclasses.replace(priced, rehearsal=rehearsal, not_rehearsed="", least=least)
 
 
 def _mechanisms(asked: Iterable[str] | str | None, shown: PublicRows, options: Options) -> list[str]:

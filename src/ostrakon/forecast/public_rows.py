@@ -40,7 +40,7 @@ class PublicRows:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return row_count(self.X)
 
     @property
@@ -59,32 +59,32 @@ class PublicRows:
         if rows.ndim < 2:
             raise InvalidInput(f"X_public must be a table or images, got an array of shape {rows.shape}.")
         if y is None:
-            return cls.named(rows, None, classes, told="y_public")
+            return cls.named(rows, None, classes, what="y_public")
         labels = np.asarray(y, object)
         if labels.ndim != 1 or len(labels) != row_count(rows):
             raise InvalidInput(
                 f"y_public must have one label per public row, {row_count(rows)}, got an array of shape {labels.shape}."
             )
-        return cls.named(rows, [None if _missing(label) else str(label) for label in labels], classes, told="y_public")
+        return cls.named(rows, [None if _missing(label) else str(label) for label in labels], classes, what="y_public")
 
     @classmethod
     def named(
-        cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, told: str
+        cls, X: Any, labels: Sequence[str | None] | None, classes: Sequence[Any] | None, *, what: str
     ) -> PublicRows:
-        """As `of`, from labels that are text; told: what holds them, for the messages."""
+        """As `of`, from labels that are text; what: the name of the labels in messages."""
         given = None if classes is None else [str(label) for label in classes]
         known = sorted({label for label in labels or () if label is not None})
         if given is not None and not 1 < len(given) == len(set(given)):
             raise InvalidInput(f"classes must be at least 2 different labels, got {given}.")
         if given is None and len(known) < 2:
-            found = f"one label alone, {known[0]!r}," if known else "no labels"
-            raise InvalidInput(f"{told} has {found} in the public data; name all classes with --classes.")
+            seen = f"one label alone, {known[0]!r}," if known else "no labels"
+            raise InvalidInput(f"{what} has {seen} in the public data; name all classes with --classes.")
         counts: dict[str | None, int] = dict.fromkeys(known if given is None else given, 1)
-        names, _ = agree_on_classes(counts, known, given, target=told, public="the public data")
+        names, _ = agree_on_classes(counts, known, given, target=what, public="the public data")
         numbers = np.full(row_count(X), _UNKNOWN, np.int64)
-        where = [place for place, label in enumerate(labels or ()) if label is not None]
+        where = [row for row, label in enumerate(labels or ()) if label is not None]
         if where and labels is not None:
-            numbers[where] = label_indices([labels[place] for place in where], names)
+            numbers[where] = label_indices([labels[row] for row in where], names)
         return cls(X=X, y=numbers, classes=names)
 
 
@@ -109,11 +109,11 @@ def read_public(
         require_pictures(path)
         images = read_images(path, target=target)
         labels = None if images.labels is None else [str(label) for label in images.labels]
-        return PublicRows.named(rows_of(images), labels, classes, told="label" if target is None else target)
+        return PublicRows.named(rows_of(images), labels, classes, what="label" if target is None else target)
     if holds_texts(path) or (is_lines(path) and target is None and classes is not None):
         texts = open_texts(path)
         labels = None if texts.labels is None else [str(label) for label in texts.labels]
-        return PublicRows.named(public_frame_of(texts), labels, classes, told="label" if target is None else target)
+        return PublicRows.named(public_frame_of(texts), labels, classes, what="label" if target is None else target)
     table = open_table(path)
     target = require_target(target)
     name = _column(table, target, what="target column")
@@ -123,11 +123,11 @@ def read_public(
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     labels = list(table.labels(name)) if name in table.columns else None
     frame = table.read(features)
-    return PublicRows.named(Columns.of(frame, text=text).apply(frame), labels, classes, told=f"The target {name!r}")
+    return PublicRows.named(Columns.of(frame, text=text).apply(frame), labels, classes, what=f"The target {name!r}")
 
 
 def _column(table: Table, given: str, *, what: str) -> str:
-    """The name of a column that is given by its name or its position; a name as it is, where there is none."""
+    """The name of a column that is given by its name or its position; an unknown name is returned as it is."""
     known = given in table.columns or given.lstrip("-").isdigit()
     return table.column(given, what=what) if known else given
 

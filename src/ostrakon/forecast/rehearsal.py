@@ -35,16 +35,25 @@ from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
 REPETITIONS = 5
-HELD, PRIVATE = 1 / 4, 3 / 8
-"""Shares of the public rows that are held out, and that play the private side; the others play the pool."""
+HOLDOUT, PRIVATE = 1 / 4, 3 / 8
+"""Shares of the public rows that are held out, and that play the private side; all others play the pool."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """What repetitions of the run gave. simulated: whether labels were those of simulated worlds.
+    """Results of the repetitions of a run.
 
-    majority: share of the most frequent class among held-out rows. not_private: accuracy of gradient boosting on the
-    rows that play the private side, without noise. failures: (epsilon, mechanism) → why there is no forecast.
+    Parameters
+    ----------
+    forecasts : tuple of Forecast
+    majority : float
+        Share of the most frequent class among held-out rows.
+    not_private : float
+        Accuracy of gradient boosting, without noise, on the rows that play the private side.
+    simulated : bool
+        Whether labels were those of simulated worlds.
+    failures : dict
+        From (epsilon, mechanism) to the reason why there is no forecast.
     """
 
     forecasts: tuple[Forecast, ...]
@@ -123,7 +132,7 @@ class _Stage:
 
     scene: _Scene
     small: _Scene
-    held: IntArray
+    holdout: IntArray
     test: Any
     right: IntArray
     majority: float
@@ -136,18 +145,18 @@ class _Stage:
         """features: of all rows, of which labels are simulated; None where rows have labels."""
         rng = np.random.default_rng([options.seed, repetition])
         y = shown.y if features is None else simulated_labels(features, classes=len(shown.classes), rng=rng)
-        held, players, pool = _split(rows, repetition, seed=options.seed)
+        holdout, players, pool = _split(rows, repetition, seed=options.seed)
         own = dataclasses.replace(options, seed=int(rng.integers(2**31)), jobs=1)
         private = players[rng.integers(len(players), size=records)]
         scene = _Scene.of(shown, y, pool=pool, private=private, options=own)
         few = players[: len(players) // 2]
         fewer = few[rng.integers(len(few), size=records)]
         small = _Scene.of(shown, y, pool=pool[: max(2, len(pool) // 2)], private=fewer, options=own)
-        test, right = take_rows(shown.X, held), y[held]
+        test, right = take_rows(shown.X, holdout), y[holdout]
         return cls(
             scene=scene,
             small=small,
-            held=held,
+            holdout=holdout,
             test=test,
             right=right,
             majority=float(np.mean(right == np.bincount(y[players]).argmax())),
@@ -156,9 +165,9 @@ class _Stage:
 
     def accuracies(self, plan: Plan, of_half: Plan, *, rng: np.random.Generator) -> tuple[float, float]:
         """Accuracy on the held-out rows, and that with half of all rows; per-record runs have the same student."""
-        found = self.scene.play(plan, rng=rng)
-        again = self.small.play(of_half, rng=rng, student=found.chosen if plan.per_record else None)
-        return self._right(self.scene, found), self._right(self.small, again)
+        selection = self.scene.play(plan, rng=rng)
+        again = self.small.play(of_half, rng=rng, student=selection.chosen if plan.per_record else None)
+        return self._right(self.scene, selection), self._right(self.small, again)
 
     def _right(self, scene: _Scene, selection: Selection) -> float:
         seen = self.test
@@ -207,7 +216,7 @@ def rehearse(
     scores: dict[int, list[tuple[float, float]]] = defaultdict(list)
     failures: dict[tuple[float, str], str] = {}
     majority, boosted, distinct = [], [], set[int]()
-    held = pool = 1
+    holdout = pool = 1
     # The longest list of queries first: it begins with every shorter one.
     longest_first = sorted(range(len(offers)), key=lambda number: -_asked(offers[number]))
     total = repetitions * len(offers)
@@ -223,10 +232,10 @@ def rehearse(
             stage = _Stage.of(shown, rows, features, repetition, options, records=records)
             majority.append(stage.majority)
             boosted.append(stage.boosted)
-            distinct |= set(stage.held.tolist())
-            held, pool = len(stage.held), stage.scene.pool
-            for place, number in enumerate(longest_first):
-                report(repetition * len(offers) + place, total)
+            distinct |= set(stage.holdout.tolist())
+            holdout, pool = len(stage.holdout), stage.scene.pool
+            for index, number in enumerate(longest_first):
+                report(repetition * len(offers) + index, total)
                 offer = offers[number]
                 if offer.plan is None or (offer.epsilon, offer.mechanism) in failures:
                     continue
@@ -237,12 +246,12 @@ def rehearse(
                 except InvalidInput as refused:
                     failures[offer.epsilon, offer.mechanism] = str(refused)
         report(total, total)
-    sizes = {"held": held, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
+    sizes = {"held": holdout, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
     return Rehearsal(
         forecasts=tuple(
-            _forecast(offers[number], found, **sizes)
-            for number, found in sorted(scores.items())
-            if len(found) == repetitions
+            _forecast(offers[number], results, **sizes)
+            for number, results in sorted(scores.items())
+            if len(results) == repetitions
         ),
         majority=float(np.mean(majority)),
         not_private=float(np.mean(boosted)),
@@ -272,14 +281,14 @@ def _asked(offer: Offer) -> int:
 
 def _split(places: IntArray, repetition: int, *, seed: int) -> tuple[IntArray, IntArray, IntArray]:
     """(held out, private side, pool): every row is held out before any is so again."""
-    rounds = round(1 / HELD)
+    rounds = round(1 / HOLDOUT)
     order = np.random.default_rng([seed, repetition // rounds, 1]).permutation(places)
     parts = np.array_split(order, rounds)
-    held = parts[repetition % rounds]
+    holdout = parts[repetition % rounds]
     rest = np.concatenate([part for number, part in enumerate(parts) if number != repetition % rounds])
     rest = np.random.default_rng([seed, repetition, 2]).permutation(rest)
     players = round(len(places) * PRIVATE)
-    return held, rest[:players], rest[players:]
+    return holdout, rest[:players], rest[players:]
 
 
 def _boosted(

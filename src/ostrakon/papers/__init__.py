@@ -34,20 +34,32 @@ def reproduce(
     *,
     data: Path | None = None,
     out: Path | None = None,
-    say: Callable[[str], None] = lambda told: None,
+    say: Callable[[str], None] = lambda sentence: None,
     progress: bool | Report | None = None,
 ) -> list[Table]:
     """The tables of one paper, recomputed from the published votes and from votes of teachers of our own.
 
-    data: the folder with the published votes, with image sets (mnist/, cifar10.zip or cifar-10-batches-bin/) or with
-        votes of our own teachers (teacher_votes/*.npz, or *.npz); None: where `OSTRAKON_DATA` says.
-    out: a folder for every table as CSV, every figure as PNG, and one page of all. With it, the ensembles that
-        near-zero-cost and exponential-2024 need and whose votes are not in `data` are trained (ten minutes of
-        processor time, kept in out/teacher_votes as they are done) and students are trained on their answers; without
-        it nothing is trained.
-    say: told in a sentence what is trained, and what is left out. progress: as of `train_on_shards`.
+    Parameters
+    ----------
+    paper : str
+        A name in `PAPERS`.
+    data : Path, optional
+        Folder with the published votes, with image sets (mnist/, cifar10.zip or cifar-10-batches-bin/) or with votes of
+        our own teachers (teacher_votes/*.npz, or *.npz). By default that of the environment variable `OSTRAKON_DATA`.
+    out : Path, optional
+        Folder for every table as CSV, every figure as PNG, and one page of all. The ensembles that near-zero-cost and
+        exponential-2024 need and whose votes are not in `data` are then trained (ten minutes of processor time, stored
+        in out/teacher_votes), and students are trained on their answers; without it nothing is trained.
+    say : callable
+        Receives a sentence for everything that is trained or left out.
+    progress : bool or callable, optional
+        As of `train_on_shards`.
 
-    Errors: `InvalidInput` for an unknown paper, or where the votes are not found; `CannotWrite`.
+    Raises
+    ------
+    InvalidInput
+        For an unknown paper, and if the votes are not found.
+    CannotWrite
     """
     if paper not in PAPERS:
         raise InvalidInput(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}.")

@@ -41,7 +41,7 @@ def mechanisms(teachers: int) -> dict[str, Mechanism]:
 
 
 class Run:
-    """Votes that a mechanism answers in file order, and what the first so many of them cost."""
+    """Votes that a mechanism answers in file order, and the cost of the first answers."""
 
     def __init__(self, votes: Votes, mechanism: Mechanism) -> None:
         self.votes = votes
@@ -53,7 +53,7 @@ class Run:
         return np.exp(self.mechanism.log_probabilities(self.votes))
 
     def queries_for(self, answers: int) -> int | None:
-        """How many queries are expected to give so many answers; None where all of them give fewer."""
+        """Number of queries that are expected to give `answers` answers; None if all of them give fewer."""
         answered = np.cumsum(1 - self.law[:, -1])
         return int(np.searchsorted(answered, answers - 1e-9)) + 1 if answered[-1] >= answers - 1e-9 else None
 

@@ -48,16 +48,16 @@ _LOG_Q: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 
 
-def tables(name: Name, made: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> list[Table]:
+def tables(name: Name, ensembles: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> list[Table]:
     """The figures of one image set from the votes of ensembles, by size.
 
     task: its images, to train students on; None: the figures say how right the labels are, and nothing of students.
     """
-    if not made:
+    if not ensembles:
         return []
-    found = [sizes(name, made), sensitivity(name, made)]
-    if TEACHERS in made:
-        runs, about = runs_of(made[TEACHERS].votes), f"{TEACHERS} teachers, {made[TEACHERS].about}"
+    results = [sizes(name, ensembles), sensitivity(name, ensembles)]
+    if TEACHERS in ensembles:
+        runs, about = runs_of(ensembles[TEACHERS].votes), f"{TEACHERS} teachers, {ensembles[TEACHERS].about}"
         title = "Figure {} ({}): epsilon against {}"
         number = FIGURES[name]
         costs = cost_table(
@@ -66,24 +66,24 @@ def tables(name: Name, made: Mapping[int, TeacherVotes], *, task: ImageTask | No
             note=f"{about}; T = 0.6 of the teachers, sigma1 = 25, sigma2 = 1/0.3, delta {DELTA:g}. {_NO_GUARANTEE}",
         )
         asked = against_queries(runs, title=title.format(number["asked"], NAMES[name], "samples asked"))
-        right = accuracy(name, made[TEACHERS], runs, task=task, say=say)
-        found += [consensus(name, made[TEACHERS]), costs, right, asked, table_2(name, costs, right)]
-    return found
+        right = accuracy(name, ensembles[TEACHERS], runs, task=task, say=say)
+        results += [consensus(name, ensembles[TEACHERS]), costs, right, asked, table_2(name, costs, right)]
+    return results
 
 
-def sizes(name: Name, made: Mapping[int, TeacherVotes]) -> Table:
+def sizes(name: Name, ensembles: Mapping[int, TeacherVotes]) -> Table:
     """Figures 3 and 4: how right a teacher is, and how likely the plurality is named, by number of teachers."""
     rows: list[tuple[Cell, ...]] = []
-    for teachers, each in sorted(made.items()):
-        law = np.exp(mechanisms(teachers)["exponential"].log_probabilities(each.votes))
+    for teachers, ensemble in sorted(ensembles.items()):
+        law = np.exp(mechanisms(teachers)["exponential"].log_probabilities(ensemble.votes))
         rows.append(
             (
                 teachers,
-                each.accuracy,
-                float((each.votes.plurality == each.labels).mean()),
-                float((each.votes.top / teachers).mean()),
-                float(law[np.arange(each.votes.queries), each.votes.plurality].mean()),
-                each.about,
+                ensemble.accuracy,
+                float((ensemble.votes.plurality == ensemble.labels).mean()),
+                float((ensemble.votes.top / teachers).mean()),
+                float(law[np.arange(ensemble.votes.queries), ensemble.votes.plurality].mean()),
+                ensemble.about,
             )
         )
     columns = ("teachers", "accuracy of a teacher", "plurality right", "share that agrees", "P[plurality is named]")
@@ -91,19 +91,19 @@ def sizes(name: Name, made: Mapping[int, TeacherVotes]) -> Table:
         title=f"Figures 3 and 4 ({NAMES[name]}): number of teachers",
         columns=(*columns, "who"),
         rows=tuple(rows),
-        note=f"Means over {_queries(made)} queries; the exponential mechanism at epsilon {EPSILON} a query.",
+        note=f"Means over {_queries(ensembles)} queries; the exponential mechanism at epsilon {EPSILON} a query.",
         chart=Chart(x="teachers", panels=(columns[1], columns[2], columns[4])),
     )
 
 
-def consensus(name: Name, each: TeacherVotes) -> Table:
+def consensus(name: Name, ensemble: TeacherVotes) -> Table:
     """Figure 5: samples by the share of teachers that agree, all of them and those that the check lets pass."""
-    screened = mechanisms(each.votes.teachers)["screening"]
-    passes = 1 - np.exp(screened.log_probabilities(each.votes)[:, -1])
+    screened = mechanisms(ensemble.votes.teachers)["screening"]
+    passes = 1 - np.exp(screened.log_probabilities(ensemble.votes)[:, -1])
     rows: list[tuple[Cell, ...]] = []
     # In whole numbers: a share of three tenths lies on an edge, and would fall on either side of it.
-    tenth = np.minimum(10 * each.votes.top // each.votes.teachers, 9)
-    for what, weight in (("without screening", np.ones(each.votes.queries)), ("with screening", passes)):
+    tenth = np.minimum(10 * ensemble.votes.top // ensemble.votes.teachers, 9)
+    for what, weight in (("without screening", np.ones(ensemble.votes.queries)), ("with screening", passes)):
         heights = np.bincount(tenth, weights=weight, minlength=10)
         rows += [(number / 10, what, float(height)) for number, height in enumerate(heights)]
     columns = ("share that agrees, at least", "", "samples")
@@ -113,7 +113,7 @@ def consensus(name: Name, each: TeacherVotes) -> Table:
         rows=tuple(rows),
         note=(
             "With screening: expected numbers. The noise of the check (sigma1 = 25 votes) is so large beside "
-            f"{each.votes.teachers} teachers that {passes.min():.0%} to {passes.max():.0%} of any sample passes."
+            f"{ensemble.votes.teachers} teachers that {passes.min():.0%} to {passes.max():.0%} of any sample passes."
         ),
         chart=Chart(x=columns[0], panels=(columns[2],), by=columns[1]),
     )
@@ -139,20 +139,22 @@ def against_queries(runs: Mapping[str, Run], *, title: str) -> Table:
     )
 
 
-def accuracy(name: Name, each: TeacherVotes, runs: Mapping[str, Run], *, task: ImageTask | None, say: Say) -> Table:
-    """Figures 8 and 9: how right the answers are, and a student that learns from so many of them."""
+def accuracy(name: Name, ensemble: TeacherVotes, runs: Mapping[str, Run], *, task: ImageTask | None, say: Say) -> Table:
+    """Figures 8 and 9: accuracy of the answers, and of a student that learns from them."""
     rows: list[tuple[Cell, ...]] = []
     for number, (mechanism, run) in enumerate(runs.items()):
         if task is not None:
             say(f"Students of {mechanism} answers on {NAMES[name]}.")
-        draws = [run.mechanism.sample(each.votes, np.random.default_rng([SEED, number, draw])) for draw in range(DRAWS)]
+        draws = [
+            run.mechanism.sample(ensemble.votes, np.random.default_rng([SEED, number, draw])) for draw in range(DRAWS)
+        ]
         given = [np.flatnonzero(draw != NO_ANSWER) for draw in draws]
         for answers in ANSWERS:
             queries = run.queries_for(answers)
             if queries is None:
                 continue
             law = run.law[:queries]
-            right = law[np.arange(queries), each.labels[:queries]].sum() / (1 - law[:, -1]).sum()
+            right = law[np.arange(queries), ensemble.labels[:queries]].sum() / (1 - law[:, -1]).sum()
             students = [
                 task.spread(rows_of[:answers], draw[rows_of[:answers]])
                 for draw, rows_of in zip(draws, given, strict=True)
@@ -167,7 +169,7 @@ def accuracy(name: Name, each: TeacherVotes, runs: Mapping[str, Run], *, task: I
         columns=columns,
         rows=tuple(rows),
         note=(
-            f"{TEACHERS} teachers, {each.about}. Answers right: expected. Student: answers spread over the graph "
+            f"{TEACHERS} teachers, {ensemble.about}. Answers right: expected. Student: answers spread over the graph "
             f"of all public images, mean of {DRAWS} draws of the noise, on those that nobody may ask about. Equal "
             "answers, so screening has asked more; what it answers is easier, and more alike."
         ),
@@ -175,13 +177,13 @@ def accuracy(name: Name, each: TeacherVotes, runs: Mapping[str, Run], *, task: I
     )
 
 
-def sensitivity(name: Name, made: Mapping[int, TeacherVotes]) -> Table:
+def sensitivity(name: Name, ensembles: Mapping[int, TeacherVotes]) -> Table:
     """Figures 12 and 13: mean local sensitivity of q (eq. 18), and what section 4.6 makes of it."""
     rows: list[tuple[Cell, ...]] = []
-    for teachers, each in sorted(made.items()):
-        passes = 1 - np.exp(mechanisms(teachers)["screening"].log_probabilities(each.votes)[:, -1])
+    for teachers, ensemble in sorted(ensembles.items()):
+        passes = 1 - np.exp(mechanisms(teachers)["screening"].log_probabilities(ensemble.votes)[:, -1])
         for mechanism, log_q in _LOG_Q.items():
-            moves = q_sensitivity(each.votes.counts, log_q)
+            moves = q_sensitivity(ensemble.votes.counts, log_q)
             weight = passes if mechanism == "screening" else None
             delta = delta_of_local_noise(teachers, log_q, epsilon=1.0) if teachers > 3 else None
             rows.append((teachers, mechanism, float(np.average(moves, weights=weight)), float(moves.max()), delta))
@@ -234,5 +236,5 @@ def table_2(name: Name, costs: Table, right: Table) -> Table:
     )
 
 
-def _queries(made: Mapping[int, TeacherVotes]) -> int:
-    return next(iter(made.values())).votes.queries
+def _queries(ensembles: Mapping[int, TeacherVotes]) -> int:
+    return next(iter(ensembles.values())).votes.queries

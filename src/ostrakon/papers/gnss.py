@@ -182,12 +182,12 @@ def optimal_gnss(totals: ArrayLike, *, order: float, deviations: float = 2.0) ->
     start = float(grid[int(np.argmin([best_at(share)[0] for share in grid]))])
     from scipy.optimize import minimize
 
-    found = minimize(
+    solution = minimize(
         objective,
         [start],
         method="Nelder-Mead",
         bounds=[(1e-4, 0.9999)],
         options={"xatol": 1e-10, "initial_simplex": [[start], [min(start + 0.002, 0.9999)]]},
     )
-    share = float(found.x[0]) if found.fun < best_at(start)[0] else start
+    share = float(solution.x[0]) if solution.fun < best_at(start)[0] else start
     return GNSS(order=order, beta=share * limit, sigma=best_at(share)[1])

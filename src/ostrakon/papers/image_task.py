@@ -92,11 +92,13 @@ class ImageTask:
             from ostrakon.teachers.torch_ensemble import TorchEnsemble
 
             epochs = epochs_for(rows // teachers)
-            made = train_teachers(TorchEnsemble("mlp", epochs=epochs), _pixels(self.task.X), labels, owner, **options)
-            said = made.predict(_pixels(self.task.X_public), progress=progress)
+            trained = train_teachers(
+                TorchEnsemble("mlp", epochs=epochs), _pixels(self.task.X), labels, owner, **options
+            )
+            said = trained.predict(_pixels(self.task.X_public), progress=progress)
             return said, f"networks of two layers of 64 on pixels, {epochs} epochs"
-        made = train_teachers(HeadEnsemble(public=self.public), self._private, labels, owner, **options)
-        said = made.predict(self.public, progress=progress)
+        trained = train_teachers(HeadEnsemble(public=self.public), self._private, labels, owner, **options)
+        said = trained.predict(self.public, progress=progress)
         return said.astype(np.int64), f"kernel ridge on {self.representation[0]} features"
 
     def spread(self, rows: IntArray, labels: IntArray) -> float:

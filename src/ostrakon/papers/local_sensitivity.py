@@ -54,8 +54,8 @@ class LabelSensitivity:
         """The sensitivity at each ln q, shape (any,)."""
         x = ndtri_exp(np.minimum(log_q - math.log(self.classes - 1), -1e-300))
         algorithm_3 = _algorithm_3.worth(2e-5 * len(log_q))
-        found = algorithm_3(log_q, x, self.sigma, self.order, self.log_q0, self.classes)
-        return np.where((log_q >= self.log_q1) & (log_q <= self.log_q0), self.plateau, found)
+        inner = algorithm_3(log_q, x, self.sigma, self.order, self.log_q0, self.classes)
+        return np.where((log_q >= self.log_q1) & (log_q <= self.log_q0), self.plateau, inner)
 
     def check_conditions(self, *, teachers: int) -> None:
         """Refuse, naming the order, where conditions C5 or C6 fail on a grid of every q that `teachers` can reach.

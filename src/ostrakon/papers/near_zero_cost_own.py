@@ -43,27 +43,27 @@ TABLE_3: tuple[tuple[float, float], ...] = (
 _SVHN = "The printed SVHN figures stand alone: its images are not read here."
 
 
-def tables(made: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> list[Table]:
+def tables(ensembles: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> list[Table]:
     """Tables 1 to 3 from the votes of ensembles on MNIST, by size.
 
     task: its images, to train students on; None: Table 1 has no students of ours.
     """
-    if not made:
+    if not ensembles:
         return []
-    found = [table_2(made[MANY])] if MANY in made else []
-    if MANY in made and FEW in made:
-        found.insert(0, table_1(made, task=task, say=say))
-    return [*found, table_3(made)]
+    results = [table_2(ensembles[MANY])] if MANY in ensembles else []
+    if MANY in ensembles and FEW in ensembles:
+        results.insert(0, table_1(ensembles, task=task, say=say))
+    return [*results, table_3(ensembles)]
 
 
-def table_1(made: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> Table:
+def table_1(ensembles: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Say) -> Table:
     """Table 1: what is claimed, what is true, and students trained on the answers alone."""
     learned: dict[bytes, float] = {}
     rows: list[tuple[Cell, ...]] = []
     for aggregator, teachers, queries, epsilon, printed in TABLE_1:
-        each = made[teachers]
-        count = min(queries, each.votes.queries)
-        votes, truth = each.votes[:count], each.labels[:count]
+        ensemble = ensembles[teachers]
+        count = min(queries, ensemble.votes.queries)
+        votes, truth = ensemble.votes[:count], ensemble.labels[:count]
         mechanism: Mechanism | None = {"LNMax": LNMax(gamma=1 / 20), "NZC": IMMUTABLE}.get(aggregator)
         if aggregator == "true labels":
             labels, right = truth, 1.0
@@ -90,7 +90,7 @@ def table_1(made: Mapping[int, TeacherVotes], *, task: ImageTask | None, say: Sa
         ),
         rows=tuple(rows),
         note=(
-            f"Teachers and students are small networks ({made[MANY].about} with {MANY} teachers); one draw of the "
+            f"Teachers and students are small networks ({ensembles[MANY].about} with {MANY} teachers); one draw of the "
             "noise. The formula: Theorem 3 of 2017 for LNMax, the papers' Theorem 4 for NZC at c = 1e100 and noise of "
             f"scale 1e10, whose answers are the plurality: they are as private as no noise at all. {_SVHN} "
             + IMMUTABLE.warning
@@ -111,26 +111,26 @@ def _epsilons(votes: Votes, mechanism: Mechanism | None) -> tuple[float | None, 
     return claimed, exact_curve(votes, mechanism, DEFAULT_ORDERS).epsilon(delta=DELTA)[0], true
 
 
-def table_2(each: TeacherVotes) -> Table:
+def table_2(ensemble: TeacherVotes) -> Table:
     """Table 2: how many labels are right."""
     rows: list[tuple[Cell, ...]] = []
     for name, (printed, _) in PRINTED.items():
-        mean, spread = expected_accuracy(each.votes, each.labels, MECHANISMS.get(name))
+        mean, spread = expected_accuracy(ensemble.votes, ensemble.labels, MECHANISMS.get(name))
         rows.append((name, printed, mean, spread, TABLE_2_SVHN[name], None))
     return Table(
         title=f"Near-zero-cost, Table 2 with {MANY} teachers of our own: labels right",
         columns=("mechanism", "MNIST, printed", "MNIST, ours", "± (one draw)", "SVHN, printed", "SVHN, ours"),
         rows=tuple(rows),
-        note=f"{each.about}; Laplace scale 20, c = {CONSTANT:g}. {_SVHN}",
+        note=f"{ensemble.about}; Laplace scale 20, c = {CONSTANT:g}. {_SVHN}",
     )
 
 
-def table_3(made: Mapping[int, TeacherVotes]) -> Table:
+def table_3(ensembles: Mapping[int, TeacherVotes]) -> Table:
     """Table 3: the mean accuracy of a teacher."""
     rows: list[tuple[Cell, ...]] = [
-        (teachers, mnist, made[teachers].accuracy, made[teachers].about, svhn, None)
+        (teachers, mnist, ensembles[teachers].accuracy, ensembles[teachers].about, svhn, None)
         for teachers, (mnist, svhn) in zip(SIZES, TABLE_3, strict=True)
-        if teachers in made
+        if teachers in ensembles
     ]
     return Table(
         title="Near-zero-cost, Table 3 with teachers of our own: mean accuracy of a teacher",

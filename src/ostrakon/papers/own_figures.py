@@ -23,13 +23,13 @@ def tables(paper: str, data: Path, *, out: Path | None, say: Say, progress: bool
     """A paper's tables from teachers of our own: of votes that are kept in `data` or `out`, else of trained teachers.
 
     Without `out` nothing is trained, no student either. An image set that is neither in `data` nor has votes is left
-    out, and `say` is told.
+    out, and `say` receives a sentence.
     """
-    found: list[Table] = []
+    results: list[Table] = []
     for name, sizes in SETS.get(paper, {}).items():
         task = ImageTask(name, data)
         here = out is not None and task.is_there
-        made = ensembles(
+        votes = ensembles(
             task,
             sizes,
             kept=[folder / FOLDER for folder in (out, data) if folder is not None] + [data],
@@ -37,13 +37,13 @@ def tables(paper: str, data: Path, *, out: Path | None, say: Say, progress: bool
             say=say,
             progress=progress,
         )
-        missing = [str(teachers) for teachers in sizes if teachers not in made]
+        missing = [str(teachers) for teachers in sizes if teachers not in votes]
         if missing:
             why = f"{data} has no images of it" if out is not None else "give --out to train them"
             say(f"{NAMES[name]}: no votes of {', '.join(missing)} teachers of our own; {why}.")
         students = task if here else None
         if paper == "near-zero-cost":
-            found += near_zero_cost_own.tables(made, task=students, say=say)
+            results += near_zero_cost_own.tables(votes, task=students, say=say)
         else:
-            found += exponential_2024_own.tables(name, made, task=students, say=say)
-    return found
+            results += exponential_2024_own.tables(name, votes, task=students, say=say)
+    return results

@@ -144,7 +144,7 @@ def _expected_sensitivity(run: Run, order: float, beta: float) -> float:
 
 def _best(run: Run, orders: np.ndarray) -> tuple[float, ...]:
     """(order, beta, sigma, SS, mean, sd) where the mean plus two deviations is smallest among `orders`."""
-    chance, found = _answered(run), []
+    chance, candidates = _answered(run), []
     for order in orders.tolist():
         by_distance = chance @ label_sensitivities(run.votes, sigma2=run.mechanism.sigma2, order=order)
         gnss = optimal_gnss(by_distance, order=order)
@@ -153,8 +153,8 @@ def _best(run: Run, orders: np.ndarray) -> tuple[float, ...]:
             data_dependent_rdp=_data_dependent(run, order), smooth_sensitivity=sensitivity, delta=DELTA
         )
         mean, sd = _mean_sd(estimate)
-        found.append((mean + 2 * sd, (order, gnss.beta, gnss.sigma, sensitivity, mean, sd)))
-    return min(found)[1]
+        candidates.append((mean + 2 * sd, (order, gnss.beta, gnss.sigma, sensitivity, mean, sd)))
+    return min(candidates)[1]
 
 
 def _mean_sd(estimate: GNSSEstimate) -> tuple[float, float]:

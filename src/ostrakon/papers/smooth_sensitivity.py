@@ -73,7 +73,7 @@ def smooth_sensitivity(
     mechanism: GNMax or ConfidentGNMax. smoothness: beta, above 0.
     answered: which queries were answered, booleans of shape (queries,): the check of every query and the label of
     these are paid for. None: every label is weighted by its chance of being answered, the published code's
-    expected cost, which is no function whose sensitivity is covered: only for reproducing tables.
+    expected cost, whose sensitivity is not covered: only for reproducing tables.
 
     Guarantee: with `answered` public and conditions C5 and C6 checked (here, numerically), a beta-smooth upper bound
     on the local sensitivity of the sum over queries of Theorem 6's bound: moving one vote in every query changes the

@@ -45,8 +45,8 @@ class Table:
 
     def column(self, name: str) -> list[Cell]:
         """The cells of one column, from the top."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def as_json(self) -> dict[str, Any]:
         """{"title", "rows": [{column: cell}], "note"}."""

@@ -45,8 +45,8 @@ def file_of(folder: Path, name: Name, teachers: int) -> Path:
 def read(file: Path, teachers: int) -> TeacherVotes:
     """The votes that `keep` wrote. Errors: `InvalidInput` where the file is not whole or holds something else."""
     try:
-        with np.load(file, allow_pickle=False) as held:
-            counts, labels, about = held["counts"], held["labels"], str(held["about"])
+        with np.load(file, allow_pickle=False) as content:
+            counts, labels, about = content["counts"], content["labels"], str(content["about"])
     except Exception as error:  # a damaged .npz raises what its zip or zlib layer raises
         raise InvalidInput(f"{file} cannot be read as the votes of teachers ({type(error).__name__}).") from None
     votes = PublicVotes(counts, teachers=teachers)
@@ -55,15 +55,15 @@ def read(file: Path, teachers: int) -> TeacherVotes:
     return TeacherVotes(votes=votes, labels=labels.astype(np.int64), about=about)
 
 
-def keep(file: Path, made: TeacherVotes) -> None:
+def keep(file: Path, ensemble: TeacherVotes) -> None:
     """Write votes as a small compressed file, whole or not at all."""
-    smallest = np.min_scalar_type(made.votes.teachers)
+    smallest = np.min_scalar_type(ensemble.votes.teachers)
     content = io.BytesIO()
     np.savez_compressed(
         content,
-        counts=made.votes.counts.astype(smallest),
-        labels=made.labels.astype(np.uint8),
-        about=np.array(made.about),
+        counts=ensemble.votes.counts.astype(smallest),
+        labels=ensemble.labels.astype(np.uint8),
+        about=np.array(ensemble.about),
     )
     with writing(file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -89,16 +89,16 @@ def ensembles(
     """The votes of ensembles of `sizes` teachers, by size.
 
     kept: folders in which votes may lie. out: where missing ones are trained and kept; None: they are left out.
-    say: told what is trained. Every ensemble is kept when it is done, and a killed run goes on from there.
+    say: receives what is trained. Every ensemble is stored when it is finished; a killed run continues from there.
     """
-    found: dict[int, TeacherVotes] = {}
+    by_size: dict[int, TeacherVotes] = {}
     for teachers in sizes:
         places = [file_of(folder, task.name, teachers) for folder in ([out] if out else []) + list(kept)]
-        place = next((file for file in places if file.is_file()), None)
-        if place is not None:
-            found[teachers] = read(place, teachers)
+        stored = next((file for file in places if file.is_file()), None)
+        if stored is not None:
+            by_size[teachers] = read(stored, teachers)
         elif out is not None:
             say(f"Training {teachers} teachers on {task.name}; their votes are kept in {places[0]}.")
-            found[teachers] = train(task, teachers, progress=progress)
-            keep(places[0], found[teachers])
-    return found
+            by_size[teachers] = train(task, teachers, progress=progress)
+            keep(places[0], by_size[teachers])
+    return by_size

@@ -33,8 +33,8 @@ def write(paper: str, tables: Sequence[Table], folder: Path) -> list[Path]:
             content[f"{name}.png"] = picture(table, table.chart)
             page.append(f"![{escaped(table.title)}]({name}.png)\n")
         page += [_markdown(table), f"\n{escaped(table.note)}\n" if table.note else ""]
-        for file, made in content.items():
-            write_atomically(folder / file, made, mode=0o644)
+        for file, text in content.items():
+            write_atomically(folder / file, text, mode=0o644)
             files.append(folder / file)
     write_atomically(files[0], "\n".join(page), mode=0o644)
     return files

@@ -33,11 +33,11 @@ def save_burn_down(accounts: Mapping[str, History], folder: str | os.PathLike[st
         _burn_down(axes, account)
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=130)
-    place = Path(folder)
-    with writing(place):
-        place.mkdir(parents=True, exist_ok=True)
-    write_atomically(place / BURN_DOWN, image.getvalue(), mode=0o644)
-    return place / BURN_DOWN
+    target = Path(folder)
+    with writing(target):
+        target.mkdir(parents=True, exist_ok=True)
+    write_atomically(target / BURN_DOWN, image.getvalue(), mode=0o644)
+    return target / BURN_DOWN
 
 
 def _burn_down(axes: Axes, account: History) -> None:
@@ -45,7 +45,7 @@ def _burn_down(axes: Axes, account: History) -> None:
     left = [cap.remaining(costs[:number]) for number in range(len(costs) + 1)]
     axes.step(range(len(left)), left, where="post", color=_LEFT, linewidth=2)
     axes.plot(range(len(left)), left, "o", color=_LEFT, markersize=4)
-    reserved = [number for number, each in enumerate(account.spends, start=1) if not each.settled]
+    reserved = [number for number, run in enumerate(account.spends, start=1) if not run.settled]
     axes.plot(reserved, [left[number] for number in reserved], "o", color=_OPEN, label="reserved, not settled")
     axes.axhline(cap.epsilon, color=_CAP, linestyle=":", linewidth=1.5)
     axes.set_ylim(0, cap.epsilon * 1.08)

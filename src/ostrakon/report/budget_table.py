@@ -23,9 +23,9 @@ def account_table(account: History) -> Table:
     )
     for name in ("run", "what", "its epsilon", "all so far", "state", "when"):
         table.add_column(name, justify="right" if "epsilon" in name or "far" in name else "left")
-    for number, each in enumerate(account.spends, start=1):
-        own = "not private" if each.epsilon is None else f"{round_up(each.epsilon):g}"
+    for number, run in enumerate(account.spends, start=1):
+        own = "not private" if run.epsilon is None else f"{round_up(run.epsilon):g}"
         so_far = f"{round_up(cap.spent(account.costs[:number])):g}"
-        state = "settled" if each.settled else "reserved"
-        table.add_row(Text(each.run[:12]), Text(each.what), own, so_far, state, each.when[:16].replace("T", " "))
+        state = "settled" if run.settled else "reserved"
+        table.add_row(Text(run.run[:12]), Text(run.what), own, so_far, state, run.when[:16].replace("T", " "))
     return table

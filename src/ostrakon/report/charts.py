@@ -70,8 +70,8 @@ def _labels(outcome: FinishedRun) -> str:
     if len(counts) > MOST_CLASSES:
         title += f"; the {MOST_CLASSES} of {len(counts)} classes with the most"
     bars = [
-        Bar(name=str(outcome.classes[place]), share=int(counts[place]) / most, value=f"{int(counts[place]):,}")
-        for place in shown
+        Bar(name=str(outcome.classes[label]), share=int(counts[label]) / most, value=f"{int(counts[label]):,}")
+        for label in shown
     ]
     return bar_chart(title, bars)
 

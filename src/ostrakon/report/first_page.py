@@ -108,8 +108,8 @@ def protected(content: dict[str, Any]) -> str:
     else:
         one = f"Every single user of the private data, with all of their rows{named}"
     if of_records(content):
-        each = "label" if content["protects"] == "labels" else "record"
-        one += f". If one person has several records, each {each} is protected, but not all of them together"
+        unit = "label" if content["protects"] == "labels" else "record"
+        one += f". If one person has several records, each {unit} is protected, but not all of them together"
     return f'{one}. The section "Privacy" lists what is not covered.'
 
 
@@ -170,7 +170,7 @@ def _given(text: str | None) -> str:
 
 
 def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: float | None, test_rows: int) -> str:
-    by = {each.of: each for each in estimates}
+    by = {estimate.of: estimate for estimate in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
         student, majority = by["student"], by["majority"]

@@ -25,16 +25,16 @@ def save_pictures(outlook: Outlook, folder: str | os.PathLike[str]) -> list[Path
 
     Errors: `InvalidInput` where it cannot be written.
     """
-    place = Path(folder)
+    target = Path(folder)
     drawn: list[Path] = []
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         if outlook.rehearsal is not None and outlook.rehearsal.forecasts:
-            drawn.append(_saved(_accuracy, outlook, place / ACCURACY))
+            drawn.append(_saved(_accuracy, outlook, target / ACCURACY))
         if any(offer.odds is not None for offer in outlook.offers):
-            drawn.append(_saved(_attacker, outlook, place / ATTACKER))
+            drawn.append(_saved(_attacker, outlook, target / ATTACKER))
     except OSError as error:
-        raise InvalidInput(f"--out must be a folder that can be written, got {place}: {error.strerror}.") from None
+        raise InvalidInput(f"--out must be a folder that can be written, got {target}: {error.strerror}.") from None
     return drawn
 
 

@@ -55,7 +55,7 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
     played = outlook.rehearsal
     if played is None:
         return [outlook.basis]
-    told = [
+    refusals = [
         f"Not forecast, {mechanism} at epsilon {epsilon:g}: {why}"
         for (epsilon, mechanism), why in played.failures.items()
     ]
@@ -63,16 +63,16 @@ def accuracy_sentences(outlook: Outlook) -> list[str]:
         f"For comparison: always the most frequent class {played.majority:.1%}; gradient boosting on the same rows "
         f"without any noise {played.not_private:.1%}."
     )
-    return [*told, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
+    return [*refusals, outlook.basis, compared, *([] if outlook.least is None else [outlook.least.sentence])]
 
 
 def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """What an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
-        f"An attacker for whom it is even odds {told} guesses right at most in the share of cases in the table, "
+        f"An attacker for whom it is even odds {question} guesses right at most in the share of cases in the table, "
         "whatever else is known."
-        for told in dict.fromkeys(_about(one) for one in known)
+        for question in dict.fromkeys(_about(one) for one in known)
     ]
 
 

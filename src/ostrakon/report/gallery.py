@@ -28,7 +28,7 @@ def gallery(outcome: FinishedRun) -> str | None:
     if outcome.images is None or images is None:
         return None
     taught = outcome.answers.taught[:SHOWN]
-    names = ["none" if each == NO_ANSWER else str(outcome.classes[each]) for each in taught]
+    names = ["none" if label == NO_ANSWER else str(outcome.classes[label]) for label in taught]
     tiles = [
         f'<li><span>{html.escape(name)}</span><img alt="" src="data:image/png;base64,{_png(image)}"></li>\n'
         for image, name in zip(images, names, strict=True)

@@ -38,15 +38,15 @@ def is_finished(folder: Path) -> bool:
         raise InvalidInput(f"{folder / MANIFEST} is damaged, so nobody can tell what may leave; {again}") from None
     if not known:
         raise InvalidInput(f"{folder / MANIFEST} must have the schema {SCHEMA!r}, got {content['schema']!r}; {again}")
-    found = checksums(folder, leave_out=(MANIFEST,))
-    foreign = sorted(found.keys() - listed.keys())
+    present = checksums(folder, leave_out=(MANIFEST,))
+    foreign = sorted(present.keys() - listed.keys())
     if foreign:
         raise InvalidInput(
             f"{folder} holds {foreign[0]}, which its manifest does not list and its statement does not cover; move it "
             "elsewhere."
         )
     for name, checksum in listed.items():
-        if found.get(name) != checksum:
-            fault = "is gone from" if name not in found else "was changed after it was written to"
+        if present.get(name) != checksum:
+            fault = "is gone from" if name not in present else "was changed after it was written to"
             raise InvalidInput(f"{name} {fault} {folder}; restore it, or {again}")
     return True

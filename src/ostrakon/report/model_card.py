@@ -89,18 +89,18 @@ def encoded_with(manifest: dict[str, Any]) -> list[str] | None:
 
 def _features(content: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
     """How the numbers that the student takes are made of a row, where nothing in the release makes them."""
-    made = [column for column in manifest["input"].get("columns", []) if column["kind"] == "embedding"]
-    if not made:
+    embedded = [column for column in manifest["input"].get("columns", []) if column["kind"] == "embedding"]
+    if not embedded:
         return []
     lines: list[str] = []
-    for column in made:
+    for column in embedded:
         if "encoder" in column:
             by = f"made by what is not in this folder: {escaped(column['encoder'])}."
         else:
-            told = content["tuned"].get("encoder", "trained on: unknown").rpartition("trained on: ")[2]
+            trained_on = content["tuned"].get("encoder", "trained on: unknown").rpartition("trained on: ")[2]
             by = (
                 "which were made before this student: its users must make them in the same way. What makes them "
-                f"was trained on: {escaped(told)}."
+                f"was trained on: {escaped(trained_on)}."
             )
         lines += [f"`{escaped(column['name'])}` is {column['width']} numbers of a row, {by}", ""]
     if "encoding" in manifest:
@@ -119,7 +119,7 @@ def _understood(understood: Understood) -> list[str]:
     if not understood.facts:
         return []
     rows = [f"| {escaped(what)} | {escaped(names)} |" for what, names in understood.facts.items()]
-    warnings = [f"**Warning:** {escaped(each)}\n" for each in understood.warnings]
+    warnings = [f"**Warning:** {escaped(warning)}\n" for warning in understood.warnings]
     return ["", "## What was understood of the data", "", *warnings, "| | |", "|---|---|", *rows]
 
 

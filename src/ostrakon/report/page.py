@@ -61,9 +61,17 @@ ASKED = "Public images that were asked about"
 def page(card: str, *, title: str, charts: str, asked: str | None = None) -> str:
     """One HTML document: the card (Markdown, as `model_card` writes it) with the charts above its first table.
 
-    title: of the window, as plain text. charts: figures of released facts, as HTML. asked: of images, a figure of those
-    that were asked about; at the end, where there is one.
     Names of labels and columns are shown as they are: HTML, links and images in them have no effect.
+
+    Parameters
+    ----------
+    card : str
+    title : str
+        Of the window, as plain text.
+    charts : str
+        Figures of released facts, as HTML.
+    asked : str, optional
+        A figure of the images that were asked about, for the end of the page.
     """
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "link", "autolink"])
     before, table, after = reader.render(card).partition("<table>")

@@ -30,20 +30,32 @@ def registry_entry(
     units: int | None,
     estimates: Sequence[Agreement] = (),
 ) -> dict[str, Any]:
-    """The entry, from what the release says anyway.
+    """The entry for the registry of deployments, from what the release states.
 
-    content: what `statement.json` says; it must claim a guarantee. details: what the operator told. date: the day
-    of the run. units: how many records (or users) are protected, where that is public, else None.
+    What the registry requires and is not known (its name and region, who files it) is null; the operator fills it in
+    before filing. What it does not require is left out. Nothing is invented.
 
-    What the registry requires and nobody has told (its name and region, who files it) is null, for the operator to fill
-    in before it is filed; what it does not require is left out. Nothing is made up.
-    Source: https://github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml at commit 057e5d81.
+    Parameters
+    ----------
+    content : dict
+        The content of `statement.json`, which must claim a guarantee.
+    details : ReportDetails
+        Given by the operator.
+    date : str or None
+        Day of the run.
+    units : int or None
+        Number of protected records (or users), if it is public.
+    estimates : sequence of Agreement
+
+    References
+    ----------
+    https://github.com/opendp/deployments-registry-data, schemas/deployments-schema.yaml at commit 057e5d81.
     """
     guarantee, unit = content["guarantee"], content["unit_of_privacy"]
     curators = [{"data_curator_name": details.operator, "data_curator_type": None}]
     implementation = content["implementation"]
     optional = {
-        "utility": _bullets([f"{each.title}: {each.in_words()}, of {each.counted}" for each in estimates]),
+        "utility": _bullets([f"{one.title}: {one.in_words()}, of {one.counted}" for one in estimates]),
         "additional_information": None if details.contact is None else f"Contact: {details.contact}",
     }
     deployment = {

@@ -55,28 +55,28 @@ def save_release(
     finished: FinishedRun, folder: str | os.PathLike[str], details: ReportDetails, *, date: str | None
 ) -> Path:
     """Write the release of a run in memory to `folder`, which must be new or empty. Errors: as of `publish`."""
-    place = Path(folder)
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise InvalidInput(f"folder must be new or empty, got {place}.")
-    return _write_whole(place, finished, details, date=date, publish_accuracy=False)
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"folder must be new or empty, got {target}.")
+    return _write_whole(target, finished, details, date=date, publish_accuracy=False)
 
 
 def _write_whole(
-    place: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
+    target: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
 ) -> Path:
     """Write a release aside and rename it to `place` at once."""
-    aside = place.with_name(f"{place.name}.partial")
+    aside = target.with_name(f"{target.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     with writing(aside):
         aside.mkdir(mode=0o755, parents=True)
         _write_tables(aside, finished)
         _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy)
         write_manifest(aside)
-        if place.is_dir():
-            place.rmdir()
-        os.rename(aside, place)
-        sync_folder(place.parent)
-    return place
+        if target.is_dir():
+            target.rmdir()
+        os.rename(aside, target)
+        sync_folder(target.parent)
+    return target
 
 
 def _write_tables(aside: Path, finished: FinishedRun) -> None:
@@ -95,7 +95,7 @@ def _write_pages(
     """The student, the registry entry, the model card and the report."""
     manifest = export_student(finished.student, aside, rows=finished.rows)
     tried = ", ".join(f"{name} {share:.1%}" for name, share in finished.agreement.items())
-    agreements = [each for each in finished.statement.estimates if isinstance(each, Agreement)]
+    agreements = [estimate for estimate in finished.statement.estimates if isinstance(estimate, Agreement)]
     facts = {
         "Student": finished.student_name,
         **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
@@ -140,10 +140,10 @@ def refuse_other_report(home: RunFolder, details: ReportDetails) -> None:
     Until then they may change from call to call: no number depends on them.
     """
     if is_finished(home.release):
-        wanted, told = details.as_toml(), (home.read() or {}).get("report", {})
+        wanted, earlier = details.as_toml(), (home.read() or {}).get("report", {})
         for name in ReportDetails.options():
-            if wanted.get(name) != told.get(name):
-                before, now = (text.get(name, "not given") for text in (told, wanted))
+            if wanted.get(name) != earlier.get(name):
+                before, now = (text.get(name, "not given") for text in (earlier, wanted))
                 raise InvalidInput(
                     f"{home.release} is written, with {name.replace('_', ' ')} {before!r} where it is now {now!r}: "
                     "repeat it, or remove that folder, and the same command writes it again from the answers that were "

@@ -66,7 +66,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     else:
         yield "Unit of privacy", statement.unit_of_privacy
     if statement.adjacent:
-        yield "Neighbours", "; ".join(_counted(each, statement.unit) for each in statement.adjacent)
+        yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
     for remark in statement.remarks:
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))
@@ -106,15 +106,15 @@ def _estimate(estimate: Agreement) -> tuple[str, str]:
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
 
 
-def _counted(each: Adjacent, unit: str) -> str:
+def _counted(adjacent: Adjacent, unit: str) -> str:
     words = {
         "add-remove": f"one {unit} more or less",
         "replace": f"one {unit} replaced",
         "labels": "other label" if unit == "record" else "other labels of one user",
         "take-out": f"one {unit} removed, while the published number of {unit}s stays",
     }
-    epsilon = f"epsilon {round_up(each.epsilon):.10g}" if math.isfinite(each.epsilon) else "no epsilon"
-    return f"{words[each.relation]}: {epsilon}"
+    epsilon = f"epsilon {round_up(adjacent.epsilon):.10g}" if math.isfinite(adjacent.epsilon) else "no epsilon"
+    return f"{words[adjacent.relation]}: {epsilon}"
 
 
 def _privacy(outcome: Outcome) -> tuple[str, str]:
@@ -136,7 +136,7 @@ def _budget(budget: Budget) -> str:
 
 
 def _mechanism(mechanism: Mechanism) -> str:
-    told = ", ".join(
+    parameters = ", ".join(
         f"{name} {value:g}" for name, value in mechanism.parameters().items() if isinstance(value, int | float)
     )
-    return f"{mechanism.name} ({told})"
+    return f"{mechanism.name} ({parameters})"

@@ -1,4 +1,4 @@
-"""The day of a run, as its release tells it."""
+"""The day of a run, as its release states it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ _EPOCH = "SOURCE_DATE_EPOCH"
 
 
 def today() -> str:
-    """The day in UTC as YYYY-MM-DD: no time of day and no time zone leaves.
+    """The day in UTC as YYYY-MM-DD, without a time of day.
 
-    The environment variable SOURCE_DATE_EPOCH (seconds since 1970) takes the clock's place, so that a release can be
-    made again, byte for byte. Errors: `InvalidInput` where it is no such number.
-    Source: https://reproducible-builds.org/specs/source-date-epoch/
+    The environment variable SOURCE_DATE_EPOCH (seconds since 1970) replaces the clock, so that a release can be built
+    again, byte for byte.
+
+    Raises
+    ------
+    InvalidInput
+        If the variable is not such a number.
+
+    References
+    ----------
+    https://reproducible-builds.org/specs/source-date-epoch/
     """
     given = os.environ.get(_EPOCH)
     if given is None:

@@ -31,7 +31,7 @@ _HEADER = """\
 """
 
 _OF_A_PLAN = {"asked", "settled", "date", "versions", "fingerprints"}
-_MADE_AGAIN = {"representation.joblib", "shards", "features"}
+_REBUILT = {"representation.joblib", "shards", "features"}
 """What private/ holds before there are votes or teachers."""
 
 
@@ -90,9 +90,9 @@ class RunFolder:
         if self._copy is not None:
             self._copy.put(text.encode())
 
-    def copy_to(self, place: ObjectPath) -> None:
+    def copy_to(self, target: ObjectPath) -> None:
         """From now on, have a copy of run.toml at `place` whenever it is written."""
-        self._copy = place
+        self._copy = target
         self.write(self.read() or {})
 
     def add(self, name: str, table: dict[str, Any]) -> None:
@@ -117,8 +117,8 @@ class RunFolder:
     @property
     def identity(self) -> str:
         """A checksum of what was asked, what was settled, and on which data: what is kept in private/ belongs to it."""
-        held = self.read() or {}
-        return digest_of_json({key: held.get(key) for key in ("asked", "settled", "fingerprints")})
+        content = self.read() or {}
+        return digest_of_json({key: content.get(key) for key in ("asked", "settled", "fingerprints")})
 
     @property
     def marks(self) -> Marks:
@@ -130,10 +130,10 @@ class RunFolder:
 
         begun: refuse it only where that run has begun (see `take_over`).
         """
-        held = self.read()
-        if held is None or (begun and not self.has_begun(held)):
+        content = self.read()
+        if content is None or (begun and not self.has_begun(content)):
             return
-        require_same_run(held, asked, fingerprints, where=self.path)
+        require_same_run(content, asked, fingerprints, where=self.path)
 
     def take_over(self, asked: dict[str, Any], fingerprints: dict[str, str]) -> None:
         """As `refuse_other_run`, within `opened`: but another run that stopped before it began is forgotten.
@@ -141,26 +141,26 @@ class RunFolder:
         It has begun when there are votes, teachers, noise or a release, or when it has reserved in a ledger. Before
         that, as where its encoder failed, there is nothing but a plan and what can be made again from the data.
         """
-        held = self.read()
-        if held is None:
+        content = self.read()
+        if content is None:
             return
-        same = held.get("asked") == asked and fingerprints.items() <= held.get("fingerprints", {}).items()
-        if not same and not self.has_begun(held):
+        same = content.get("asked") == asked and fingerprints.items() <= content.get("fingerprints", {}).items()
+        if not same and not self.has_begun(content):
             try:
                 empty = [entry for entry in self.private.iterdir() if _is_empty(entry)]
-                for made in (*(self.private / name for name in _MADE_AGAIN), *empty):
-                    shutil.rmtree(made) if made.is_dir() and not made.is_symlink() else made.unlink(missing_ok=True)
+                for path in (*(self.private / name for name in _REBUILT), *empty):
+                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
                 # Last: a folder without it must hold nothing private.
                 self.description.unlink()
             except OSError as error:
                 raise cannot_write(self.path, error) from error
         self.refuse_other_run(asked, fingerprints)
 
-    def has_begun(self, held: dict[str, Any]) -> bool:
+    def has_begun(self, content: dict[str, Any]) -> bool:
         """Whether the run that `held`, the content of run.toml, tells of has left more than can be made again."""
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
-        return bool(set(held) - _OF_A_PLAN or kept - _MADE_AGAIN or self.release.exists())
+        return bool(set(content) - _OF_A_PLAN or kept - _REBUILT or self.release.exists())
 
     def _make(self) -> None:
         if self.path.exists() and not self.path.is_dir():
@@ -169,43 +169,45 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise cannot_write(self.path, error) from error
-        held = {entry.name for entry in self.path.iterdir() if not entry.name.endswith(".part")}
-        if "run.toml" not in held and held - {".lock", "private"}:
+        names = {entry.name for entry in self.path.iterdir() if not entry.name.endswith(".part")}
+        if "run.toml" not in names and names - {".lock", "private"}:
             raise InvalidInput(
                 f"{self.path} exists and is not a run of ostrakon (it has no run.toml); choose a new folder."
             )
         private = self.path / "private"
-        if "run.toml" not in held and private.is_dir() and any(private.iterdir()):
+        if "run.toml" not in names and private.is_dir() and any(private.iterdir()):
             raise InvalidInput(f"{self.path} holds private/ but no run.toml: restore it or choose a new folder.")
 
 
 def read_description(content: bytes, where: Any) -> dict[str, Any]:
     """What a run.toml says. Errors: `InvalidInput` where it is not one of ostrakon, or was changed."""
     try:
-        held = tomllib.loads(content.decode())
+        described = tomllib.loads(content.decode())
     except ValueError as error:
         raise InvalidInput(f"{where} must be a TOML file written by ostrakon ({error}).") from None
-    own = held.pop("ostrakon", None)
+    own = described.pop("ostrakon", None)
     if not isinstance(own, dict) or own.get("format") != FORMAT:
         raise InvalidInput(f"{where} must be written by this version of ostrakon, format {FORMAT}.")
-    if own.get("checksum") != digest_of_json(held):
+    if own.get("checksum") != digest_of_json(described):
         raise InvalidInput(
             f"{where} was changed after it was written: what it says of the run can no longer be relied on; restore it "
             "or start a new run in a new folder."
         )
-    return held
+    return described
 
 
-def require_same_run(held: dict[str, Any], asked: dict[str, Any], fingerprints: dict[str, str], *, where: Any) -> None:
+def require_same_run(
+    content: dict[str, Any], asked: dict[str, Any], fingerprints: dict[str, str], *, where: Any
+) -> None:
     """Refuse a run, held at `where`, that was asked for something else or had other data. Errors: `InvalidInput`."""
-    before = held.get("asked", {})
+    before = content.get("asked", {})
     different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
     if different:
-        told = ", ".join(
+        differences = ", ".join(
             f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different
         )
-        raise InvalidInput(f"{where} holds another run ({told}); repeat its settings or choose another folder.")
-    changed = sorted(key for key, value in fingerprints.items() if held.get("fingerprints", {}).get(key) != value)
+        raise InvalidInput(f"{where} holds another run ({differences}); repeat its settings or choose another folder.")
+    changed = sorted(key for key, value in fingerprints.items() if content.get("fingerprints", {}).get(key) != value)
     if changed:
         raise InvalidInput(
             f"{where} holds a run on other data (the {' and the '.join(changed)} data changed); "

@@ -146,15 +146,15 @@ class NoiseLog:
             # Of one width, so that the size on the disk does not depend on what was drawn.
             return answers.astype(np.int64), {**belongs, "private": is_private(rng)}
 
-        held = self._once(name, sample)
-        answers = array_from(held.payload)
-        different = [key for key in belongs if held.belongs.get(key) != belongs[key]]
+        stored = self._once(name, sample)
+        answers = array_from(stored.payload)
+        different = [key for key in belongs if stored.belongs.get(key) != belongs[key]]
         if different or len(answers) != votes.queries:
             raise InvalidInput(
                 f"{self._path(name)} holds answers drawn for another {' and '.join(different) or 'number of queries'}; "
                 "drawing again would cost privacy twice, so start a new run in a new folder."
             )
-        return answers, bool(held.belongs["private"])
+        return answers, bool(stored.belongs["private"])
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
         """The public array of that name: read where it was made before, else made, flushed to the disk, returned.
@@ -166,8 +166,8 @@ class NoiseLog:
     def _once(self, name: str, make: Callable[[], tuple[NDArray[Any], Any]]) -> Checksummed:
         """What is on the disk under that name, made where it never was; marked before anybody looks at it."""
         path, mark = self._path(name), self._marks.get(name)
-        held = self._read(path, name)
-        if held is None:
+        stored = self._read(path, name)
+        if stored is None:
             if mark is not None:
                 raise InvalidInput(
                     f"{path} is gone from the noise log, but it was drawn and may have been released: drawing again "
@@ -176,17 +176,17 @@ class NoiseLog:
             array, belongs = make()
             with contextlib.suppress(FileExistsError):
                 write_checksummed(path, npy(array), what=name, belongs=belongs, mode=0o400, create=True)
-            held = self._read(path, name)
-            if held is None:
+            stored = self._read(path, name)
+            if stored is None:
                 raise InvalidInput(f"{path} could not be kept, so nothing of it is used; the same command goes on.")
         if mark is None:
-            self._marks[name] = held.checksum
-        elif mark != held.checksum:
+            self._marks[name] = stored.checksum
+        elif mark != stored.checksum:
             raise InvalidInput(
                 f"{path} is not what was drawn first (run.toml notes another checksum): a second noisy answer is a "
                 "second privacy cost; restore it, or start a new run in a new folder."
             )
-        return held
+        return stored
 
     def _read(self, path: Path | ObjectPath, what: str) -> Checksummed | None:
         try:

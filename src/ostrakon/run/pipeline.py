@@ -1,4 +1,4 @@
-"""A run in a folder: each stage reads what it has already left on the disk, or does its work and leaves it."""
+"""A run in a folder: each step reads what is already on the disk, or does its work and writes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ostrakon.teachers.engines import LOCAL, check_engine
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome(FinishedRun):
-    """A finished run and its folder, whose private/ is for eyes on the trusted side."""
+    """A finished run and its folder, whose private/ is for the trusted side only."""
 
     folder: Path
 
@@ -42,25 +42,47 @@ def run(
 ) -> Outcome:
     """Do, or finish, the run in `folder`: everything but writing `release/` (`ostrakon.report.release.publish`).
 
-    asked: what the user typed, as run.toml keeps it and a resumed run compares it. rng: None for the cryptographic
-    noise source; an ordinary generator is for tests and marks the statement "not private". say: told each stage.
-    engine: where teachers are trained and asked, no part of what was asked (see `ostrakon.teachers.engines`); its
-    workers read and write `folder` under the same path, as the same user. store: where the run is kept instead, one
-    store to a run (`ostrakon.data.object_store.object_path`); workers then read and write that, and from it another
-    folder, on another machine, goes on.
+    Parameters
+    ----------
+    folder : path
+    task : Task
+    options : Options
+    asked : dict, optional
+        What the user typed, as run.toml stores it and a resumed run compares it.
+    rng : numpy.random.Generator, optional
+        None for the cryptographic noise source. An ordinary generator is for tests; the statement then says "not
+        private".
+    progress : bool
+    say : callable
+        Receives one sentence at the start of each step.
+    engine : str
+        Where teachers are trained and asked; it may differ from call to call (`ostrakon.teachers.engines`). Workers
+        read and write `folder` under the same path, as the same user.
+    store : ObjectPath, optional
+        Where the run is stored instead, one store for a run (`ostrakon.data.object_store.object_path`). Workers read
+        and write that, and from it another folder, on another machine, continues.
 
-    Guarantee: killed at any moment and called again with the same arguments, it goes on from what is on the disk;
-    no teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
-    Errors: `InvalidInput` for a folder of another run, other data, settings that cannot be kept, a student that cannot
-    leave.
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    InvalidInput
+        For a folder of another run, other data, settings that cannot be met, and a student that cannot be released.
+
+    Notes
+    -----
+    Guarantee: killed at any moment and called again with the same arguments, it continues from what is on the disk; no
+    teacher is trained twice and no vote is noised twice (see `ostrakon.run.noise_log`).
     """
     if not is_auto(options.student):
         require_exportable(make_student(options.student, seed=options.seed))
     check_engine("engine", engine)
-    # Workers start wherever they were started.
+    # Workers may have another working directory.
     home = RunFolder(folder if engine == LOCAL else Path(folder).absolute())
-    # What leaves names classes in text.
+    # A release names classes in text.
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
-    place = InFolder(home, task, options, options.as_toml() if asked is None else asked, store)
-    finished = run_steps(task, options, place, rng=rng, progress=progress, say=say, engine=engine)
+    storage = InFolder(home, task, options, options.as_toml() if asked is None else asked, store)
+    finished = run_steps(task, options, storage, rng=rng, progress=progress, say=say, engine=engine)
     return Outcome(folder=home.path, **vars(finished))

@@ -24,30 +24,30 @@ def adopt(store: ObjectPath, home: RunFolder, asked: dict[str, Any], fingerprint
     Errors: `InvalidInput` where the store's run was asked for something else or had other data, where this folder has
     begun without a store, or with another run's.
     """
-    place, held = store / DESCRIPTION, home.read()
-    content = _read(place)
-    begun = held is not None and home.has_begun(held)
-    if held is not None and begun and "store" not in held:
+    target, stored = store / DESCRIPTION, home.read()
+    content = _read(target)
+    begun = stored is not None and home.has_begun(stored)
+    if stored is not None and begun and "store" not in stored:
         raise InvalidInput(f"{home.path} keeps its votes and noise itself: give --store at the first call, or never.")
     if content is None:
         return
-    there = read_description(content, place)
-    own = (held or {}).get("store", {})
+    there = read_description(content, target)
+    own = (stored or {}).get("store", {})
     # Nothing of a run went anywhere before it had its claim.
     known = own["claim"] if own.get("claimed") else there.get("store", {}).get("claim")
     if known is None or known != there.get("store", {}).get("claim"):
         raise InvalidInput(_OTHERS.format(store=store))
     require_same_run(there, asked, fingerprints, where=store)
-    here = (held or {}) if own.get("claimed") else {}
+    here = (stored or {}) if own.get("claimed") else {}
     merged = {**there, **here}
     merged["store"] = {**there["store"], **here.get("store", {}), "claimed": True}
     if drawn := {**there.get("drawn", {}), **here.get("drawn", {})}:
         merged["drawn"] = drawn
-    if saw := {name for each in (there, here) for name in each.get("engines", {}).get("saw_private_rows", ())}:
+    if saw := {name for copy in (there, here) for name in copy.get("engines", {}).get("saw_private_rows", ())}:
         merged["engines"] = {"saw_private_rows": sorted(saw)}
-    if held is None or "store" not in held:
+    if stored is None or "store" not in stored:
         logging.getLogger("ostrakon").warning("Going on with the run that %s holds.", store)
-    if merged != held:
+    if merged != stored:
         home.write(merged)
 
 
@@ -63,18 +63,18 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
     Errors: `InvalidInput` where the store is another run's, holds anything without a claim, has lost the claim that it
     had, or does not answer, or this folder has another store or other options.
     """
-    held = require_same(store, home)
-    first = held is None
-    if held is None:
+    stored = require_same(store, home)
+    first = stored is None
+    if stored is None:
         # Before the claim: killed after that, it finds its own.
-        held = {"uri": store.uri, "options": dict(store.options), "endpoint": _endpoint(store)}
-        held["claim"] = secrets.token_hex(16)
-        home.add("store", held)
-    mine, place = str(held["claim"]).encode(), store / CLAIM
+        stored = {"uri": store.uri, "options": dict(store.options), "endpoint": _endpoint(store)}
+        stored["claim"] = secrets.token_hex(16)
+        home.add("store", stored)
+    mine, target = str(stored["claim"]).encode(), store / CLAIM
     try:
-        if not _is_claimed(store, held):
+        if not _is_claimed(store, stored):
             with contextlib.suppress(FileExistsError):
-                place.put(mine, create=True)
+                target.put(mine, create=True)
     except CannotWrite:
         # The claim may be there all the same, its answer lost: this folder remembers it.
         raise
@@ -83,12 +83,12 @@ def claim(store: ObjectPath, home: RunFolder) -> None:
             # Nothing went there: another store may be given.
             home.remove("store")
         raise
-    if _read(place) != mine:
+    if _read(target) != mine:
         if first:
             home.remove("store")
         raise InvalidInput(_OTHERS.format(store=store))
-    if not held.get("claimed"):
-        home.add("store", {**held, "claimed": True})
+    if not stored.get("claimed"):
+        home.add("store", {**stored, "claimed": True})
     home.copy_to(store / DESCRIPTION)
 
 
@@ -99,42 +99,42 @@ class StoredMarks:
     """
 
     def __init__(self, marks: Marks, store: ObjectPath) -> None:
-        self._marks, self._place = marks, store / "marks"
+        self._marks, self._folder = marks, store / "marks"
 
     def get(self, name: str) -> str | None:
         """The checksum of what was drawn, as this folder knows it, else as the store does."""
-        held = self._marks.get(name)
-        if held is not None:
-            return held
-        stored = _read(self._place / name)
+        mark = self._marks.get(name)
+        if mark is not None:
+            return mark
+        stored = _read(self._folder / name)
         return None if stored is None else stored.decode(errors="replace")
 
     def __setitem__(self, name: str, checksum: str) -> None:
         """Note it in the store, where it stays, and here."""
         with contextlib.suppress(FileExistsError):
-            (self._place / name).put(checksum.encode(), create=True)
+            (self._folder / name).put(checksum.encode(), create=True)
         self._marks[name] = checksum
 
 
 def require_same(store: ObjectPath, home: RunFolder) -> dict[str, Any] | None:
     """What run.toml says of its store, None where nothing. Errors: `InvalidInput` where that is another one."""
-    held = (home.read() or {}).get("store")
-    if held is None:
+    stored = (home.read() or {}).get("store")
+    if stored is None:
         return None
-    if (held["uri"], held["options"]) != (store.uri, dict(store.options)):
+    if (stored["uri"], stored["options"]) != (store.uri, dict(store.options)):
         raise InvalidInput(
-            f"{home.path} keeps its votes at {held['uri']} with the options {held['options']}: give the same ones."
+            f"{home.path} keeps its votes at {stored['uri']} with the options {stored['options']}: give the same ones."
         )
-    if held["endpoint"] != (now := _endpoint(store)):
-        raise InvalidInput(f"{home.path} keeps its votes at the endpoint {held['endpoint']}, got {now}.")
-    return held
+    if stored["endpoint"] != (now := _endpoint(store)):
+        raise InvalidInput(f"{home.path} keeps its votes at the endpoint {stored['endpoint']}, got {now}.")
+    return stored
 
 
-def _is_claimed(store: ObjectPath, held: dict[str, Any]) -> bool:
+def _is_claimed(store: ObjectPath, stored: dict[str, Any]) -> bool:
     """Whether there is a claim. Errors: `InvalidInput` where there is none, and one cannot be put."""
     if _read(store / CLAIM) is not None:
         return True
-    if held.get("claimed"):
+    if stored.get("claimed"):
         raise InvalidInput(
             f"{store / CLAIM} is gone: {store} was emptied, or is not the storage that this run began with; restore "
             "it, or start a new run in a new folder."
@@ -167,19 +167,19 @@ def _endpoint(store: ObjectPath) -> str:
         raise InvalidInput(f"{store} is not reached ({error}); no row was sent there.") from None
 
 
-def _read(place: ObjectPath) -> bytes | None:
+def _read(target: ObjectPath) -> bytes | None:
     try:
-        return place.read_bytes()
+        return target.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidInput(f"{place} could not be read ({error}); no row was sent there.") from None
+        raise InvalidInput(f"{target} could not be read ({error}); no row was sent there.") from None
 
 
 def stored_at(home: RunFolder) -> str:
     """How the run of this folder keeps what is private in object storage; empty where it does not."""
-    held = (home.read() or {}).get("store")
-    if not held:
+    stored = (home.read() or {}).get("store")
+    if not stored:
         return ""
-    encryption = held["options"].get("ServerSideEncryption")
+    encryption = stored["options"].get("ServerSideEncryption")
     return "no encryption option given" if encryption is None else f"with the encryption option {encryption}"

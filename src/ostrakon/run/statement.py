@@ -69,7 +69,7 @@ def make_statement(
     trained_on: what a frozen encoder was trained on, as the operator says.
     """
     said = selection.student.predict(learning.rows(selection.chosen))
-    made_by = learning.view.made_by(trained_on)
+    encoder = learning.view.encoder_facts(trained_on)
     reason, remarks = _no_claim(plan)
     claimed = answers.secure and reason is None
     protects = task.private.protects
@@ -84,7 +84,7 @@ def make_statement(
             *remarks,
             *_cell_remarks(plan, answers, task),
             *_moment_remarks(plan, answers, task),
-            *([ENCODER_NOT_COVERED[protects]] if made_by else []),
+            *([ENCODER_NOT_COVERED[protects]] if encoder else []),
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
@@ -101,7 +101,7 @@ def make_statement(
             **plan.tuned,
             "classes": task.classes_from,
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
-            **made_by,
+            **encoder,
             "student": described(selection),
         },
         public_rows=_public_rows(plan, task),
@@ -122,11 +122,11 @@ def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
     (first, _), *others = task.private.adjacencies(counted=plan.per_record)
     guarantee = plan.guarantee
     own = Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta)
-    found = [own]
+    stated = [own]
     for relation, sentence in others:
         epsilon, delta = plan.otherwise(relation)
-        found.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
-    return tuple(found)
+        stated.append(Adjacent(relation=relation, neighbours=sentence, epsilon=epsilon, delta=delta))
+    return tuple(stated)
 
 
 def _public_rows(plan: Plan, task: Task) -> dict[str, Any] | None:

@@ -176,12 +176,12 @@ class InFolder(Storage):
         return plan
 
     def _settled(self, make: Callable[[], Plan]) -> Plan:
-        held = self._home.read()
-        if held is None:
+        stored = self._home.read()
+        if stored is None:
             plan = make()
             self._describe(plan)
             return plan
-        plan, epsilon = plan_from(held["settled"], classes=len(self._task.classes)), self._options.epsilon
+        plan, epsilon = plan_from(stored["settled"], classes=len(self._task.classes)), self._options.epsilon
         if epsilon is not None and plan.claimable and plan.guarantee.epsilon > epsilon:
             raise InvalidInput(
                 f"{self._home.description} must keep within epsilon {epsilon:g} as asked, but what it settles costs "
@@ -199,9 +199,9 @@ class InFolder(Storage):
     def view(self, make: Callable[[], View]) -> View:
         """See `Storage`. Pickled, which only private/ may hold: an encoder may have trained for minutes."""
         name, belongs = "representation.joblib", self._home.identity
-        held = self._find(name, what="representation", belongs=belongs)
-        if held is not None:
-            return joblib.load(io.BytesIO(held))
+        stored = self._find(name, what="representation", belongs=belongs)
+        if stored is not None:
+            return joblib.load(io.BytesIO(stored))
         view = make()
         if view.fitted is not None:
             buffer = io.BytesIO()
@@ -214,8 +214,8 @@ class InFolder(Storage):
         # Of these queries, seen this way: a row of other votes would be another question's answer.
         asked = {"queries": fingerprint_of(queries), "features": fingerprint_of(view.public)}
         belongs = {"run": self._home.identity, **asked}
-        held = self._find(VOTES, what="votes", belongs=belongs)
-        if held is None:
+        stored = self._find(VOTES, what="votes", belongs=belongs)
+        if stored is None:
             # Collected again where they are damaged: the noise log refuses them, should they not be the same ones.
             store, shards = None, private / "shards"
             if self._store is not None:
@@ -223,9 +223,9 @@ class InFolder(Storage):
             elif not plan.per_record:
                 store = TeacherStore(private_folder(private / "teachers"))
             votes, _ = collect(store, shards)
-            held = bytes(npy(table_of(votes)))
-            self._keep(VOTES, held, what="votes", belongs=belongs)
-        return votes_from(plan, array_from(held))
+            stored = bytes(npy(table_of(votes)))
+            self._keep(VOTES, stored, what="votes", belongs=belongs)
+        return votes_from(plan, array_from(stored))
 
     def keep_engine(self, name: str) -> None:
         """See `Storage`; in run.toml, before any worker is sent anything."""
@@ -261,12 +261,12 @@ class InFolder(Storage):
 
     def _find(self, name: str, *, what: str, belongs: Any) -> bytes | None:
         """What was kept under that name, here or else in the store, from where it is brought here."""
-        held = _whole(self._home.private / name, what=what, belongs=belongs)
-        if held is None and self._store is not None:
-            held = _whole(self._store / name, what=what, belongs=belongs)
-            if held is not None:
-                write_checksummed(self._home.private / name, held, what=what, belongs=belongs)
-        return held
+        stored = _whole(self._home.private / name, what=what, belongs=belongs)
+        if stored is None and self._store is not None:
+            stored = _whole(self._store / name, what=what, belongs=belongs)
+            if stored is not None:
+                write_checksummed(self._home.private / name, stored, what=what, belongs=belongs)
+        return stored
 
     def _keep(self, name: str, content: bytes, *, what: str, belongs: Any) -> None:
         if self._store is not None:
@@ -280,9 +280,9 @@ def _whole(path: Path | ObjectPath, *, what: str, belongs: Any) -> bytes | None:
     Errors: `InvalidInput` where storage does not answer.
     """
     try:
-        held = read_checksummed(path, what=what)
+        stored = read_checksummed(path, what=what)
     except Unreachable:
         raise
     except Damaged:
         return None
-    return held.payload if held is not None and held.belongs == belongs else None
+    return stored.payload if stored is not None and stored.belongs == belongs else None

@@ -60,7 +60,7 @@ def audit_teachers(
         )
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
-    users = _one_for_each(plan.teachers, seed=options.seed)
+    users = _user_of_every_teacher(plan.teachers, seed=options.seed)
     say(f"Poisoning {plan.teachers} teachers")
     pairs: list[Pair] = []
     for counts in _wanted(plan):
@@ -77,7 +77,7 @@ def audit_teachers(
     def aggregation(votes: Votes, source: np.random.Generator) -> IntArray:
         return ask(plan, votes, log=MemoryLog(), rng=source, interim_scores=_undecided(plan.classes)).labels
 
-    found = audit(
+    result = audit(
         aggregation,
         # Where a cap or a second round shapes the answers, their law is not the mechanism's.
         like=plan.mechanism if plan.max_answers is None and not plan.interactive else None,
@@ -88,8 +88,8 @@ def audit_teachers(
         confidence=confidence,
         rng=rng,
     )
-    findings = (Finding(test=ONE_RECORD, detail=None), *found.findings)
-    return dataclasses.replace(found, mechanism=_name(plan), findings=findings)
+    findings = (Finding(test=ONE_RECORD, detail=None), *result.findings)
+    return dataclasses.replace(result, mechanism=_name(plan), findings=findings)
 
 
 def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
@@ -110,14 +110,14 @@ def _wanted(plan: Plan) -> list[tuple[IntArray, IntArray]]:
     return list({tuple(pair[0].tolist() + pair[1].tolist()): pair for pair in chosen}.values())
 
 
-def _one_for_each(teachers: int, *, seed: int) -> IntArray:
+def _user_of_every_teacher(teachers: int, *, seed: int) -> IntArray:
     """A made-up user for each teacher, by the run's own split."""
     tried = 64
     while True:
         tried *= 2
         places = assign_teachers(np.arange(tried), teachers, key=key_from_seed(seed))
-        found, first = np.unique(places, return_index=True)
-        if len(found) == teachers:
+        teachers_present, first = np.unique(places, return_index=True)
+        if len(teachers_present) == teachers:
             return first.astype(np.int64)
 
 

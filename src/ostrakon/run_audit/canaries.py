@@ -68,12 +68,12 @@ def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generat
     """
     features = view.public[queries]
     own = np.flatnonzero(nearest(features, features) == np.arange(len(queries)))
-    each = classes // 2
-    pairs = np.arange(2 * each).reshape(each, 2)
+    per_query = classes // 2
+    pairs = np.arange(2 * per_query).reshape(per_query, 2)
     return Canaries(
-        cells=np.repeat(own, each),
+        cells=np.repeat(own, per_query),
         pairs=np.tile(pairs, (len(own), 1)),
-        coins=rng.integers(0, 2, size=len(own) * each),
+        coins=rng.integers(0, 2, size=len(own) * per_query),
     )
 
 

@@ -69,9 +69,9 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, s
 def _rebuilt(folder: Path, plan: Plan, task: Task, options: Options) -> dict[str, bytes]:
     """The files of a release from the private data of `task` and the noise log of `folder`."""
     finished = run_steps(task, options, _Repeated(folder, plan))
-    with tempfile.TemporaryDirectory(dir=folder / "private") as place:
-        save_release(finished, place, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
-        return _files(Path(place))
+    with tempfile.TemporaryDirectory(dir=folder / "private") as temporary:
+        save_release(finished, temporary, ReportDetails(), date=(RunFolder(folder).read() or {}).get("date"))
+        return _files(Path(temporary))
 
 
 def _unequal(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
@@ -85,7 +85,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 def _field(one: bytes | None, other: bytes | None) -> str:
     """Of two JSON objects, the first field that differs, in brackets; of anything else nothing."""
     try:
-        contents: list[Any] = [json.loads(each or b"") for each in (one, other)]
+        contents: list[Any] = [json.loads(content or b"") for content in (one, other)]
     except ValueError:
         return ""
     names = [key for key in contents[0] if contents[0].get(key) != contents[1].get(key)]

@@ -43,7 +43,7 @@ class Repeated:
         sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
         share, scaled = error / (3 * len(self.noise) + 1), list[FloatArray]()
         for what, noise in self.noise.items():
-            sigma, finished = sigmas[what], [each[what].ravel() for each in others]
+            sigma, finished = sigmas[what], [noises[what].ravel() for noises in others]
             assert sigma is not None
             # Beside finished runs no more than their size: noise used again among few numbers shows among few alone.
             few = np.concatenate([*finished, noise.ravel()[: sum(map(len, finished))]])
@@ -56,7 +56,7 @@ class Repeated:
             return None
         # Noise of one table that another one uses again.
         rounds = min(map(len, scaled))
-        broken = noise_breaks(np.hstack([each[:rounds] for each in scaled]), 1.0, error=share)
+        broken = noise_breaks(np.hstack([noises[:rounds] for noises in scaled]), 1.0, error=share)
         return None if broken is None else f"all tables of several aggregations: {broken}"
 
 
@@ -118,10 +118,10 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
 def _together(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> BoundedVotes:
     """The votes of all records."""
     everyone = [without, *others]
-    counts = sum(each.counts for each in everyone)
+    counts = sum(one.counts for one in everyone)
     votes = BoundedVotes(counts, teachers=plan.teachers, max_contributions=without.max_contributions)
     if without.moments is not None:
-        sums = [each.moments.counts for each in everyone if each.moments is not None]
+        sums = [one.moments.counts for one in everyone if one.moments is not None]
         votes.moments = Moments(sum(sums), teachers=plan.teachers)
     return votes
 

@@ -58,9 +58,9 @@ def shared_out(
     """
     given = np.clip(beliefs, 1e-4, None)
     for _ in range(steps):
-        found = np.zeros(shares.shape)
-        np.add.at(found, own, given)
-        given = given * (shares * sizes[:, None] / np.maximum(found, 1e-9))[own]
+        current = np.zeros(shares.shape)
+        np.add.at(current, own, given)
+        given = given * (shares * sizes[:, None] / np.maximum(current, 1e-9))[own]
         given = given / np.maximum(given.sum(axis=1, keepdims=True), 1e-12)
     return given
 

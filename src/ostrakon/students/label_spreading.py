@@ -117,5 +117,5 @@ class LabelSpreadingStudent(ClassifierMixin, BaseEstimator):
 def squared_distances(rows: NDArray[np.float64], points: NDArray[np.float64]) -> NDArray[np.float64]:
     """(rows, points); what is nothing but rounding is 0, so that equal rows have distance 0."""
     size = np.square(rows).sum(axis=1)[:, None] + np.square(points).sum(axis=1)[None]
-    made = size - 2 * (rows @ points.T)
-    return np.where(made <= 1e-12 * size, 0.0, made)
+    distances = size - 2 * (rows @ points.T)
+    return np.where(distances <= 1e-12 * size, 0.0, distances)

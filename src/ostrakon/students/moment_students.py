@@ -55,7 +55,7 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         self.penalty = penalty
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Refused: labels of rows are no sums."""
+        """Refused: it learns from sums, not from labels of rows."""
         raise InvalidInput(NEEDS_MOMENTS)
 
     def fit_moments(self, X: Any, released: Any) -> Self:
@@ -66,22 +66,22 @@ class MomentLogistic(ClassifierMixin, BaseEstimator):
         penalty = positive("penalty", self.penalty) * moments.sigma
         directions = moments.directions
         rows = directions.of_rows(X)
-        each = moments.records / len(rows)
+        weight = moments.records / len(rows)
         shape = moments.sums.shape
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
             weights = flat.reshape(shape)
             scores = rows @ weights
             expected = rows.T @ softmax(scores, axis=1)
-            value = each * float(np.logaddexp.reduce(scores, axis=1).sum()) - (weights * moments.sums).sum()
-            gradient = each * expected - moments.sums + penalty * weights
+            value = weight * float(np.logaddexp.reduce(scores, axis=1).sum()) - (weights * moments.sums).sum()
+            gradient = weight * expected - moments.sums + penalty * weights
             return float(value + penalty / 2 * np.square(weights).sum()), gradient.ravel()
 
-        found = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
-        if not np.isfinite(found.x).all():
+        solution = minimize(loss, np.zeros(moments.sums.size), jac=True, method="L-BFGS-B", options={"maxiter": 300})
+        if not np.isfinite(solution.x).all():
             raise InvalidInput("The released sums of features must be finite.")
         self.directions_ = directions
-        self.coef_ = found.x.reshape(shape)
+        self.coef_ = solution.x.reshape(shape)
         self.classes_ = np.arange(shape[1])
         return self
 
@@ -107,7 +107,7 @@ class MomentVote(ClassifierMixin, BaseEstimator):
         self.penalty = penalty
 
     def fit(self, X: Any, y: ArrayLike) -> Self:
-        """Refused: labels of rows are no sums."""
+        """Refused: it learns from sums, not from labels of rows."""
         raise InvalidInput(NEEDS_MOMENTS)
 
     def fit_moments(self, X: Any, released: Any) -> Self:

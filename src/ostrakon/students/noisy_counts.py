@@ -107,8 +107,8 @@ class NoisyCountStudent(ClassifierMixin, BaseEstimator):
         weights = given * heavy[:, None]
         # A thousandth of a row would only make the examples many; but every class keeps the rows likeliest to have it.
         worth = (given > 1e-3) | (weights == weights.max(axis=0, keepdims=True))
-        place, spoken = np.nonzero(worth & (weights > 0))
-        return seeded(fresh, self.random_state).fit(rows[place], said[spoken], sample_weight=weights[place, spoken])
+        row, spoken = np.nonzero(worth & (weights > 0))
+        return seeded(fresh, self.random_state).fit(rows[row], said[spoken], sample_weight=weights[row, spoken])
 
     def _examples(
         self, features: NDArray[Any], centres: NDArray[Any], noisy: NDArray[np.float64], sigma2: float

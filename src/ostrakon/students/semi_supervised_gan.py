@@ -54,7 +54,7 @@ class SemiSupervisedGAN(TorchStudent):
         labelled = self._labelled(targets, draw)
         everyone = training.batches(len(pool), min(self.ratio * self.batch_size, len(pool)), draw)
 
-        def made(count: int) -> Tensor:
+        def generated(count: int) -> Tensor:
             return generator(torch.randn(count, self.noise, generator=draw).to(pool.device))
 
         def loss_of(step: int) -> Tensor:
@@ -65,20 +65,20 @@ class SemiSupervisedGAN(TorchStudent):
             for value in module.parameters():
                 value.requires_grad_(False)
             optimiser.zero_grad(set_to_none=True)
-            F.mse_loss(body(made(len(x))).mean(dim=0), wanted).backward()
+            F.mse_loss(body(generated(len(x))).mean(dim=0), wanted).backward()
             optimiser.step()
             for value in module.parameters():
                 value.requires_grad_(True)
             rows = next(labelled)
             known = self._changed(pool[rows], draw, self.augmentation)
             with torch.no_grad():
-                fake = made(len(x))
+                fake = generated(len(x))
             logits = head(body(torch.cat([known, x])))
             # Real rows and made rows go apart: together, batch norm would tell them from each other by itself.
             real = torch.logsumexp(logits[len(rows) :], dim=1)
             false = torch.logsumexp(head(body(fake)), dim=1)
-            told = (F.softplus(-real).mean() + F.softplus(false).mean()) / 2
-            return F.cross_entropy(logits[: len(rows)], targets[rows]) + told
+            discrimination = (F.softplus(-real).mean() + F.softplus(false).mean()) / 2
+            return F.cross_entropy(logits[: len(rows)], targets[rows]) + discrimination
 
         return loss_of
 

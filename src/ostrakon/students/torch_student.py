@@ -87,10 +87,10 @@ class TorchStudent(TorchNetwork, ABC):
             if issubclass(kind, TorchStudent) and "__init__" in vars(kind)
         ]
         taken = {
-            each.name
+            parameter.name
             for start in starts
-            for each in signature(start).parameters.values()
-            if each.kind is not Parameter.VAR_KEYWORD
+            for parameter in signature(start).parameters.values()
+            if parameter.kind is not Parameter.VAR_KEYWORD
         }
         return sorted(taken - {"self"})
 

@@ -29,12 +29,31 @@ def task_from_files(
     columns: Any = None,
     **options: Any,
 ) -> Task:
-    """Read and check the files of a run: images or files of text where `private` holds such, tables otherwise.
+    """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
 
-    target: the column to predict; images need none where their labels have the usual place, and texts need none. names:
-    columns of tables without header. text: whether columns of free text are read. public: None where labels alone are
-    protected (protect="labels"), or where `columns` describes them: a `Domain`, or its TOML file. Other
-    options and errors: `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
+    Parameters
+    ----------
+    private, public, test : path or sequence of paths
+        public: None if labels alone are protected (protect="labels"), or if `columns` describes them.
+    target : str, optional
+        The column to predict. Images and texts need none if their labels are in the usual place.
+    names : sequence of str, optional
+        Columns of tables without header.
+    text : bool
+        Whether columns of free text are read.
+    columns : Domain or path, optional
+        The columns of a table without public rows, or a TOML file that describes them.
+    **options
+        As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    InvalidInput
+        In one sentence; see these functions.
     """
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
@@ -71,13 +90,13 @@ def task_from_files(
 
 
 def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
-    """The keyed fingerprint of private data on the disk: the same that a run on them has (`PrivateData.fingerprint`).
+    """The keyed fingerprint of private data on the disk, equal to that of a run on them (`PrivateData.fingerprint`).
 
-    by: the column (of tables) or array (of .npz files) that says whose a row is.
+    by: the column (of tables) or array (of .npz files) with the user of every row.
     """
     if holds_images(private):
-        held = read_images(private, by=by, in_memory=False)
-        return fingerprint_of_identities(held.X, held.users, key=key)
+        images = read_images(private, by=by, in_memory=False)
+        return fingerprint_of_identities(images.X, images.users, key=key)
     if holds_texts(private):
         return fingerprint_of_identities(frame_of(open_texts(private, by=by)), key=key)
     table = open_table(private)
@@ -85,15 +104,15 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
 
 
 def require_target(target: str | None) -> str:
-    """The column to predict, refused where a table comes without."""
+    """The column to predict; refused if it is not given for a table."""
     if target is None:
         raise InvalidInput("--target must be given: the column to predict.")
     return target
 
 
 def refuse_private_folder(path: Any) -> None:
-    """Refuse a file that lies in the private folder of a run: it must not be used as public."""
-    place = Path(path).resolve()
-    for folder in place.parents:
+    """Refuse a file in the private folder of a run: it must not be used as public."""
+    location = Path(path).resolve()
+    for folder in location.parents:
         if folder.name == "private" and (folder.parent / "run.toml").exists():
             raise InvalidInput(f"{path} lies in the private folder of the run {folder.parent}: it must not be public.")

@@ -1,4 +1,4 @@
-"""A task from images on disk, or from features that were made of something elsewhere."""
+"""A task from images on disk, or from features that were computed before."""
 
 from __future__ import annotations
 
@@ -36,15 +36,33 @@ def task_from_images(
     protect: Protects = "records",
     allow_shared_rows: bool = False,
 ) -> Task:
-    """Read and check the images of a run; private ones may be more than memory has room for.
+    """Read and check the images of a run; private ones may exceed the memory.
 
-    target, by: names of the arrays of labels and users, in .npz files. classes: all labels, where the public images
-    have none, or `FROM_PRIVATE`. An image's content is its identity; where --by names users,
-    theirs is.
-    Raises `InvalidInput` in one sentence: what cannot be read, private images without labels, images of different
-    sizes, a class that the public images do not know, private images given as public or for testing.
-    Features become the columns of an embedding, X.0, X.1, … of a frame. protect: "labels" where the images are public
-    but for their labels: `public` is None then. allow_shared_rows: see `refuse_shared_rows`.
+    An image's content is its identity; if `by` names users, the user is. Features become the columns of an embedding,
+    X.0, X.1, … of a frame.
+
+    Parameters
+    ----------
+    private, public, test : path
+        Folders of classes, or .npy and .npz files. public: None if labels alone are protected.
+    target, by : str, optional
+        Names of the arrays of labels and of users, in .npz files.
+    classes : sequence of str or str, optional
+        All labels if the public images have none, or `FROM_PRIVATE`.
+    protect : {"records", "labels"}
+        "labels" if the images are public and only their labels are private.
+    allow_shared_rows : bool
+        See `refuse_shared_rows`.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    InvalidInput
+        For what cannot be read, private images without labels, images of different sizes, a class that the public
+        images do not have, and private images that are also given as public or for testing.
     """
     hidden = read_images(private, target=target, by=by, in_memory=protect == "labels")
     if protect == "labels":
@@ -84,14 +102,14 @@ def task_from_images(
 
 
 def _in_order_of_content(images: Images) -> Images:
-    """The images of a folder in an order that their content decides: that of their names begins with the label.
+    """The images of a folder in an order given by their content: the order of file names begins with the label.
 
-    Those of an array keep theirs, which no label decides.
+    Images of an array keep their order, which does not depend on labels.
     """
     if not images.path.is_dir():
         return images
     order = np.argsort(np.array(image_digests(images.X)), kind="stable")
-    labels, users = (None if each is None else each[order] for each in (images.labels, images.users))
+    labels, users = (None if values is None else values[order] for values in (images.labels, images.users))
     return dataclasses.replace(images, X=images.X[order], labels=labels, users=users)
 
 
@@ -128,7 +146,7 @@ def _fits(hidden: Images, other: Images, what: str) -> None:
 
 
 def _same_rows(first: Any, second: Any) -> bool:
-    """Whether the images are the same, in whatever order."""
+    """Whether the images are the same, in any order."""
     return len(first) == len(second) and sorted(image_digests(first)) == sorted(image_digests(second))
 
 

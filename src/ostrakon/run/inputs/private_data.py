@@ -231,9 +231,9 @@ class PrivateTable:
         self, teachers: int, *, classes: int, seed: int, transform: Transform, folder: Path | StoredFolder
     ) -> TableShards:
         """See `PrivateData`; the table is split once, and the shards are kept in `folder`."""
-        held = self.tables.partition(folder, teachers, key=key_from_seed(seed), digest=self.digest)
-        _require_rows(held.sizes, self)
-        return TableShards(held, self.tables, transform=transform)
+        partition = self.tables.partition(folder, teachers, key=key_from_seed(seed), digest=self.digest)
+        _require_rows(partition.sizes, self)
+        return TableShards(partition, self.tables, transform=transform)
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path) -> Iterator[Block]:
         """See `PrivateData`; records are read as they stand in the table, users from shards of it that fit memory."""
@@ -263,9 +263,9 @@ def _features(transform: Transform, X: Any) -> Any:
     """`transform` of all rows, without all images as numbers at once."""
     if not isinstance(X, Pixels):
         return transform(X)
-    made = np.concatenate([transform(some) for some in blocks_of(X)])
+    transformed = np.concatenate([transform(some) for some in blocks_of(X)])
     X.require_unchanged()
-    return made
+    return transformed
 
 
 def _require_rows(sizes: IntArray, data: PrivateData) -> None:

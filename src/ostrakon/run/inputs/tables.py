@@ -21,7 +21,7 @@ from ostrakon.validation import InvalidInput
 def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **options: Any) -> Task:
     """Check the tables of a run (see `ostrakon.data.task.open_task` for options and errors).
 
-    The public table and the test table are read into memory; the private one stays on the disk. Where labels alone are
+    The public table and the test table are read into memory; the private one stays on the disk. If labels alone are
     protected, its features are the public rows.
     """
     tables = open_task(private, public, test=test, **options)
@@ -54,7 +54,7 @@ def task_without_public(
     given = {"private": tables.private, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
     understood = tables.understood(public_rows=0)
-    told = f"none: {len(domain.names)} columns are described, in {sum(domain.sizes)} cells"
+    shown = f"none: {len(domain.names)} columns are described, in {sum(domain.sizes)} cells"
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
@@ -64,7 +64,7 @@ def task_without_public(
         fingerprints={**fingerprints, "columns": digest_of_json(dataclasses.asdict(domain))},
         rows=f"columns {', '.join(domain.names)}, by name, as they were described",
         kinds={name: domain.columns[name].kind for name in domain.names},
-        understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": told}),
+        understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": shown}),
         **of_described(domain),
     )
 

@@ -33,19 +33,43 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """Private data wherever it is, and public data in memory.
+    """Private data wherever they are, and public data in memory.
 
-    private: rows with the numbers of their classes, indices into `classes`. classes: labels, public knowledge.
-    X_public: public rows, unlabelled. X_test, y_test: labelled rows to measure the student on, or None.
-    fingerprints: a checksum per data set, compared on resume. rows: what a row is, in words, for whoever loads the
-    student. kinds: what the raw columns behind `X_public` are where its types no longer tell; names: what its columns
-    are called where it is an array that had names (see `RowForm`); or None. understood: what was understood of the
-    files, to be told before anything is spent. counted: whether `private.units` is how many there are, and not a public
-    number beside it. domain: what the columns may hold, where there are no public rows: `X_public` is then
-    drawn evenly from it, and shows what a row looks like.
-    trust_model, not_covered: what the statement says under these names.
+    Parameters
+    ----------
+    private : PrivateData
+        Rows with the numbers of their classes, indices into `classes`.
+    classes : tuple
+        Labels; public.
+    X_public : frame or array
+        Public rows, unlabelled.
+    X_test, y_test : optional
+        Labelled rows on which the student is measured.
+    classes_from : str
+        Where the classes come from, in words.
+    fingerprints : dict
+        A checksum for every data set, compared when a run is resumed.
+    rows : str
+        What a row of the student's input is, in words.
+    kinds : dict, optional
+        Kinds of the raw columns if the types of `X_public` do not show them (see `RowForm`).
+    names : sequence of str, optional
+        Names of the columns if `X_public` is an array that had names.
+    understood : Understood
+        How the files were read, shown before any budget is spent.
+    counted : bool
+        Whether `private.units` is the number of records (or users), and not a public number that replaces it.
+    domain : Domain, optional
+        What the columns may hold if there are no public rows. `X_public` is then drawn evenly from it, and shows the
+        form of a row.
+    trust_model : str
+    not_covered : tuple of str
+        What the statement says under these names.
 
-    Errors: `InvalidInput` for fewer than two classes, an empty pool, private frames of other types than the public one.
+    Raises
+    ------
+    InvalidInput
+        For fewer than two classes, an empty pool, and private frames of other types than the public one.
     """
 
     private: PrivateData
@@ -79,17 +103,17 @@ class Task:
 
 
 def of_protection(protects: Protects) -> dict[str, Any]:
-    """What a `Task` says of trust and of what is not covered, where it protects records or labels alone."""
+    """The fields of a `Task` on trust and on what is not covered, if it protects records or labels alone."""
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
 
 
 def of_described(domain: Domain) -> dict[str, Any]:
-    """What a `Task` says where the columns are described instead of public rows."""
+    """The fields of a `Task` whose columns are described instead of public rows."""
     return {"X_public": domain.examples(), "domain": domain, "not_covered": NOT_COVERED_OF_DESCRIBED}
 
 
 def task_from_dataset(data: Any) -> Task:
-    """A task from one of `ostrakon.datasets`; its public labels are left behind."""
+    """A task from one of `ostrakon.datasets`, without its public labels."""
     parts = {"private": (data.X, data.y), "public": (data.X_public,), "test": (data.X_test, data.y_test)}
     return Task(
         private=Rows(X=data.X, y=data.y),

@@ -1,4 +1,4 @@
-"""A task from files of text: a table of one column, which is called text."""
+"""A task from files of text: a table of one column, which is named text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
 
 COLUMN = "text"
-"""What the texts of files are called, to whoever hands such a text to the student."""
+"""Name of the column of texts, also in the input of the released student."""
 _FORM = f"texts, each as the column {COLUMN}"
 
 
@@ -41,14 +41,35 @@ def task_from_texts(
 ) -> Task:
     """Read and check the texts of a run, all of them into memory (see `ostrakon.data.text_files.read_texts`).
 
-    private, test: folders with a folder for every class. public: the same, loose files, or a .txt file of one text a
-    line. target: what the classes are called in messages. classes: all labels, where the public texts have none, or
-    `FROM_PRIVATE`. A text's content is its identity. protect: "labels" where the texts are public
-    but for their classes: `public` is None then. allow_shared_rows: see `refuse_shared_rows`.
-    A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty.
+    A text is read as a cell of a table is: without outer spaces and quotes, and signs of missing values are empty. Its
+    content is its identity.
 
-    Errors: `InvalidInput` in one sentence: what cannot be read, texts without classes, a class that the public texts do
-    not know, fewer than five public texts, public ones that are no free text, texts that are in two folders.
+    Parameters
+    ----------
+    private, test : path
+        Folders with a folder for every class.
+    public : path, optional
+        The same, loose files, or a .txt file of one text a line; None if labels alone are protected.
+    target : str, optional
+        What messages call the classes.
+    by : str, optional
+        Refused: texts have no users.
+    classes : sequence of str or str, optional
+        All labels if the public texts have none, or `FROM_PRIVATE`.
+    protect : {"records", "labels"}
+        "labels" if the texts are public and only their classes are private.
+    allow_shared_rows : bool
+        See `refuse_shared_rows`.
+
+    Returns
+    -------
+    Task
+
+    Raises
+    ------
+    InvalidInput
+        For what cannot be read, texts without classes, a class that the public texts do not have, fewer than five
+        public texts, public texts that are not free text, and texts that are in two folders.
     """
     hidden = open_texts(private, by=by)
     if protect == "labels":
@@ -104,7 +125,7 @@ def frame_of(texts: Texts) -> pd.DataFrame:
 
 
 def public_frame_of(texts: Texts) -> pd.DataFrame:
-    """`frame_of` public texts. Errors: `InvalidInput` for fewer than five, and where they are no free text."""
+    """`frame_of` public texts. Errors: `InvalidInput` for fewer than five, and for texts that are not free text."""
     frame = frame_of(texts)
     _require_free_text(texts, frame)
     return frame
@@ -133,10 +154,10 @@ def _left_out(texts: Texts) -> str:
 
 
 def _in_order_of_content(texts: Texts) -> Texts:
-    """Texts in an order that their content decides: that of their files' names begins with the label."""
+    """Texts in an order given by their content: the order of file names begins with the label."""
     order = sorted(range(len(texts.texts)), key=_digests(texts).__getitem__)
     labels = None if texts.labels is None else texts.labels[order]
-    return replace(texts, texts=tuple(texts.texts[place] for place in order), labels=labels)
+    return replace(texts, texts=tuple(texts.texts[number] for number in order), labels=labels)
 
 
 def _digests(texts: Texts) -> list[str]:

@@ -45,18 +45,18 @@ class Kept:
         """`transform` of X."""
         rows = row_count(X)
         places = (np.arange(at, min(at + _AT_A_TIME, rows)) for at in range(0, rows, _AT_A_TIME))
-        made = [self._some(take_rows(X, here)) for here in places]
-        return np.concatenate(made) if made else self.transform(X)
+        features = [self._some(take_rows(X, here)) for here in places]
+        return np.concatenate(features) if features else self.transform(X)
 
     def _some(self, X: Any) -> Any:
         belongs = {"rows": fingerprint_of(X), "features": self.seen}
         path = private_folder(self.folder) / f"{digest_of_json(belongs)}.npy"
         try:
-            held = read_checksummed(path, what=_FEATURES)
+            stored = read_checksummed(path, what=_FEATURES)
         except Damaged:
-            held = None
-        if held is not None and held.belongs == belongs:
-            return array_from(held.payload)
-        made = self.transform(X)
-        write_checksummed(path, npy(made), what=_FEATURES, belongs=belongs)
-        return made
+            stored = None
+        if stored is not None and stored.belongs == belongs:
+            return array_from(stored.payload)
+        features = self.transform(X)
+        write_checksummed(path, npy(features), what=_FEATURES, belongs=belongs)
+        return features

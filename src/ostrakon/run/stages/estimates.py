@@ -1,4 +1,4 @@
-"""What may be said of how good the student is, from released numbers alone, and what must be said loudly."""
+"""What can be said of the accuracy of the student from released numbers alone, and warnings."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ostrakon.students.agreement_estimate import (
 from ostrakon.students.selection import Selection
 
 FEWEST_QUERIES = 50
-"""Cells below which nothing is said: students taught without a fifth of so few are poorer than the one that is kept,
-and of fewer, where not all are held out, one class may have much more or less than its share."""
+"""Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
+final one, and if not all are held out, a class may have much more or less than its share."""
 
 
 def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
-    """The student's agreement and the majority class's, where enough was held out from students; else nothing."""
-    held = selection.held
-    # What trained teachers say of one row is no private label, nor is it said of the row's cell.
-    if held is None or plan.trained:
+    """The agreement of the student and of the majority class, if enough queries were held out; else nothing."""
+    tested = selection.held
+    # A vote of a trained teacher is about one row, not about its cell, and is not a private label.
+    if tested is None or plan.trained:
         return ()
-    if answers.counts is not None and len(held.counts) < FEWEST_QUERIES:
+    if answers.counts is not None and len(tested.counts) < FEWEST_QUERIES:
         return ()
     if answers.counts is None:
-        return with_released_answers(held, of="student"), with_released_answers(held, of="majority")
+        return with_released_answers(tested, of="student"), with_released_answers(tested, of="majority")
     votes, counted = _counted(plan, task)
     noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": counted}
-    student, majority = (with_private_labels(held, of=of, **noise) for of in ("student", "majority"))
+    student, majority = (with_private_labels(tested, of=of, **noise) for of in ("student", "majority"))
     return () if student is None or majority is None else (student, majority)
 
 
@@ -44,13 +44,13 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
     first = int(np.asarray(said)[0])
     if (np.asarray(said) == first).all():
         return (f"Warning: the student predicts {labels[first]!r} for every public row.",)
-    held = selection.held
-    if held is None:
+    tested = selection.held
+    if tested is None:
         return ()
     if answers.counts is None:
-        better, known = better_than_majority_of_answers(held), "released answers"
+        better, known = better_than_majority_of_answers(tested), "released answers"
     else:
-        better, known = better_than_majority(held, sigma2=_sigma2(answers)), "released counts"
+        better, known = better_than_majority(tested, sigma2=_sigma2(answers)), "released counts"
     if better:
         return ()
     return (

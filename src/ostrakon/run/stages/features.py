@@ -13,8 +13,16 @@ from ostrakon.features.representation import Representation, default_representat
 class View:
     """A representation of the public pool.
 
-    representation: the frozen map. fitted: the scikit-learn transformer behind it, None where it is something else.
-    public: features of the pool, (pool, features). linear: see `ostrakon.features.representation.is_linear`.
+    Parameters
+    ----------
+    representation : Representation
+    fitted : transformer or None
+        The scikit-learn transformer behind it, None if it is something else.
+    public : array, shape (pool, features)
+        Features of the pool.
+    name : str
+    linear : bool
+        See `ostrakon.features.representation.is_linear`.
     """
 
     representation: Representation
@@ -31,25 +39,25 @@ class View:
 
     @property
     def is_like_a_table(self) -> bool:
-        """Whether learners see features and no images: a frozen network makes them, or a line tells them apart."""
+        """Whether learners see features, not images: those of a frozen network, or linearly separable ones."""
         return isinstance(self.representation.encoder, FrozenEncoder) or self.linear
 
     @property
     def is_embedded(self) -> bool:
-        """Whether a line through the features tells classes apart: learned ones of images and texts, no table's."""
+        """Whether a linear model on the features separates the classes: learned features, not those of a table."""
         return self.representation.encoder is not None or self.linear or self.name == "embeddings"
 
     def rows_in_words(self, rows: str) -> str:
-        """What a row of the student's input is, where raw rows are `rows`: what a frozen network makes of one."""
+        """What a row of the student's input is, in words; `rows`: the same of a raw row."""
         encoder = self.representation.encoder
         if not isinstance(encoder, FrozenEncoder):
             return rows
         return f"the {encoder.width_} numbers that {encoder.name}, which is not part of it, makes of {rows}"
 
-    def made_by(self, trained_on: str | None = None) -> dict[str, str]:
-        """What a statement says under "encoder" of the one that made the features; {} where none did.
+    def encoder_facts(self, trained_on: str | None = None) -> dict[str, str]:
+        """What a statement says under "encoder"; {} if no encoder computed the features.
 
-        trained_on: what it was trained on, as the operator says; None: as its authors say, or unknown.
+        trained_on: what it was trained on, by the operator; None: as its authors say, or unknown.
         """
         encoder = self.representation.encoder
         if encoder is not None:

@@ -1,4 +1,4 @@
-"""What the student may learn from: public rows, their features, and who is asked to learn."""
+"""What the student may learn from: public rows, their features, and the candidates."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Learning:
     seed: int = 0
 
     def candidates(self, *, counts: bool, classes: int, queries: int, moments: bool = False) -> list[Candidate]:
-        """Who may become the student; one alone where one is named. counts: whether noisy counts are released.
+        """Candidates for the student; only one if it is named.
 
-        queries: how many public rows were answered. moments: whether sums of features are released beside the counts.
+        counts, moments: whether noisy counts, and sums of features, are released. queries: number of answered public
+        rows.
         """
         if not is_auto(self.student):
             student = make_student(self.student, seed=self.seed, counts=counts, representation=self.view.representation)
@@ -54,11 +55,11 @@ class Learning:
 
     @property
     def sees_images(self) -> bool:
-        """Whether students are those of images: some features of them are like a table."""
+        """Whether students learn from images themselves; some features of an image are like a table."""
         return is_images(self.X_public) and not self.view.is_like_a_table
 
     def interim(self, *, classes: int, queries: int) -> Candidate:
-        """Who learns from the labels of a first round: the one that is named, else a quick one."""
+        """The candidate that learns from the labels of a first round: the named one, else a quick one."""
         candidates = self.candidates(counts=False, classes=classes, queries=queries)
         return next((candidate for candidate in candidates if not candidate.takes_rows), candidates[0])
 

@@ -1,4 +1,4 @@
-"""Asking the teachers: one round of noisy answers, or two where the student speaks in between."""
+"""Asking the teachers: one round of noisy answers, or two with a student between them."""
 
 from __future__ import annotations
 
@@ -20,18 +20,29 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
 
 CONFIDENCE = 0.95
-"""gamma of Algorithm 2: how sure the student must be for its own label to stand where the teachers do not object."""
+"""gamma of Algorithm 2: the probability above which the student's own label is used if the teachers agree with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the noisy aggregation released, and nothing else of their votes.
+    """What the noisy aggregation released, and nothing else of the votes.
 
-    labels: shape (queries,), the class released for each query, -1 for no answer. taught: the same, with refused
-    queries on which the student of the first round was sure; what the final student learns from.
-    secure: whether all noise came from the cryptographic source. passed: what the gate decided, None without one.
-    counts: noisy histograms, (queries, classes), where the mechanism releases them; else None. moments: noisy sums of
-    features by class, (directions, classes), in votes, where it releases those; else None.
+    Parameters
+    ----------
+    labels : array of int, shape (queries,)
+        The class released for each query, -1 for no answer.
+    taught : array of int, shape (queries,)
+        What the final student learns from: the same, and refused queries of which the student of the first round was
+        sure.
+    rounds : tuple of Round
+    secure : bool
+        Whether all noise came from the cryptographic source.
+    passed : bool, optional
+        The decision of the gate; None without one.
+    counts : array of float, shape (queries, classes), optional
+        Noisy histograms, if the mechanism releases them.
+    moments : array of float, shape (directions, classes), optional
+        Noisy sums of features by class, in votes, if the mechanism releases them.
     """
 
     labels: IntArray
@@ -51,12 +62,12 @@ def ask(
     rng: np.random.Generator,
     interim_scores: Callable[[NDArray[Any], IntArray, NDArray[Any]], FloatArray],
 ) -> Answers:
-    """Draw the noisy answers to `votes` (queries, classes), once; the log keeps them.
+    """Draw the noisy answers to `votes` (queries, classes), once; the log stores them.
 
     interim_scores(answered query numbers, their labels, query numbers): probabilities over all classes, shape
     (query numbers, classes), of a student trained on public data and these released labels. For the second round.
 
-    Guarantee: as `plan.guarantee` says, for both rounds together: the cap on answers is shared by them.
+    Guarantee: as `plan.guarantee` says, for both rounds together: they share the cap on answers.
     """
     if plan.gate is not None:
         return _ask_behind(plan.gate, votes, log=log, rng=rng)
@@ -106,7 +117,7 @@ class _Decision:
 
 
 def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
-    """`Gate.release`, with the decision and the answers each drawn once and kept."""
+    """`Gate.release`, with the decision and the answers each drawn once and stored."""
     decided, secure = log.draw("gate-1", votes, _Decision(gate=gate), rng)
     passed = bool((decided == 1).all())
     asked = votes.queries if passed else gate.prefix

@@ -82,8 +82,8 @@ def fit_student(
         learning.X_public,
         learning.view.public,
         released,
-        # A network is a minute's work: of images one part in five is held out then, and once.
-        tried=1 if learning.sees_images and any(each.takes_rows for each in candidates) else None,
+        # A network takes a minute: with images one part in five is held out, once.
+        tried=1 if learning.sees_images and any(candidate.takes_rows for candidate in candidates) else None,
         seed=learning.seed,
     )
 

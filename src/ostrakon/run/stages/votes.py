@@ -1,4 +1,4 @@
-"""Collecting the votes: teachers trained on shards, or every record a teacher of its own."""
+"""Collecting the votes: of teachers trained on shards, or of every record as a teacher."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def collect(
     """(the votes on the chosen public rows, the teachers that cast them). Both private.
 
     options.smooth: each teacher's predictions are first smoothed over the neighbour graph of the public rows: a
-    function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and
-    shards are kept. engine: where teachers are trained, as of `ostrakon.teachers.engines`, set by the caller.
-    Where the plan gives per-record teachers there are no teachers to choose, to smooth or to keep: None.
+    function of that teacher and of public data, so the guarantee is the same. store, folder: where teachers and shards
+    are stored. engine: where teachers are trained (`ostrakon.teachers.engines`), set by the caller. Per-record teachers
+    are not chosen, smoothed or stored: None.
     """
     if plan.per_record:
         refuse_teacher_options(teacher=options.teacher, smooth=options.smooth)
@@ -68,7 +68,7 @@ def collect(
             folder = folder.scratch
         transform = transform_of(view, folder.with_name("features") if isinstance(folder, Path) else None)
         asked = view.public[queries]
-        told: Any = {
+        setting: Any = {
             "classes": plan.classes,
             "units": plan.teachers,
             "max_contributions": _max_contributions(plan),
@@ -78,9 +78,9 @@ def collect(
         if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
             parts = private.parts_by_unit(seed=options.seed, folder=folder)
             near = folder.place if isinstance(folder, StoredFolder) else folder
-            return collect_from_parts(parts, transform, asked, folder=near, **told), None
+            return collect_from_parts(parts, transform, asked, folder=near, **setting), None
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
-        return collect_per_record(private.by_unit(**where), asked, **told), None
+        return collect_per_record(private.by_unit(**where), asked, **setting), None
     teachers = trained(plan, private, view, options, progress=progress, store=store, folder=folder, engine=engine)
     return votes_on(teachers, view, queries, classes=plan.classes, smooth=options.smooth, progress=progress), teachers
 
@@ -104,13 +104,13 @@ def refuse_unspread(engine: str, private: PrivateData) -> None:
     """Refuse an engine that would have to be sent private rows. Errors: `InvalidInput`."""
     if engine != LOCAL and not isinstance(private, PrivateTable):
         raise InvalidInput(
-            "engine needs a private table on the disk: its workers are sent the places of rows, never rows, and these "
-            "are in memory; leave the engine out."
+            "engine needs a private table on the disk: its workers receive positions of rows, never rows, and "
+            "these are in memory; leave the engine out."
         )
 
 
 def sees_rows(plan: Plan, private: PrivateData) -> str | None:
-    """The engine in use, if it has work: what teachers train on, wherever it is, and tables of per-record teachers."""
+    """The engine in use, if its workers read private rows: those of trained teachers, or of a table on the disk."""
     return engine_in_use() if not plan.per_record or isinstance(private, PrivateTable) else None
 
 
