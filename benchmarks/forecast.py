@@ -93,7 +93,7 @@ def rows_of(name: str, split: Split, seed: int, epsilons: list[float]) -> list[d
             "realized": f"{run[one.epsilon]:.5f}",
             "accuracies": " ".join(f"{share:.5f}" for share in one.accuracies),
             "halved": " ".join(f"{share:.5f}" for share in one.halved),
-            "holdout": one.holdout,
+            "held": one.holdout,
             "distinct": one.distinct,
             "doublings": f"{one.doublings:.3f}",
             "majority": f"{rehearsal.majority:.4f}",
@@ -111,7 +111,7 @@ def forecast_of(row: dict[str, Any]) -> Forecast:
         mechanism=DEFAULT_MECHANISM,
         accuracies=tuple(map(float, row["accuracies"].split())),
         halved=tuple(map(float, row["halved"].split())),
-        held=int(row["held"]),
+        holdout=int(row["held"]),
         distinct=int(row["distinct"]),
         doublings=float(row["doublings"]),
     )

@@ -30,7 +30,7 @@ def covered(sigma: float, held: int, *, ours: bool, runs: int = 400) -> float:
         right = np.clip(rng.normal(0.8, sigma, 5), 0, 1)
         shares = rng.binomial(held, right[:4]) / held
         realized = rng.binomial(300, right[4]) / 300
-        low, high = forecast(shares, holdout=held, distinct=4 * held).interval(test_rows=300)
+        low, high = forecast(shares, held=held, distinct=4 * held).interval(test_rows=300)
         if not ours:
             # What the repetitions' own mean is off by, and nothing of the run that is to come.
             half = 1.96 * np.std(shares, ddof=1) / 2

@@ -246,7 +246,7 @@ def rehearse(
                 except InvalidInput as refused:
                     failures[offer.epsilon, offer.mechanism] = str(refused)
         report(total, total)
-    sizes = {"held": holdout, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
+    sizes = {"holdout": holdout, "distinct": len(distinct), "doublings": max(0.0, math.log2(shown.rows / pool))}
     return Rehearsal(
         forecasts=tuple(
             _forecast(offers[number], results, **sizes)
