@@ -109,7 +109,7 @@ def audit_run(
     contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again, say=say)
     if contradiction is None:
         stored = RunNoise.of(folder, outcome.plan)
-        expected = canaries.added_to(without, moment_map(outcome.plan, view.public), view.public[queries])
+        expected = canaries.added_to(without, moment_map(outcome.plan, view), view.public[queries])
         most = private.units * (1 if private.unit == "record" else expected.max_contributions)
         error = (1 - _CANARIES) * (1 - confidence) / 2
         contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error)
