@@ -195,7 +195,7 @@ def _embedded(graph: Graph, embedded: Any, rows: TableRows | str) -> str:
 
 def _cells(graph: Graph, features: Any, rows: TableRows) -> str:
     """See `ostrakon.features.cells.CellFeatures`: the one cell of each described column."""
-    features: list[str] = []
+    columns: list[str] = []
     for name, column in features.domain.columns.items():
         only = rows.only(graph, [name])
         if column.categories is not None:
@@ -214,8 +214,8 @@ def _cells(graph: Graph, features: Any, rows: TableRows) -> str:
             absent = graph.add("Or", graph.add("IsNaN", value), graph.add("IsInf", value))
             cell = graph.add("Where", absent, np.int64(column.cells - 1), count)
         same = graph.add("Equal", graph.add("Unsqueeze", cell, np.array([1])), np.arange(column.cells)[None])
-        features.append(graph.cast(same, "double"))
-    return graph.add("Concat", *features, axis=1)
+        columns.append(graph.cast(same, "double"))
+    return graph.add("Concat", *columns, axis=1)
 
 
 def _inner_ends(column: Any) -> np.ndarray:
