@@ -42,7 +42,7 @@ def contender(url: str, run: str, cost: Cost, start, out) -> None:
 
 
 def race(url: str, processes: int, places: int) -> str:
-    ledger, cap = Ledger(url), Filter.opened(epsilon=1.0, delta=1e-6)
+    ledger, cap = Ledger(url), Filter.create(epsilon=1.0, delta=1e-6)
     ledger.open("race", cap=cap)
     start, out = FORK.Barrier(processes), FORK.Queue()
     cost = part(cap, places)
@@ -71,7 +71,7 @@ def small_run(url: str, run: str, cost: Cost, noise: Path) -> None:
 
 
 def kills(url: str, folder: Path, number: int, runs: int) -> str:
-    ledger, cap, moments = Ledger(url), Filter.opened(epsilon=1.0, delta=1e-6), np.random.default_rng(0)
+    ledger, cap, moments = Ledger(url), Filter.create(epsilon=1.0, delta=1e-6), np.random.default_rng(0)
     ledger.open("kills", cap=cap)
     cost = part(cap, runs + 1)
     began = time.perf_counter()

@@ -22,7 +22,7 @@ import pandas as pd
 from ostrakon.run.folder import RunFolder
 from ostrakon.study import Owner, create_study, make_certificate, sum_study
 from ostrakon.study.certificates import read_certificate
-from ostrakon.study.share import write_share
+from ostrakon.study.tables import write_share
 
 
 def measure(folder: Path, *, owners: int, queries: int, classes: int) -> str:

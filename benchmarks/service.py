@@ -31,7 +31,7 @@ import pandas as pd
 
 from ostrakon.data.datasets import adult
 from ostrakon.data.files import write_atomically
-from ostrakon.service import opened
+from ostrakon.service import open_service
 
 TARGET = "income"
 WRK = """\
@@ -114,7 +114,7 @@ def changed(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 def plain(folder: Path, url: str, rows: list[dict[str, Any]]) -> float:
     """Rows a second, the median of 20, one after the other."""
-    with opened(folder / "run", ledger=url, budget=900) as labeller:
+    with open_service(folder / "run", ledger=url, budget=900) as labeller:
         models = labeller._teachers.models
         seconds = []
         for row in rows[1000:1020]:

@@ -4,7 +4,8 @@
 
 `ostrakon serve` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
 handshake and say nothing; slow ones send one byte of a request's head a second; each that is ended is opened again.
-Honest requests are sent over new connections, five a second, first alone and then beside the others.
+Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
+a process of their own.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import resource
 import signal
 import socket
@@ -68,7 +70,7 @@ def trained(folder: Path) -> None:
     )
 
 
-async def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -> list[float]:
+def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -> list[float]:
     """Seconds of each request; infinity for one that was refused or failed."""
     body = json.dumps({"rows": [{"age": 40, "town": "Ulm"}]})
     head = f"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
@@ -76,50 +78,67 @@ async def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -
     took: list[float] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        start = time.monotonic()
-        try:
-            reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port, ssl=trust), 10)
-            writer.write(request)
-            answer = await asyncio.wait_for(reader.read(), 10)
-            writer.close()
-            took.append(time.monotonic() - start if answer.startswith(b"HTTP/1.1 200") else float("inf"))
-        except (OSError, TimeoutError):
-            took.append(float("inf"))
-        await asyncio.sleep(0.2)
+        start, answer = time.monotonic(), b""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as plain:
+            wire = trust.wrap_socket(plain, server_hostname="localhost")
+            wire.sendall(request)
+            answer = b"".join(iter(lambda wire=wire: wire.recv(65536), b""))
+        took.append(time.monotonic() - start if answer.startswith(b"HTTP/1.1 200") else float("inf"))
+        time.sleep(0.2)
     return took
 
 
-async def idle(port: int, trust: ssl.SSLContext, slow: bool) -> None:
-    """One connection that wastes a place, opened again when it is ended."""
+async def waste(port: int, trust: ssl.SSLContext, slow: bool) -> None:
+    """One idle or slow connection, opened again when the service ends it."""
     while True:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
-            try:
-                while not reader.at_eof():
-                    if slow:
-                        writer.write(b"G")
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(reader.read(1), 1)
-            finally:
-                writer.close()
+            ended = asyncio.create_task(reader.read(1))
+            while not ended.done():
+                if slow:
+                    writer.write(b"G")
+                await asyncio.wait({ended}, timeout=1)
+            ended.exception()
+            writer.transport.abort()
         await asyncio.sleep(0.5)
 
 
-async def measured(port: int, trust: ssl.SSLContext, token: str, given: argparse.Namespace) -> None:
-    alone = await honest(port, trust, token, given.seconds)
-    wasting = [asyncio.create_task(idle(port, trust, at < given.slow)) for at in range(given.idle + given.slow)]
-    await asyncio.sleep(15)
-    beside = await honest(port, trust, token, given.seconds)
-    for each in wasting:
-        each.cancel()
-    for name, took in (("alone", alone), (f"beside {given.idle} idle and {given.slow} slow", beside)):
-        failed = sum(np.isinf(took))
+async def attack(port: int, certificate: str, idle: int, slow: int) -> None:
+    trust = ssl.create_default_context(cafile=certificate)
+    trust.check_hostname = False
+    await asyncio.gather(*(waste(port, trust, at < slow) for at in range(idle + slow)))
+
+
+def processor_seconds(process: int) -> float:
+    """Of a process so far (Linux)."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(port: int, folder: Path, token: str, server: int, given: argparse.Namespace) -> None:
+    trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
+    trust.check_hostname = False
+    medians: list[float] = []
+    for name in ("alone", f"beside {given.idle} idle and {given.slow} slow"):
+        attacker = None
+        if medians:
+            # A process of its own: these connections must not slow down the client that is measured.
+            what = [str(port), str(folder / "cert.pem"), str(given.idle), str(given.slow)]
+            attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
+            time.sleep(15)
+        before = processor_seconds(server)
+        took = honest(port, trust, token, given.seconds)
+        used = processor_seconds(server) - before
+        if attacker is not None:
+            attacker.kill()
+            attacker.wait()
+        medians.append(statistics.median(took))
         print(
-            f"{name}: {len(took)} requests, {failed} failed, median {statistics.median(took):.3f} s, "
-            f"slowest {max(took):.3f} s",
+            f"{name}: {len(took)} requests, {sum(np.isinf(took))} failed, median {medians[-1]:.3f} s, "
+            f"slowest {max(took):.3f} s; the service used {used:.1f} processor seconds in {given.seconds:g} s",
             flush=True,
         )
-    print(f"ratio of medians {statistics.median(beside) / statistics.median(alone):.1f}")
+    print(f"ratio of medians {medians[1] / medians[0]:.1f}")
 
 
 def main() -> None:
@@ -127,9 +146,13 @@ def main() -> None:
     parser.add_argument("--idle", type=int, default=2000)
     parser.add_argument("--slow", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--attack", nargs=4, help=argparse.SUPPRESS)
     given = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if given.attack:
+        port, trust, idle, slow = given.attack
+        asyncio.run(attack(int(port), trust, int(idle), int(slow)))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         trained(folder)
@@ -144,13 +167,11 @@ def main() -> None:
         tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--port", str(port)]
         process = subprocess.Popen([*ask, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
         try:
-            trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
-            trust.check_hostname = False
             for _ in range(100):
                 time.sleep(0.3)
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
-            asyncio.run(measured(port, trust, token, given))
+            measure(port, folder, token, process.pid, given)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)

@@ -11,7 +11,7 @@ from commands import ostrakon
 from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.data.domain import Domain
 from ostrakon.data.sources import digest_of_file, open_table
-from ostrakon.ledger.place import beside
+from ostrakon.ledger.location import default_url
 from ostrakon.options.files import Files
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
@@ -151,7 +151,7 @@ def test_a_place_in_a_bucket_stays_as_it_is_and_a_ledger_beside_it_must_be_named
     with pytest.raises(InvalidInput, match="private must be s3://BUCKET/FOLDER"):
         Files(private="gs://hospital/patients", public="public.parquet", target="ill")
     with pytest.raises(InvalidInput, match="ledger must be named"):
-        beside("s3://hospital/patients")
+        default_url("s3://hospital/patients")
 
 
 def test_a_name_that_the_client_reads_as_another_object_is_refused(bucket, tmp_path):

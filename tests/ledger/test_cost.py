@@ -86,7 +86,7 @@ def test_every_mechanism_has_a_cost_that_gives_no_smaller_epsilon(mechanism, mor
     assert math.isfinite(known)
     # Optimal composition of pure steps and a finer grid may be better; nothing may be worse for privacy.
     assert known * (1 - 1e-9) <= min(found) < known * 1.45
-    assert Filter.opened(epsilon=min(found) * 3, delta=3e-5, kind="mixed").admits([cost])
+    assert Filter.create(epsilon=min(found) * 3, delta=3e-5, kind="mixed").admits([cost])
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def greedy(cap: Filter):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "renyi", "mixed"])
 def test_no_greedy_analyst_passes_the_cap(kind):
-    cap = Filter.opened(epsilon=EPSILON, delta=DELTA, kind=kind)
+    cap = Filter.create(epsilon=EPSILON, delta=DELTA, kind=kind)
     reached = {name: attacked(cap.admits, policy) for name, policy in greedy(cap)}
     assert {name: found for name, found in reached.items() if found[0] > DELTA + 4 * found[1]} == {}
     # The attack is one: the best of them comes near to what its lane may spend.
@@ -118,7 +118,7 @@ def five_per_cent_more(cap):
 
 @pytest.mark.parametrize("wrong", [before_the_run, one_by_one, failures_for_nothing, five_per_cent_more])
 def test_a_wrong_filter_is_refuted(wrong):
-    cap = Filter.opened(epsilon=EPSILON, delta=DELTA)
+    cap = Filter.create(epsilon=EPSILON, delta=DELTA)
     full = [gaussian(1 - 1e-9, cap.mu)]
     analysts = {
         before_the_run: lambda loss, n: [(loss < 1, [gaussian(0.6, cap.mu)])],
@@ -132,7 +132,7 @@ def test_a_wrong_filter_is_refuted(wrong):
 
 def test_the_best_order_is_not_chosen_afterwards():
     """Two runs, each dear at another order: at every single order their sum passes the cap of some account."""
-    cap = Filter.opened(epsilon=2.0, delta=1e-5, kind="renyi", order=10.0)
+    cap = Filter.create(epsilon=2.0, delta=1e-5, kind="renyi", order=10.0)
     room = {order: rho_within(2.0, 1e-5, order) or 0.0 for order in ORDERS}
     fits_at = ORDERS.index(16.0)
     curve = [cap.rho * 1.01] * len(ORDERS)
@@ -141,7 +141,7 @@ def test_the_best_order_is_not_chosen_afterwards():
     afterwards = any(value <= room[order] for order, value in zip(ORDERS, odd.rdp, strict=True))
     assert afterwards
     assert not cap.admits([odd])
-    assert Filter.opened(epsilon=2.0, delta=1e-5, kind="renyi", order=16.0).admits([odd])
+    assert Filter.create(epsilon=2.0, delta=1e-5, kind="renyi", order=16.0).admits([odd])
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0, 20.0])
@@ -160,26 +160,26 @@ def test_caps_are_rounded_down_and_nearly_exact(epsilon, delta):
 def test_the_shares_of_delta_are_one_whole():
     assert {sum(shares) for shares in KINDS.values()} == {Fraction(1)}
     for kind in KINDS:
-        cap = Filter.opened(epsilon=1.0, delta=1e-5, kind=kind)
+        cap = Filter.create(epsilon=1.0, delta=1e-5, kind=kind)
         assert Fraction(cap.failure) <= KINDS[kind][2] * Fraction(1e-5)
         assert (cap.mu is None, cap.rho is None) == (not KINDS[kind][0], not KINDS[kind][1])
 
 
 def test_sums_are_exact_and_the_last_bit_counts():
-    cap = Filter.opened(epsilon=1.0, delta=1e-5, kind="pure")
+    cap = Filter.create(epsilon=1.0, delta=1e-5, kind="pure")
     tenth = Cost(pure=0.1)
     # Ten times the float 0.1 is above 1, which a sum of floats would not notice.
     assert sum([0.1] * 9) + 0.1 <= 1
     assert not cap.admits([tenth] * 10)
     assert cap.admits([Cost(pure=math.nextafter(0.1, 0))] * 10)
-    whole = Filter.opened(epsilon=1.0, delta=1e-5)
+    whole = Filter.create(epsilon=1.0, delta=1e-5)
     assert whole.admits([Cost(mu=whole.mu)])
     assert not whole.admits([Cost(mu=whole.mu), Cost(mu=1e-160)])
 
 
 def test_what_remains_fits_and_a_little_more_does_not():
     for kind in ("gaussian", "renyi", "mixed"):
-        cap = Filter.opened(epsilon=3.0, delta=1e-5, kind=kind)
+        cap = Filter.create(epsilon=3.0, delta=1e-5, kind=kind)
         spent = [Cost.of(mu=0.2), Cost.of(mu=0.3)]
         left = cap.remaining(spent, delta=1e-6)
         assert 0 < left < 3
@@ -193,7 +193,7 @@ def test_what_remains_fits_and_a_little_more_does_not():
 
 def test_a_filter_comes_back_with_its_caps():
     for kind in KINDS:
-        cap = Filter.opened(epsilon=1.3, delta=1e-7, kind=kind)
+        cap = Filter.create(epsilon=1.3, delta=1e-7, kind=kind)
         assert Filter.of_dict(json.loads(json.dumps(cap.as_dict()))) == cap
 
 
@@ -207,7 +207,7 @@ def test_the_kind_that_fits_most_runs_is_found():
 
 @pytest.mark.parametrize("wrong", [Cost.of(mu=0.1), [1], [Cost.of(mu=0.1), None], None, "ab", 3])
 def test_what_is_no_cost_is_refused_in_words(wrong):
-    cap = Filter.opened(epsilon=1.0, delta=1e-5)
+    cap = Filter.create(epsilon=1.0, delta=1e-5)
     for asked in (cap.admits, cap.fraction_used, cap.spent, cap.remaining):
         with pytest.raises(InvalidInput, match=r"costs must be a list of Cost, got "):
             asked(wrong)
@@ -251,4 +251,4 @@ def test_a_filter_for_what_cannot_be_is_refused_in_words(cost, cap, sentence):
 )
 def test_a_cap_that_cannot_be_is_refused(wrong):
     with pytest.raises(InvalidInput):
-        Filter.opened(**{"epsilon": 1.0, "delta": 1e-5, **wrong})
+        Filter.create(**{"epsilon": 1.0, "delta": 1e-5, **wrong})

@@ -15,11 +15,11 @@ import pytest
 from ostrakon.ledger import ledger as module
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.cost import Cost
-from ostrakon.ledger.engine import engine_of
 from ostrakon.ledger.filter import Filter, mu_within
 from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger, Receipt
-from ostrakon.ledger.place import require_url
+from ostrakon.ledger.location import require_url
+from ostrakon.ledger.store import make_engine
 from ostrakon.validation import InvalidInput
 
 HOW = {"unit": "record", "relation": "replace"}
@@ -138,7 +138,7 @@ def test_other_neighbours_are_not_added(opened):
 
 
 def test_a_cap_is_fixed_when_it_is_opened(opened):
-    assert opened.open("patients", **CAP).cap == Filter.opened(**CAP)
+    assert opened.open("patients", **CAP).cap == Filter.create(**CAP)
     for other in ({"epsilon": 3.0}, {"delta": 1e-6}, {"kind": "mixed"}, {"unit": "user"}, {"relation": "add-remove"}):
         with pytest.raises(InvalidInput, match="must keep the cap that it was opened with"):
             opened.open("patients", **{**CAP, **other})
@@ -193,7 +193,7 @@ def file_of(ledger: Ledger) -> Path:
 
 def change(ledger: Ledger, statement: str) -> None:
     """Change its database as somebody does who may write it."""
-    with engine_of(ledger.url).begin() as connection:
+    with make_engine(ledger.url).begin() as connection:
         assert connection.exec_driver_sql(statement).rowcount >= 1
 
 
@@ -229,7 +229,7 @@ def test_a_tampered_entry_is_noticed_before_anything_is_charged(url, name):
     if name in IN_THE_MIDDLE:
         # What was spent is in the sealed state, which no entry in the middle has a part in.
         opened.reserve("patients", "new", SMALL, **HOW)
-        assert opened.balance("patients").total == spent.plus(SMALL)
+        assert opened.balance("patients").total == spent.add(SMALL)
     else:
         for use in (lambda: opened.reserve("patients", "new", SMALL, **HOW), lambda: opened.open("new", **CAP)):
             with pytest.raises(Tampered):
@@ -324,7 +324,7 @@ def test_a_ledger_that_was_killed_while_it_is_made_is_made_the_next_time(sqlite,
             files.write_atomically(path, content, mode=mode)
 
         with monkeypatch.context() as killed:
-            killed.setattr("ostrakon.ledger.place.write_atomically", write)
+            killed.setattr("ostrakon.ledger.location.write_atomically", write)
             killed.setattr("ostrakon.ledger.store.write_atomically", write)
             killed.setattr("ostrakon.ledger.store.State.of_text", write)
             with pytest.raises((Killed, TypeError)):
@@ -409,7 +409,7 @@ def test_another_key_does_not_fit(opened):
 
 def test_killed_between_entry_and_head_nothing_is_refused(opened, monkeypatch):
     with monkeypatch.context() as killed:
-        killed.setattr("ostrakon.ledger.place.Head.advance", lambda *_: None)
+        killed.setattr("ostrakon.ledger.location.Head.advance", lambda *_: None)
         opened.reserve("patients", "run", SMALL, **HOW)
     assert [each.run for each in opened.account("patients").spends] == ["run"]
 

@@ -15,7 +15,7 @@ from ostrakon.ledger.store import Interrupted, Store
 from ostrakon.ledger.turn import Turn
 from ostrakon.validation import InvalidInput
 
-CAP = Filter.opened(epsilon=1.0, delta=1e-6)
+CAP = Filter.create(epsilon=1.0, delta=1e-6)
 TENTH = Cost.of(mu=CAP.mu / 10**0.5 * (1 - 1e-9))
 HOW = {"unit": "record", "relation": "replace"}
 

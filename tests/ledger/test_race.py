@@ -17,7 +17,7 @@ from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.validation import InvalidInput
 
-CAP = Filter.opened(epsilon=1.0, delta=1e-6)
+CAP = Filter.create(epsilon=1.0, delta=1e-6)
 FORK = multiprocessing.get_context("fork")
 HOW = {"unit": "record", "relation": "replace"}
 

@@ -34,7 +34,7 @@ from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import known_totals, queries_of, trained
 from ostrakon.schemas import schema
-from ostrakon.service.labeller import opened
+from ostrakon.service.labeller import open_service
 from ostrakon.statements.statement import Statement, weak_remark
 from ostrakon.teachers.per_record import contributions
 from ostrakon.validation import InvalidInput
@@ -451,7 +451,7 @@ def test_a_service_refuses_a_run_that_protects_labels(tmp_path):
     run(tmp_path / "run", task_of(path), PER_RECORD, asked=asked)
     with (
         pytest.raises(InvalidInput, match="must have a run that protects records"),
-        opened(tmp_path / "run", ledger=f"sqlite:///{tmp_path / 'b.db'}", budget=90.0),
+        open_service(tmp_path / "run", ledger=f"sqlite:///{tmp_path / 'b.db'}", budget=90.0),
     ):
         pass
 

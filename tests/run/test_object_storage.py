@@ -258,11 +258,11 @@ def test_a_bucket_that_is_not_there_is_said_in_words_and_spoils_no_folder(bucket
 
 
 def test_a_service_refuses_a_run_whose_teachers_are_elsewhere(bucket, tmp_path):
-    from ostrakon.service.labeller import opened
+    from ostrakon.service.labeller import open_service
 
     home = run_folder(tmp_path / "mine")
     claim(object_path("s3://hospital/run"), home)
-    with pytest.raises(InvalidInput, match="must be of a run without --store"), opened(home.path):
+    with pytest.raises(InvalidInput, match="must be of a run without --store"), open_service(home.path):
         pass
 
 

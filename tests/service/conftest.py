@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from ostrakon.cli.train import train_from
-from ostrakon.service import Labeller, opened
+from ostrakon.service import Labeller, open_service
 
 TEACHERS = 20
 NOISE = {"threshold": 14.0, "sigma1": 6.0, "sigma2": 4.0}
@@ -57,7 +57,7 @@ class Place:
     def open(self, **changes: Any) -> Labeller:
         """The labeller; by default an account of epsilon 100, blocks of 5."""
         asked: dict[str, Any] = {"ledger": self.ledger, "budget": 100.0, "block": 5}
-        return self.stack.enter_context(opened(self.run, **{**asked, **changes}))
+        return self.stack.enter_context(open_service(self.run, **{**asked, **changes}))
 
     def close(self) -> None:
         """End whoever holds it."""
@@ -90,6 +90,6 @@ def ask() -> Callable[..., Any]:
 
     def labels(labeller: Labeller, some: list[dict[str, Any]], client: str = "a", most: int = 10_000) -> Any:
         told = labeller.answer([labeller.read(client, most, some)])[0]
-        return [labeller.known(key) for key in told] if isinstance(told, tuple) else told
+        return [labeller.stored_label(key) for key in told] if isinstance(told, tuple) else told
 
     return labels

@@ -4,35 +4,35 @@ import sqlite3
 
 import pytest
 
-from ostrakon.service.answers import AnswerStore, Given
+from ostrakon.service.answers import Answer, AnswerStore
 from ostrakon.validation import InvalidInput
 
 
 def given(row, label=1, client="a"):
-    return Given(row=row, label=label, client=client, block="b")
+    return Answer(row=row, label=label, client=client, block="b")
 
 
 def test_what_is_kept_is_found_again(tmp_path):
     store = AnswerStore(tmp_path / "service")
-    store.keep([given("x"), given("y", -1), given("z", 0, "b")])
+    store.add([given("x"), given("y", -1), given("z", 0, "b")])
     assert store.labels == {"x": 1, "y": -1, "z": 0}
-    assert dict(store.asked) == {"a": 2, "b": 1}
+    assert dict(store.rows_asked) == {"a": 2, "b": 1}
     store.close()
     again = AnswerStore(tmp_path / "service")
     assert again.labels == {"x": 1, "y": -1, "z": 0}
-    assert dict(again.asked) == {"a": 2, "b": 1}
+    assert dict(again.rows_asked) == {"a": 2, "b": 1}
     assert (tmp_path / "service").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "service" / "answers.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_second_answer_to_a_row_is_refused_and_nothing_of_it_is_kept(tmp_path):
     store = AnswerStore(tmp_path)
-    store.keep([given("x")])
+    store.add([given("x")])
     with pytest.raises(InvalidInput, match="could not be written"):
-        store.keep([given("y"), given("x", 0)])
+        store.add([given("y"), given("x", 0)])
     assert store.labels == {"x": 1}
     assert AnswerStore(tmp_path).labels == {"x": 1}
-    store.keep([given("y")])
+    store.add([given("y")])
     assert store.labels == {"x": 1, "y": 1}
 
 

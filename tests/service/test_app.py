@@ -11,11 +11,11 @@ from starlette.testclient import TestClient
 
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.service import Client
-from ostrakon.service.app import MOST_ROWS, make_app
-from ostrakon.service.audit_log import REFUSALS_WRITTEN, AuditFile
-from ostrakon.service.body_limit import LARGEST_BODY
-from ostrakon.service.clients import ClientFile, digest_of
-from ostrakon.service.desk import Desk
+from ostrakon.service.app import MAX_ROWS, make_app
+from ostrakon.service.audit_file import REFUSALS_WRITTEN, AuditFile
+from ostrakon.service.clients import ClientFile, token_digest
+from ostrakon.service.middleware import LARGEST_BODY
+from ostrakon.service.request_queue import RequestQueue
 from ostrakon.validation import InvalidInput
 
 
@@ -33,7 +33,7 @@ class Service:
     def admit(self, *clients):
         """Write the file of clients: (name, answers, requests a second)."""
         held = [
-            dataclasses.asdict(Client(name=name, token=digest_of(name), answers=answers, requests_per_second=rate))
+            dataclasses.asdict(Client(name=name, token=token_digest(name), answers=answers, requests_per_second=rate))
             for name, answers, rate in clients
         ]
         self.file.write_text(tomli_w.dumps({"client": held}))
@@ -61,7 +61,7 @@ def idle(shared_place):
     held = Service(shared_place)
     with held.web:
         yield held
-    assert held.labeller.asked("a") == 0
+    assert held.labeller.rows_asked("a") == 0
     assert len(Ledger(shared_place.ledger).account("data-1").spends) == 1
 
 
@@ -113,7 +113,7 @@ def test_a_client_has_its_cap_and_its_rate(service, rows, monkeypatch):
     now = [time.time()]
     monkeypatch.setattr(time, "time", lambda: now[0])
     assert service.ask(rows(3), token="b").status_code == 200
-    assert refused(service.ask(rows(4), token="b"), 403, "spent").startswith("The client may put 0 more")
+    assert refused(service.ask(rows(4), token="b"), 403, "spent").startswith("The client may ask about 0 more")
     told = service.ask(rows(3), token="b")
     assert refused(told, 429, "too_many_requests") == "At most 2 requests a second."
     assert told.headers["Retry-After"] == "1"
@@ -140,7 +140,7 @@ def test_the_end_of_the_budget_is_said(place, rows):
         {"rows": {"age": [1]}},
         {"rows": [{"age": {"a": 1}, "town": "Ulm"}]},
         {"rows": [{"age": 1}]},
-        {"rows": [{"age": 1, "town": "Ulm"}] * (MOST_ROWS + 1)},
+        {"rows": [{"age": 1, "town": "Ulm"}] * (MAX_ROWS + 1)},
         {"rows": [{"age": 1, "town": "U" * 20_001}]},
         [],
         7,
@@ -261,7 +261,7 @@ def test_whether_a_row_was_asked_before_does_not_show_in_a_refusal(service):
     after = service.ask([incomplete]), service.ask([incomplete, whole]), service.ask([whole, incomplete])
     for told in (*before, *after):
         assert "must have the column 'age'" in refused(told, 422, "invalid")
-    assert service.labeller.asked("a") == 1
+    assert service.labeller.rows_asked("a") == 1
 
 
 @pytest.mark.parametrize("cell", ["4O", "39,0", [39], "Infinity", "NaN3", 10**400, "1e999", "12 years"])
@@ -287,7 +287,7 @@ def test_an_error_in_one_request_does_not_fail_the_others(service, rows, monkeyp
 
     monkeypatch.setattr(service.labeller, "answer", sometimes)
     read = [service.labeller.read("a", 1000, rows(count)) for count in (1, 2, 3)]
-    found = Desk(service.labeller)._answered(read)
+    found = RequestQueue(service.labeller)._answer_requests(read)
     assert [isinstance(each, tuple) for each in found] == [True, False, True]
 
 

@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 
 from ostrakon.service import connections
-from ostrakon.service.audit_log import AuditFile
+from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.connections import Connection
 
 HEAD = b"GET /x HTTP/1.1\r\nHost: localhost\r\n"
@@ -74,7 +74,7 @@ def test_an_idle_connection_makes_room_for_a_new_one(tmp_path):
         for _, writer in idle:
             writer.close()
 
-    assert served(tmp_path, script, most=10) == []
+    assert served(tmp_path, script, max_connections=10) == []
 
 
 def test_where_all_are_busy_a_new_one_is_refused_in_the_usual_shape(tmp_path):
@@ -91,7 +91,7 @@ def test_where_all_are_busy_a_new_one_is_refused_in_the_usual_shape(tmp_path):
         for _, writer in busy:
             writer.close()
 
-    assert [line["status"] for line in served(tmp_path, script, most=4)] == [503]
+    assert [line["status"] for line in served(tmp_path, script, max_connections=4)] == [503]
 
 
 def test_one_address_has_a_limit_of_its_own(tmp_path):
@@ -102,7 +102,7 @@ def test_one_address_has_a_limit_of_its_own(tmp_path):
         for _, writer in idle:
             writer.close()
 
-    served(tmp_path, script, most_of_an_address=3)
+    served(tmp_path, script, max_per_address=3)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended
         for _, writer in deaf:
             writer.transport.abort()
 
-    served(tmp_path, script, most=3 if ended_by == "room" else 1000)
+    served(tmp_path, script, max_connections=3 if ended_by == "room" else 1000)
 
 
 def test_what_is_not_http_is_refused_in_the_usual_shape(tmp_path):

@@ -17,7 +17,7 @@ from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.run.budget import Budget
-from ostrakon.service import Spent, TooMany, opened
+from ostrakon.service import BudgetSpent, ClientLimitReached, open_service
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
@@ -82,10 +82,10 @@ def test_answers_follow_the_law_of_their_votes(place, ask, rows):
 def test_every_answer_is_paid_before_it_is_drawn(place, ask, rows, monkeypatch):
     held = place.open()
     order = []
-    reserve, sample, keep = Ledger.reserve, ConfidentGNMax.sample, type(held._store).keep
+    reserve, sample, keep = Ledger.reserve, ConfidentGNMax.sample, type(held._store).add
     monkeypatch.setattr(Ledger, "reserve", lambda *a, **k: (order.append("reserve"), reserve(*a, **k))[1])
     monkeypatch.setattr(ConfidentGNMax, "sample", lambda *a: (order.append("sample"), sample(*a))[1])
-    monkeypatch.setattr(type(held._store), "keep", lambda *a: (order.append("keep"), keep(*a))[1])
+    monkeypatch.setattr(type(held._store), "add", lambda *a: (order.append("keep"), keep(*a))[1])
     ask(held, rows(60))
     assert order[:3] == ["reserve", "sample", "keep"]
     assert order.count("sample") == order.count("keep") > order.count("reserve") > 3
@@ -117,13 +117,13 @@ def test_the_account_ends_and_known_rows_go_on(place, ask, rows):
     assert 0 < room < 60
     held._teachers = Agreed([0, 20])
     told = ask(held, rows(10 * room + 10))
-    assert isinstance(told, Spent)
+    assert isinstance(told, BudgetSpent)
     assert str(told).startswith("The budget of these data is spent")
     assert len(spends(place)) == 1 + room
     assert held.blocks_left() == 0
     assert 5 * room <= len(answers(place)) <= 10 * room
     assert None not in ask(held, rows(5))
-    assert isinstance(ask(held, [{"age": 3.25, "town": "Ulm"}]), Spent)
+    assert isinstance(ask(held, [{"age": 3.25, "town": "Ulm"}]), BudgetSpent)
     with pytest.raises(Refused, match="would pass the cap"):
         Ledger(place.ledger).reserve("data-1", "x", spends(place)[1].cost, unit="record", relation="add-remove")
 
@@ -139,8 +139,8 @@ def test_a_client_has_a_cap_of_its_own(place, ask, rows):
     held = place.open()
     assert len(ask(held, rows(6), most=6)) == 6
     told = ask(held, rows(7), most=6)
-    assert isinstance(told, TooMany)
-    assert str(told) == "The client may put 0 more new rows to the teachers, got 1."
+    assert isinstance(told, ClientLimitReached)
+    assert str(told) == "The client may ask about 0 more new rows, got 1."
     assert len(answers(place)) == 6
     # Known rows are free, and others' caps are their own.
     assert len(ask(held, rows(6), most=6)) == 6
@@ -149,9 +149,9 @@ def test_a_client_has_a_cap_of_its_own(place, ask, rows):
     requests = [held.read("c", 3, rows(2, start=20)), held.read("c", 3, rows(2, start=30))]
     first, second = held.answer(requests)
     assert isinstance(first, tuple)
-    assert isinstance(second, TooMany)
+    assert isinstance(second, ClientLimitReached)
     place.close()
-    assert isinstance(ask(place.open(), rows(2, start=40), client="c", most=3), TooMany)
+    assert isinstance(ask(place.open(), rows(2, start=40), client="c", most=3), ClientLimitReached)
 
 
 def test_what_a_process_left_of_its_block_is_forfeited(place, ask, rows):
@@ -166,7 +166,7 @@ def test_what_a_process_left_of_its_block_is_forfeited(place, ask, rows):
 def test_a_copy_of_the_folder_pays_for_itself(place, ask, rows, tmp_path):
     ask(place.open(), rows(1))
     shutil.copytree(place.run, tmp_path / "copy")
-    with opened(tmp_path / "copy", ledger=place.ledger, block=5) as copy:
+    with open_service(tmp_path / "copy", ledger=place.ledger, block=5) as copy:
         ask(copy, rows(1, start=1))
     assert len(spends(place)) == 3
 
@@ -180,7 +180,7 @@ def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch)
         raise InvalidInput("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(held._store), "keep", full)
+        patched.setattr(type(held._store), "add", full)
         with pytest.raises(InvalidInput, match="full"):
             ask(held, some)
     assert answers(place) == []
@@ -214,11 +214,11 @@ def test_a_cap_counts_answers_that_could_not_be_stored(place, ask, rows, monkeyp
         raise InvalidInput("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(held._store), "keep", full)
+        patched.setattr(type(held._store), "add", full)
         with pytest.raises(InvalidInput, match="full"):
             ask(held, rows(3), most=3)
-    assert isinstance(ask(held, rows(3, start=3), most=3), TooMany)
-    assert held.asked("a") == 3
+    assert isinstance(ask(held, rows(3, start=3), most=3), ClientLimitReached)
+    assert held.rows_asked("a") == 3
 
 
 def test_a_reservation_that_failed_half_way_takes_one_block(place, ask, rows, monkeypatch):
@@ -262,7 +262,7 @@ def test_what_is_no_row_is_refused(place, ask, row, told):
 def test_another_folder_is_refused(place, tmp_path):
     with (
         pytest.raises(InvalidInput, match="must be of a run with trained teachers"),
-        opened(tmp_path / "nothing", ledger=place.ledger),
+        open_service(tmp_path / "nothing", ledger=place.ledger),
     ):
         pass
     assert not (tmp_path / "nothing").exists()
@@ -355,13 +355,13 @@ def test_killed_at_the_draw_the_block_is_forfeited_and_the_answer_drawn_once(pla
     program = """
 import os, sys
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
-from ostrakon.service import opened
+from ostrakon.service import open_service
 from ostrakon.service.answers import AnswerStore
 
 run, ledger, moment = sys.argv[1:]
-cls, name = {"before": (ConfidentGNMax, "sample"), "after": (AnswerStore, "keep")}[moment]
+cls, name = {"before": (ConfidentGNMax, "sample"), "after": (AnswerStore, "add")}[moment]
 setattr(cls, name, lambda *_: os.kill(os.getpid(), 9))
-with opened(run, ledger=ledger, budget=100.0, block=5) as labeller:
+with open_service(run, ledger=ledger, budget=100.0, block=5) as labeller:
     labeller.answer([labeller.read("a", 10, [{"age": 18.0, "town": "Ulm"}])])
 """
     done = subprocess.run(

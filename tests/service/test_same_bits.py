@@ -6,7 +6,7 @@ import pytest
 
 from ostrakon.cli.train import train_from
 from ostrakon.run.stages.features import view_of
-from ostrakon.service import opened
+from ostrakon.service import open_service
 from tiny_onnx import numbers, words, written
 
 NOISE = {"threshold": 14.0, "sigma1": 6.0, "sigma2": 4.0}
@@ -45,7 +45,9 @@ def test_a_row_has_the_same_bits_alone_in_a_batch_and_in_the_run(tmp_path, kind)
     options = {"teachers": 20, "teacher": "naive-bayes", "queries": 20, "student": "logistic", "delta": 1e-5, "jobs": 1}
     train_from({**files, **options, **NOISE, "classes": "no,yes", "representation": how}, out=tmp_path / "run")
     rows = frame[350:400].to_dict("records")
-    with opened(tmp_path / "run", ledger=f"sqlite:///{tmp_path / 'budget.db'}", budget=100.0, block=5) as labeller:
+    with open_service(
+        tmp_path / "run", ledger=f"sqlite:///{tmp_path / 'budget.db'}", budget=100.0, block=5
+    ) as labeller:
         in_run = np.asarray(view_of(labeller.task.X_public, how, seed=0).transform(labeller.task.X_public))[:50]
         (together,), (keys,) = labeller._features([labeller.read("a", 1000, rows)])
         alone = [labeller._features([labeller.read("a", 1000, [row])]) for row in rows]

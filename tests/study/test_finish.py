@@ -15,7 +15,7 @@ from ostrakon.run import noise_log
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.pipeline import run
 from ostrakon.study import finish_study, join_study
-from ostrakon.study.share import read_shares
+from ostrakon.study.tables import read_shares
 from ostrakon.validation import InvalidInput
 
 

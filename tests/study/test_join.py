@@ -8,8 +8,8 @@ import pytest
 
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.study import Study, join_study
-from ostrakon.study.join import leaving
-from ostrakon.study.share import read_share
+from ostrakon.study.join import handed_over
+from ostrakon.study.tables import read_share
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -167,12 +167,12 @@ def test_a_changed_study_is_refused(trusted, three, tmp_path):
 
 
 def test_an_owner_is_told_what_leaves(trusted, files):
-    told = leaving(files, "north")
+    told = handed_over(files, "north")
     assert files.hash in told["Study"]
     assert "8 public rows x 2 classes" in told["What leaves"]
     assert "noised already" in told["What it is"]
     assert "times what a trusted aggregator would need" in told["Noise"]
-    assert "aggregator alone" in leaving(trusted, "north")["What it is"]
+    assert "aggregator alone" in handed_over(trusted, "north")["What it is"]
 
 
 def test_what_a_study_costs_is_reserved_in_the_owners_ledger(files, three, tmp_path):

@@ -12,10 +12,10 @@ from ostrakon.data.partition import assign_teachers, key_from_seed
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.report.release import publish
 from ostrakon.study import Owner, Study, finish_study, join_study
-from ostrakon.study.join import leaving
+from ostrakon.study.join import handed_over
 from ostrakon.study.local_teachers import LocalTeachers
-from ostrakon.study.share import read_share
 from ostrakon.study.study_table import study_table
+from ostrakon.study.tables import read_share
 from ostrakon.teachers import one_teacher
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -233,10 +233,10 @@ def test_a_student_and_its_statement(three, tmp_path, exchange):
 
 
 def test_an_owner_is_told_that_its_teachers_stay(trusted):
-    said = leaving(trusted, "north")["A number says"]
+    said = handed_over(trusted, "north")["A number says"]
     assert said.startswith("how many of your 11 teachers (decision-tree) say that class")
     assert "the teachers stay" in said
-    assert "20 public rows x 2 classes" in leaving(trusted, "north")["What leaves"]
+    assert "20 public rows x 2 classes" in handed_over(trusted, "north")["What leaves"]
     cells = [cell for column in study_table(trusted).columns for cell in map(str, column.cells)]
     assert "33, which the owners train: decision-tree, one for about 30 people announced" in cells
     assert "is, with all rows, in one teacher of each owner, and may have rows at up to 1 of them" in cells

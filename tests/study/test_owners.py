@@ -59,7 +59,7 @@ def test_an_owner_is_reached_by_its_address_and_known_by_its_certificate(tmp_pat
     path = tmp_path / "owners.toml"
     path.write_text('[[owner]]\nname = "a"\npeople = 1\naddress = "[::1]:80"\ncertificate = "keys/a.crt"\n')
     (owner,) = read_owners(path)
-    assert owner.place == ("::1", 80)
+    assert owner.host_and_port == ("::1", 80)
     assert owner.certificate == public.read_text()
     assert owner.as_dict() == {"name": "a", "people": 1, "address": "[::1]:80", "certificate": public.read_text()}
     assert Owner(name="a", people=1).as_dict() == {"name": "a", "people": 1}

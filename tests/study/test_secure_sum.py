@@ -22,8 +22,7 @@ from ostrakon.report.release import publish
 from ostrakon.run.folder import RunFolder
 from ostrakon.study import create, finish_study, join_study, make_certificate, secure_sum, sum_study
 from ostrakon.study.certificates import read_certificate
-from ostrakon.study.opened import read_sum
-from ostrakon.study.share import read_share, write_share
+from ostrakon.study.tables import read_share, read_sum, write_share
 from ostrakon.validation import InvalidInput
 
 LATE = 4.0
@@ -153,7 +152,7 @@ spec = importlib.util.spec_from_file_location("party", sys.argv[1])
 party = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(party)
 settings = {"names": list("abc"), "index": 0, "hosts": ["h"] * 3, "ports": [1, 2, 3], "certificates": [], "wait": 1}
-mpc, _ = party.runtime_of(settings)
+mpc, _ = party.make_runtime(settings)
 sent = {}
 
 class Peer:
@@ -174,7 +173,7 @@ try:
     refused = False
 except party.Stopped:
     refused = True
-party.tell({"sent": sent, "refused": refused})
+party.print_event({"sent": sent, "refused": refused})
 """
     done = subprocess.run(
         [sys.executable, "-c", program, secure_sum.PROGRAM], capture_output=True, text=True, timeout=60
@@ -273,7 +272,7 @@ def answering(certificate, key, port, then):
 
 def test_somebody_else_at_an_owners_address_is_refused(owners, tmp_path):
     owners.seat("north", "west")
-    port = owners.study.owner("south").place[1]
+    port = owners.study.owner("south").host_and_port[1]
     with answering(*impostors(tmp_path), port, lambda each: each.close()):
         done = owners.together("north", "west", north={"wait": LATE}, west={"wait": LATE})
     assert (
@@ -299,7 +298,7 @@ def pump(source, target):
 def test_a_relay_that_changes_a_byte_ends_the_sum_and_changes_nothing(owners):
     """Somebody on the wire before south flips one bit of what passes, once the sum has begun."""
     owners.seat(*NAMES)
-    port, real = owners.study.owner("south").place[1], free_ports(1)[0]
+    port, real = owners.study.owner("south").host_and_port[1], free_ports(1)[0]
     begun = threading.Event()
 
     def carry(source, target):
@@ -335,7 +334,7 @@ def test_a_relay_that_changes_a_byte_ends_the_sum_and_changes_nothing(owners):
 def test_a_man_in_the_middle_is_refused_and_a_wire_is_not(owners, tmp_path, opens):
     """A proxy at south's address: it passes on bytes, or it ends TLS with a certificate and key of its own."""
     owners.seat(*NAMES)
-    port, real = owners.study.owner("south").place[1], free_ports(1)[0]
+    port, real = owners.study.owner("south").host_and_port[1], free_ports(1)[0]
     certificate, key = impostors(tmp_path)
     stop = threading.Event()
 
@@ -382,7 +381,7 @@ def test_a_caller_who_is_nobody_is_not_listened_to(owners, tmp_path):
     """Bytes that are no TLS, a certificate of its own, and west's door stays open for those who are meant."""
     owners.seat(*NAMES)
     certificate, key = impostors(tmp_path)
-    port, said = owners.study.owner("west").place[1], []
+    port, said = owners.study.owner("west").host_and_port[1], []
 
     def call():
         for wrapped in (False, True):
@@ -442,7 +441,7 @@ def test_an_owner_cannot_be_in_the_sum_twice(owners):
     shutil.copytree(owners.place / "north", owners.place / "copy")
     with ThreadPoolExecutor(2) as pool:
         first = {name: pool.submit(owners.sum, name) for name in ("north", "west")}
-        reach(owners.study.owner("west").place[1]).close()
+        reach(owners.study.owner("west").host_and_port[1]).close()
         time.sleep(1.5)
         assert "is in use by another ostrakon process" in owners.sum("north")
         assert "Another process of this owner is in the sum already" in owners.sum(
@@ -454,7 +453,7 @@ def test_an_owner_cannot_be_in_the_sum_twice(owners):
 
 def test_a_port_that_is_taken_is_said(owners):
     owners.seat("south")
-    with socket.create_server(("", owners.study.owner("south").place[1])):
+    with socket.create_server(("", owners.study.owner("south").host_and_port[1])):
         assert "cannot be listened on (address already in use)" in owners.sum("south")
 
 
@@ -468,9 +467,9 @@ def dies(party, content):
             time.sleep(0.02)
         os.kill(party._process.pid, 9)
         os.kill(os.getpid(), 9)
-    return tell(party, content)
+    return send(party, content)
 
-tell, secure_sum._Party.tell = secure_sum._Party.tell, dies
+send, secure_sum._Party.send = secure_sum._Party.send, dies
 study, owner, key, keep, now = sys.argv[1:]
 sum_study(study, owner=owner, key=key, keep=keep)
 """
@@ -525,7 +524,7 @@ def test_killed_while_it_waits_nothing_stays_behind(owners):
     code += "keep=sys.argv[3])"
     arguments = [owners.study.folder, owners.keys / "west.key", owners.place / "west"]
     process = subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)])
-    port = owners.study.owner("west").place[1]
+    port = owners.study.owner("west").host_and_port[1]
     reach(port).close()
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -39,13 +39,13 @@ def serve(
     """
     from ostrakon.cli.train import say
     from ostrakon.service.clients import ClientFile
-    from ostrakon.service.labeller import opened
+    from ostrakon.service.labeller import open_service
     from ostrakon.service.web import listen, require_safe
 
     require_safe(host, port=port, certificate=tls_cert, key=tls_key)
     known = ClientFile(clients)
     say("Reading the teachers")
-    with opened(run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block) as labeller:
+    with open_service(run, ledger=ledger, budget=budget, ledger_account=ledger_account, block=block) as labeller:
         spent = labeller.account
         console.print(
             f"Account {spent.name}: epsilon {spent.cap.epsilon:g} at delta {spent.cap.delta:g}; room for at least "

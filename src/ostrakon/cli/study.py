@@ -9,7 +9,7 @@ import typer
 
 from ostrakon.cli.app import app, console
 from ostrakon.data.classes import labels_in
-from ostrakon.ledger.place import beside
+from ostrakon.ledger.location import default_url
 
 if TYPE_CHECKING:
     from ostrakon.study.study import Study
@@ -131,18 +131,18 @@ def join(
     Killed at any moment, the same command goes on from there, with the same noise.
     """
     from ostrakon.cli.train import say
-    from ostrakon.study.join import join_study, leaving, require_expected
+    from ostrakon.study.join import handed_over, join_study, require_expected
     from ostrakon.study.study import Study
-    from ostrakon.study.study_table import leaving_table
+    from ostrakon.study.study_table import handed_over_table
 
     known = Study.read(folder)
     require_expected(known, expect)
-    console.print(leaving_table(leaving(known, owner)))
+    console.print(handed_over_table(handed_over(known, owner)))
     if dry_run:
         console.print("[dim]A dry run: no private row was read, nothing was written.[/]")
         return
     if ledger is None and budget is not None:
-        ledger = beside(private)
+        ledger = default_url(private)
     spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
     joined = join_study(
         known, private, owner=owner, by=by, keep=keep, shares=shares, expect=expect, ledger=spend, jobs=jobs, say=say
@@ -162,7 +162,7 @@ def certificate(
     days: Annotated[int, typer.Option(help="Number of days for which it is valid.")] = 730,
 ) -> None:
     """Make an owner's key, which it keeps to itself, and certificate, which goes into owners.toml (secure-sum)."""
-    from ostrakon.study.own_key import make_certificate
+    from ostrakon.study.certificates import make_certificate
 
     key, public = make_certificate(owner, out, days=days)
     console.print(f"Keep secret: {key}", highlight=False, markup=False)

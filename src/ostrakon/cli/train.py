@@ -11,7 +11,7 @@ import typer
 from ostrakon.cli.app import app, console
 from ostrakon.cli.options import HelpAll, options_of, with_options
 from ostrakon.data.files import read_toml
-from ostrakon.ledger.place import beside
+from ostrakon.ledger.location import default_url
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
 from ostrakon.options.options import Options
@@ -71,7 +71,7 @@ def train(
     given = {name: value for name, value in every.items() if value is not None}
     asked = {**(read_config(config) if config is not None else {}), **with_own_parameters(given)}
     if "budget" in asked and "ledger" not in asked and "private" in asked:
-        asked["ledger"] = beside(asked["private"])
+        asked["ledger"] = default_url(asked["private"])
     missing = [name for name in Files.required() if name not in asked]
     if missing:
         raise InvalidInput(f"--{missing[0]} must be given.")

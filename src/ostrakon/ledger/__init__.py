@@ -1,1 +1,1 @@
-"""A budget over many runs on the same data: what each spends is written down before its noise is drawn."""
+"""A budget over many runs on the same data: a run writes down what it spends before its noise is drawn."""

@@ -1,4 +1,4 @@
-"""The chain of a ledger: every entry carries a keyed hash of itself and of the one before."""
+"""The chain of a ledger: every entry carries a keyed hash of itself and of the entry before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,17 @@ from ostrakon.validation import InvalidInput
 
 @dataclass(frozen=True)
 class Link:
-    """One entry as it is stored. sequence: from 1, without gaps. content: JSON text. hash: of all up to here."""
+    """One entry as it is stored.
+
+    Parameters
+    ----------
+    sequence : int
+        From 1, without gaps.
+    content : str
+        JSON.
+    hash : str
+        Keyed hash of all entries up to this one.
+    """
 
     sequence: int
     content: str
@@ -23,57 +33,72 @@ class Link:
 
     @cached_property
     def fields(self) -> dict[str, Any]:
-        """What the content says."""
+        """The content as plain values."""
         return json.loads(self.content)
 
 
 class Tampered(InvalidInput):
-    """A ledger is not as it was written: changed, cut, or older than what was seen of it before."""
+    """A ledger was changed or cut, or is older than what was seen of it before."""
 
 
-def beginning(key: bytes, identity: str) -> str:
-    """What the first entry is chained to. identity: of the ledger, so that no entry fits into another one."""
+def first_hash(key: bytes, identity: str) -> str:
+    """Return the hash that the first entry follows. The ledger's identity keeps entries out of other ledgers."""
     return _keyed(key, f"ostrakon ledger 2 {identity}")
 
 
-def following(key: bytes, previous: str, sequence: int, content: Mapping[str, Any]) -> Link:
-    """The link after the one whose hash is `previous`."""
+def next_link(key: bytes, previous: str, sequence: int, content: Mapping[str, Any]) -> Link:
+    """Return the link after the one whose hash is `previous`."""
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return Link(sequence, text, _hash(key, previous, sequence, text))
 
 
-def require_whole(key: bytes, last: str, links: Iterable[Link], *, first: int = 1, where: str) -> str:
-    """The last hash of a chain without a flaw; else `Tampered`, which names the first entry that is not as written.
+def verify_chain(key: bytes, last: str, links: Iterable[Link], *, first: int = 1, where: str) -> str:
+    """Verify a chain and return its last hash.
 
-    last: the hash of the entry before `first`, from which on `links` are.
+    Parameters
+    ----------
+    key : bytes
+        The ledger's key.
+    last : str
+        Hash of the entry before the first link.
+    links : iterable of Link
+    first : int
+        Sequence of the first link.
+    where : str
+        The ledger, for the message.
+
+    Raises
+    ------
+    Tampered
+        With the first entry that is not as it was written.
     """
-    for expected, link in enumerate(links, start=first):
-        right = _hash(key, last, expected, link.content)
-        if link.sequence != expected or not equal(right, link.hash):
+    for sequence, link in enumerate(links, start=first):
+        expected = _hash(key, last, sequence, link.content)
+        if link.sequence != sequence or not hashes_equal(expected, link.hash):
             raise Tampered(
-                f"{where} is not as it was written, from entry {expected} on: an entry was changed, removed or put in; "
+                f"{where} is not as it was written, from entry {sequence} on: an entry was changed, removed or put in; "
                 "restore it, and charge nothing to it until then."
             )
         last = link.hash
     return last
 
 
-def seal(key: bytes, what: str, *parts: object) -> str:
-    """A keyed hash of a head: of what was seen, or of what all entries add up to."""
-    return _keyed(key, json.dumps([f"ostrakon {what} 2", *parts]))
+def seal(key: bytes, purpose: str, *parts: object) -> str:
+    """Return a keyed hash of what was seen of a ledger ("seen"), or of what all entries add up to ("state")."""
+    return _keyed(key, json.dumps([f"ostrakon {purpose} 2", *parts]))
 
 
-def older(where: str, sequence: int, by: str) -> Tampered:
-    """That a ledger lacks an entry that `by` has seen."""
+def older_copy(where: str, sequence: int, by: str) -> Tampered:
+    """Return the error that a ledger lacks an entry that `by` has seen."""
     return Tampered(
         f"{where} no longer holds entry {sequence}, which {by} has seen: it was restored from an older copy, and "
         "what was spent since then is missing; restore the newest copy, and charge nothing to it until then."
     )
 
 
-def equal(right: str, held: Any) -> bool:
-    """Whether a stored hash is the right one."""
-    return isinstance(held, str) and hmac.compare_digest(right.encode(), held.encode())
+def hashes_equal(expected: str, stored: Any) -> bool:
+    """Return whether a stored hash is the expected one."""
+    return isinstance(stored, str) and hmac.compare_digest(expected.encode(), stored.encode())
 
 
 def _hash(key: bytes, previous: str, sequence: int, text: str) -> str:

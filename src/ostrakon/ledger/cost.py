@@ -1,4 +1,4 @@
-"""What one run spends, in every currency that it can be charged in: worst-case, so public, and rounded upward."""
+"""The worst-case cost of one run in every currency that an account can charge: public, and rounded upward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ORDERS: tuple[float, ...] = (
     *np.arange(2, 12, 0.5).tolist(),
     *map(float, (*range(12, 32), *range(32, 64, 4), 64, 80, 96, 128, 192, 256, 512, 1024)),
 )
-"""The public grid of Rényi orders at which every entry keeps its curve, increasing."""
+"""The public, increasing grid of Rényi orders at which every entry stores its curve."""
 
 _UP = 1 + 4e-15
 """More than the few roundings of one formula."""
@@ -32,14 +32,23 @@ _UP = 1 + 4e-15
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one run costs whatever the data are: bounds that all hold at once, each in a currency of its own.
+    """Bounds on what one run costs, for any data, in several currencies. All of them hold.
 
-    mu: the run is mu-Gaussian-DP. pure: it is pure-DP at this epsilon. rdp: its Rényi divergences at `ORDERS`, in nats;
-    None where there is no bound, in a place of `rdp` too. failure: all of that holds outside an event of at most this
-    probability, equal on both sides; in [0, 1).
+    Parameters
+    ----------
+    mu : float of at least 0, or None
+        The run is mu-Gaussian-DP. None without such a bound.
+    pure : float of at least 0, or None
+        The run is pure-DP at this epsilon. None without such a bound.
+    rdp : tuple of (float or None), one for each of `ORDERS`
+        Its Rényi divergences, in nats. None at an order without a bound.
+    failure : float in [0, 1)
+        The bounds hold outside an event of at most this probability, equal on both sides.
 
-    Errors: `InvalidInput` for what is negative, NaN, infinite or no number, a curve of another length, a failure of 1
-    or more, and where nothing is bounded at all.
+    Raises
+    ------
+    InvalidInput
+        If a value is out of range, NaN, infinite or not a number, or if there is no bound at all.
     """
 
     mu: float | None = None
@@ -62,10 +71,24 @@ class Cost:
         rdp: Any = None,
         failure: float = 0.0,
     ) -> Self:
-        """The cost of a run that is mu-Gaussian-DP, or `checks` adaptive steps that are each pure-DP, or both.
+        """Return the cost of a run that is mu-Gaussian-DP, or `checks` adaptive steps that are each pure-DP, or both.
 
-        Every currency that follows from these is filled in: a pure epsilon is Gaussian-DP (`gaussian_of_pure`) and has
-        a Rényi curve, and so has a mu. rdp: a curve that is known besides; the smaller counts.
+        Every bound that follows is filled in: a pure epsilon implies a mu (`gaussian_of_pure`) and a Rényi curve, and a
+        mu implies a Rényi curve.
+
+        Parameters
+        ----------
+        mu, failure
+            As of `Cost`.
+        pure : float of at least 0, or None
+            Epsilon of each step.
+        checks : int of at least 1
+        rdp : sequence of floats, optional
+            A curve that is known besides. The smaller value counts at each order.
+
+        Returns
+        -------
+        Cost
         """
         checks = whole("checks", checks, at_least=1)
         mus = [] if mu is None else [non_negative("mu", mu) * _UP]
@@ -74,9 +97,9 @@ class Cost:
         if pure is not None:
             pure = non_negative("pure", pure)
             mus.append(math.sqrt(checks) * gaussian_of_pure(pure) * _UP)
-            # The curve of a small epsilon is lost to rounding: its own bound a e^2 / 2 is not.
-            each = np.minimum(rdp_of_pure_dp(orders, pure) * (1 + 1e-12) + 1e-15 * pure, orders * pure**2 / 2 * _UP)
-            curves.append(checks * each * _UP)
+            # For a small epsilon the curve is lost to rounding, but its bound a e^2 / 2 is not.
+            step = np.minimum(rdp_of_pure_dp(orders, pure) * (1 + 1e-12) + 1e-15 * pure, orders * pure**2 / 2 * _UP)
+            curves.append(checks * step * _UP)
         if mus:
             curves.append(orders * min(mus) ** 2 / 2 * _UP)
         curve = np.min(curves, axis=0) if curves else np.full(len(ORDERS), np.inf)
@@ -90,24 +113,24 @@ class Cost:
         )
 
     def at(self, order: float) -> float | None:
-        """The Rényi divergence at one of `ORDERS`; None where it is not bounded."""
+        """Return the Rényi divergence at one of `ORDERS`; None without a bound."""
         return self.rdp[ORDERS.index(order)]
 
-    def near(self, other: Cost) -> bool:
-        """Whether both are of one run: they may differ by what another machine or version computes differently."""
-        ours, theirs = ((each.mu, each.pure, each.failure, *each.rdp) for each in (self, other))
+    def is_near(self, other: Cost) -> bool:
+        """Return whether both can be of one run, computed by different machines or versions."""
+        ours, theirs = ((cost.mu, cost.pure, cost.failure, *cost.rdp) for cost in (self, other))
         return all(
             a == b if a is None or b is None else math.isclose(a, b, rel_tol=1e-5)
             for a, b in zip(ours, theirs, strict=True)
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, which `of_dict` reads back to the last bit."""
+        """Return plain values for JSON, which `of_dict` reads back to the last bit."""
         return {"mu": self.mu, "pure": self.pure, "rdp": list(self.rdp), "failure": self.failure}
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> Self:
-        """What `as_dict` wrote."""
+        """Read what `as_dict` wrote."""
         return cls(mu=content["mu"], pure=content["pure"], rdp=tuple(content["rdp"]), failure=content["failure"])
 
 
@@ -121,15 +144,37 @@ def cost_of(
     abstentions: bool = False,
     gated: Gated | None = None,
 ) -> Cost:
-    """What a run costs, from the public numbers that its worst case rests on (see `accounting.worst_case`).
+    """Return what a run costs, from the public numbers that its worst case depends on (see `accounting.worst_case`).
 
-    abstentions: whether a teacher may abstain. gated: the certificate of the gate that the run goes through, which then
-    is the cost.
+    Parameters
+    ----------
+    mechanism : Mechanism
+    queries : int of at least 1
+    max_answers : int, optional
+    teachers, classes : int, optional
+        Needed by mechanisms whose worst case depends on them.
+    abstentions : bool
+        Whether a teacher may abstain.
+    gated : Gated, optional
+        The certificate of the gate that decides about the release. The cost is then the gate's.
 
-    Guarantee: data-independent: nothing here looks at a vote. Rounded upward.
-    Errors: `InvalidInput` for a mechanism without any bound.
-    Source: docs/mathematics.md L; an (e, d)-DP release is an e-DP one outside an event of probability d (Kairouz, Oh
-    and Viswanath 2015), which is how a gate is charged.
+    Returns
+    -------
+    Cost
+
+    Raises
+    ------
+    InvalidInput
+        If the mechanism has no bound.
+
+    Notes
+    -----
+    Guarantee: data-independent, because no vote is used. Rounded upward.
+
+    References
+    ----------
+    docs/mathematics.md L. An (e, d)-DP release is an e-DP one outside an event of probability d (Kairouz, Oh and
+    Viswanath 2015), which is how a gate is charged.
     """
     queries = whole("queries", queries, at_least=1)
     max_answers = None if max_answers is None else whole("max_answers", max_answers)
@@ -157,31 +202,47 @@ def cost_of(
 
 
 def require_cost(cost: Any) -> Cost:
-    """`cost`, refused unless it is one."""
+    """Return `cost`, refused unless it is a `Cost`."""
     if not isinstance(cost, Cost):
         raise InvalidInput(f"cost must be a Cost, got {shown(cost)}.")
     return cost
 
 
 def gaussian_of_pure(epsilon: float) -> float:
-    """The mu at which every epsilon-DP mechanism is mu-Gaussian-DP, rounded upward: 2 Phi^-1(e^eps / (1 + e^eps)).
+    """Return the mu at which every epsilon-DP mechanism is mu-Gaussian-DP: 2 Phi^-1(e^eps / (1 + e^eps)).
 
-    Proof. Randomized response has the least trade-off function of an epsilon-DP mechanism, two straight lines from
-    (0, 1) over (p, p) to (1, 0) with p = 1 / (1 + e^eps). That of mu-Gaussian DP is convex, ends there too, and meets
-    (p, p) at this mu: below its chords, it is below both lines.
-    Source: Dong, Roth and Su 2022, sections 2.2 and 2.3.
+    Parameters
+    ----------
+    epsilon : float of at least 0
 
+    Returns
+    -------
+    float
+        Rounded upward.
+
+    Notes
+    -----
+    Proof. Randomized response has the least trade-off function of an epsilon-DP mechanism: two straight lines from
+    (0, 1) over (p, p) to (1, 0) with p = 1 / (1 + e^eps). The trade-off function of mu-Gaussian DP is convex, has the
+    same ends, and meets (p, p) at this mu. It lies below its chords, so it lies below both lines.
+
+    References
+    ----------
+    Dong, Roth and Su 2022, sections 2.2 and 2.3.
+
+    Examples
+    --------
     >>> round(gaussian_of_pure(1.0), 4)
     1.232
     """
     e = non_negative("epsilon", epsilon)
-    # The tangent at 0 is above the function, which is concave, and stays exact where the quantile is lost to rounding.
+    # The function is concave, so its tangent at 0 lies above it; the tangent stays exact for a small epsilon.
     tangent = e * math.sqrt(math.pi / 2) * _UP
     return min(tangent, -2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12) + 1e-15) if e > 1e-4 else tangent
 
 
 def _numbers(rdp: Any) -> NDArray[np.float64]:
-    """A curve at `ORDERS`; infinite where it has no bound."""
+    """Return a curve at `ORDERS`; infinite without a bound."""
     try:
         curve = np.asarray(rdp)
         if curve.shape == (len(ORDERS),) and curve.dtype.kind in "iuf":
@@ -194,9 +255,9 @@ def _numbers(rdp: Any) -> NDArray[np.float64]:
 def _curve(name: str, value: Sequence[Any]) -> tuple[float | None, ...]:
     if not isinstance(value, tuple) or len(value) != len(ORDERS):
         raise InvalidInput(f"{name} must hold one number for each of {len(ORDERS)} orders.")
-    if all(type(each) is float and 0 <= each < math.inf for each in value):
+    if all(type(entry) is float and 0 <= entry < math.inf for entry in value):
         return value  # a ledger reads thousands of curves
-    return tuple(None if each is None else non_negative(name, each) for each in value)
+    return tuple(None if entry is None else non_negative(name, entry) for entry in value)
 
 
 def _failure(name: str, value: Any) -> float:

@@ -1,4 +1,4 @@
-"""When a run still fits: the privacy filter of an account, whose caps are fixed when it is opened."""
+"""The privacy filter of an account, which decides whether a run still fits. Its caps are fixed in advance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ostrakon.validation import InvalidInput, fraction, non_negative, positive, 
 GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
 
 LARGEST = 1000.0
-"""The largest epsilon of an account; far below, it protects nobody."""
+"""The largest epsilon of an account. Far smaller ones already protect nobody."""
 
 KINDS: dict[str, tuple[Fraction, Fraction, Fraction]] = {
     GAUSSIAN: (Fraction(1), Fraction(0), Fraction(0)),
@@ -35,35 +35,58 @@ KINDS: dict[str, tuple[Fraction, Fraction, Fraction]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
-    """An account's cap (epsilon, delta), and what may be spent below it in each lane; all fixed when it is opened.
+    """An account's cap (epsilon, delta) and what may be spent below it in each lane. All of it is fixed in advance.
 
-    kind: one of `KINDS`, whose shares of delta the lanes and the failures have. order: the one Rényi order of the
-    account, one of `ledger.cost.ORDERS`; None without a Rényi lane. mu: all runs together may be so much Gaussian-DP;
-    rho: so much Rényi divergence at that order; None without that lane. Pure epsilons may add up to epsilon in any
-    account. failure: what the probabilities of failures may add up to.
+    Parameters
+    ----------
+    epsilon : float in (0, 1000]
+    delta : float in (0, 1)
+    kind : {"gaussian", "renyi", "pure", "mixed"}
+        Decides the shares of delta of the lanes and the failures (`KINDS`).
+    order : float or None
+        The one Rényi order of the account, one of `ledger.cost.ORDERS`; None without a Rényi lane.
+    mu : float above 0, or None
+        All runs together may be mu-Gaussian-DP; None without that lane.
+    rho : float above 0, or None
+        All runs together may have this Rényi divergence at `order`; None without that lane.
+    failure : float of at least 0
+        What the probabilities of failures may add up to.
 
-    Guarantee: as long as `admits` says yes before every run, all runs together are (epsilon, delta)-DP, however each
-    run, its mechanism and its cost were chosen from what the runs before it released. A run is admitted where, with
-    it, the failures stay within `failure` and **at least one lane** within its cap.
+    Raises
+    ------
+    InvalidInput
+        If a value is out of range, or the order is not in the grid or has no lane.
+
+    Notes
+    -----
+    Guarantee: if `admits` returned True before every run, all runs together are (epsilon, delta)-DP. Each run, its
+    mechanism and its cost may be chosen from what earlier runs released. A run is admitted if, with it, the failures
+    stay within `failure` and **at least one lane** stays within its cap. Pure epsilons may add up to epsilon in any
+    account.
+
     Proof. *One lane.* Gaussian: a mu_i-Gaussian-DP run is post-processing of N(0, 1) or N(mu_i, 1), so of the increment
-    of a Brownian motion with drift 0 or 1 over a time mu_i^2. While the sum of mu_i^2 is at most mu^2, whatever was
-    chosen, all runs are post-processing of one path up to the time mu^2, and that is mu-Gaussian-DP (Smith and Thakurta
+    of a Brownian motion with drift 0 or 1 over a time mu_i^2. While the sum of mu_i^2 is at most mu^2, for any
+    choices, all runs are post-processing of one path up to time mu^2, which is mu-Gaussian-DP (Smith and Thakurta
     2022). Rényi, at one order a: with L the privacy loss, E_Q exp(a L - (a-1) sum rho_i) stays at most 1 run by run,
     each rho_i being fixed by what came before; so E_Q exp(a L) <= exp((a-1) rho) where the sum is never above rho
     (Feldman and Zrnic 2021). The order must not be chosen afterwards, and is not. Pure: losses add, L <= epsilon.
-    *Several.* For each lane j think of the same analyst, stopped before that lane would pass its cap: by the above,
+    *Several lanes.* For each lane j, consider the same analyst, stopped before that lane would pass its cap. As above,
     P_j(S) <= e^epsilon Q_j(S) + delta_j for every event S. Sort the transcripts by the first lane that is within its
     cap at the end, into disjoint S_j. On S_j the analyst was never stopped, so P and P_j agree there, and adding over
     j gives P(S) <= e^epsilon Q(S) + sum of delta_j. *Failures.* Given the past, run i fails with probability at most
     f_i on both sides. The part of the transcripts without failure has density prod (1 - f_i) <= 1 on both sides, which
     lessens both terms alike; the rest has probability at most sum f_i <= failure. The shares add up to delta.
-    Numbers: caps are rounded down, costs upward, and sums are compared as exact fractions.
-    Errors: `InvalidInput` for a cap that is not finite and above 0, a delta outside (0, 1), an unknown kind, an order
-    that is not in the grid or has no lane.
-    Source: Feldman and Zrnic 2021, "Individual privacy accounting via a Rényi filter"; Smith and Thakurta 2022, "Fully
-    adaptive composition for Gaussian differential privacy"; Rogers, Roth, Ullman and Vadhan 2016 (filters).
 
-    >>> cap = Filter.opened(epsilon=1.0, delta=1e-5)
+    Caps are rounded down, costs are rounded upward, and sums are compared as exact fractions.
+
+    References
+    ----------
+    Feldman and Zrnic 2021, "Individual privacy accounting via a Rényi filter"; Smith and Thakurta 2022, "Fully adaptive
+    composition for Gaussian differential privacy"; Rogers, Roth, Ullman and Vadhan 2016 (filters).
+
+    Examples
+    --------
+    >>> cap = Filter.create(epsilon=1.0, delta=1e-5)
     >>> half = Cost.of(mu=cap.mu / 2)
     >>> cap.admits([half] * 3), cap.admits([half] * 5)
     (True, False)
@@ -88,10 +111,24 @@ class Filter:
             raise InvalidInput("order and rho must be given together.")
 
     @classmethod
-    def opened(cls, *, epsilon: float, delta: float, kind: str = GAUSSIAN, order: float | None = None) -> Self:
-        """The filter of a new account.
+    def create(cls, *, epsilon: float, delta: float, kind: str = GAUSSIAN, order: float | None = None) -> Self:
+        """Return the filter of a new account.
 
-        order: None: the one at which most Gaussian runs fit.
+        Parameters
+        ----------
+        epsilon, delta, kind
+            As of `Filter`.
+        order : float, optional
+            Default: the order at which most Gaussian runs fit.
+
+        Returns
+        -------
+        Filter
+
+        Raises
+        ------
+        InvalidInput
+            If a value is out of range, or the order leaves no room.
         """
         epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), _kind("kind", kind)
         of_gaussian, of_renyi, of_failures = (_below(share * Fraction(delta)) for share in KINDS[kind])
@@ -108,60 +145,75 @@ class Filter:
 
     @classmethod
     def for_runs_like(cls, cost: Cost, *, epsilon: float, delta: float) -> Self:
-        """The filter within which most runs of this cost fit; a public choice, since the cost is public.
+        """Return the filter within which most runs of this cost fit: a public choice, because the cost is public.
 
-        Errors: `InvalidInput` for a cap that no kind of filter can have.
+        Parameters
+        ----------
+        cost : Cost
+        epsilon, delta
+            As of `Filter`.
+
+        Returns
+        -------
+        Filter
+
+        Raises
+        ------
+        InvalidInput
+            If no kind of filter can have this cap.
         """
         costs = [require_cost(cost)]
-        # Of this kind there is a filter for every cap that can be: what cannot is refused here, in words.
-        cls.opened(epsilon=epsilon, delta=delta)
-        found: list[tuple[float, Self]] = []
+        # A Gaussian filter exists for every possible cap; an impossible one is refused here.
+        cls.create(epsilon=epsilon, delta=delta)
+        candidates: list[tuple[float, Self]] = []
         for kind in KINDS:
             orders: Sequence[float | None] = ORDERS if KINDS[kind][1] else [None]
             if kind == MIXED:
                 orders = [None]
             for order in orders:
                 try:
-                    cap = cls.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
+                    cap = cls.create(epsilon=epsilon, delta=delta, kind=kind, order=order)
                 except InvalidInput:
                     continue
-                found.append((cap.fraction_used(costs), cap))
-        return min(found, key=lambda each: each[0])[1]
+                candidates.append((cap.fraction_used(costs), cap))
+        return min(candidates, key=lambda candidate: candidate[0])[1]
 
     def require_sound(self) -> None:
-        """Refuse a filter with more room than `opened` gives: one that was put together by hand."""
-        right = type(self).opened(epsilon=self.epsilon, delta=self.delta, kind=self.kind, order=self.order)
+        """Refuse a filter with more room than `create` gives."""
+        created = type(self).create(epsilon=self.epsilon, delta=self.delta, kind=self.kind, order=self.order)
         for name in ("mu", "rho", "failure"):
-            held, most = getattr(self, name), getattr(right, name)
-            if held is not None and (most is None or held > most):
-                raise InvalidInput(f"{name} of the cap must be at most {most!r}, as Filter.opened gives, got {held!r}.")
+            value, limit = getattr(self, name), getattr(created, name)
+            if value is not None and (limit is None or value > limit):
+                raise InvalidInput(
+                    f"{name} of the cap must be at most {limit!r}, as Filter.create gives, got {value!r}."
+                )
 
     @property
     def lanes(self) -> str:
-        """The kind and, where there is one, the order: how runs are added up, in words."""
+        """How costs add up, in words: the kind and, if there is one, the order."""
         return self.kind if self.order is None else f"{self.kind} at order {self.order:g}"
 
     def total(self, costs: Iterable[Cost] | Total = ()) -> Total:
-        """The exact sums of these runs. A total of this filter is returned as it is."""
+        """Return the exact sums of these runs. A total of this filter is returned unchanged."""
         if isinstance(costs, Total):
             if costs.order != self.order:
                 raise InvalidInput(f"costs must be a total at order {self.order}, got one at {costs.order}.")
             return costs
-        return functools.reduce(Total.plus, _costs(costs), Total(order=self.order))
+        return functools.reduce(Total.add, _costs(costs), Total(order=self.order))
 
     def admits(self, costs: Iterable[Cost] | Total) -> bool:
-        """Whether all these runs together stay within the cap."""
+        """Return whether all these runs together stay within the cap."""
         failures, lanes = self._used(costs)
         return failures <= 1 and any(used is not None and used <= 1 for used in lanes)
 
     def fraction_used(self, costs: Iterable[Cost] | Total) -> float:
-        """How much of the cap these runs take: of the lane that is least full, or of the failures; inf if unbounded."""
+        """Return the used share of the cap: of the least full lane, or of the failures; inf if unbounded."""
         failures, lanes = self._used(costs)
         known = [used for used in lanes if used is not None]
         return above(max(failures, min(known))) if known else math.inf
 
     def _used(self, costs: Iterable[Cost] | Total) -> tuple[Fraction, list[Fraction | None]]:
-        """Exact shares used: (of the failures, of each lane: None where it is closed or a run has no bound there)."""
+        """Exact shares used: (of the failures, of each lane; None if the filter or a run has no bound there)."""
         total = self.total(costs)
         failures = total.failure / Fraction(self.failure) if self.failure else Fraction(2 if total.failure else 0)
         lanes = [
@@ -172,68 +224,81 @@ class Filter:
         return failures, [None if used is None or cap is None else used / cap for used, cap in lanes]
 
     def spent(self, costs: Iterable[Cost] | Total) -> float:
-        """The epsilon of these runs so far, at the account's delta: of the best lane, rounded upward; inf if none.
+        """Return the epsilon of these runs so far, at the account's delta.
 
-        For eyes that plan. The guarantee of runs chosen one after the other is the cap, not this number: it may have
-        been looked at after the fact.
+        Returns
+        -------
+        float
+            Of the best lane, rounded upward; inf without a bound. It is for planning: the guarantee of runs that were
+            chosen one after the other is the cap, not this number.
         """
         failures, (gaussian, renyi, pure) = self._used(costs)
         if failures > 1:
             return math.inf
-        found = [math.inf]
+        epsilons = [math.inf]
         if gaussian is not None and self.mu is not None:
             mu = math.sqrt(above(gaussian)) * self.mu * (1 + 1e-15)
-            found.append(gaussian_dp_epsilon(mu, _share_of(self.kind, 0, self.delta)))
+            epsilons.append(gaussian_dp_epsilon(mu, _share_of(self.kind, 0, self.delta)))
         if renyi is not None and self.rho is not None and self.order is not None:
             rho = above(renyi * Fraction(self.rho))
             at_order = Curve(np.array([self.order]), np.array([rho]))
-            found.append(at_order.epsilon(delta=_share_of(self.kind, 1, self.delta))[0] if rho else 0.0)
+            epsilons.append(at_order.epsilon(delta=_share_of(self.kind, 1, self.delta))[0] if rho else 0.0)
         if pure is not None:
-            found.append(above(pure * Fraction(self.epsilon)))
-        return min(found)
+            epsilons.append(above(pure * Fraction(self.epsilon)))
+        return min(epsilons)
 
     def remaining(self, costs: Iterable[Cost] | Total, *, delta: float | None = None) -> float:
-        """The epsilon of one more run that still fits, rounded down: a Gaussian one, or a pure one where that is more.
+        """Return the epsilon of one more run that still fits.
 
-        delta: of that run; None: the account's. 0 where nothing fits.
+        Parameters
+        ----------
+        costs : iterable of Cost, or Total
+            The runs so far.
+        delta : float in (0, 1), optional
+            Of that run. Default: the account's.
+
+        Returns
+        -------
+        float
+            Of a Gaussian run, or of a pure one if that is more, rounded down; 0 if nothing fits.
         """
         delta = self.delta if delta is None else fraction("delta", delta)
         failures, (gaussian, renyi, pure) = self._used(costs)
         if failures > 1:
             return 0.0
-        found = [0.0]
+        epsilons = [0.0]
         if gaussian is not None and gaussian < 1 and self.mu is not None:
-            found.append(_epsilon_of(Fraction(self.mu) ** 2 * (1 - gaussian), delta))
+            epsilons.append(_epsilon_of(Fraction(self.mu) ** 2 * (1 - gaussian), delta))
         if renyi is not None and renyi < 1 and self.rho is not None and self.order is not None:
-            found.append(_epsilon_of(2 * Fraction(self.rho) * (1 - renyi) / Fraction(self.order), delta))
+            epsilons.append(_epsilon_of(2 * Fraction(self.rho) * (1 - renyi) / Fraction(self.order), delta))
         if pure is not None and pure < 1:
-            found.append(_below(Fraction(self.epsilon) * (1 - pure)))
-        return math.floor(max(found) * 10_000) / 10_000
+            epsilons.append(_below(Fraction(self.epsilon) * (1 - pure)))
+        return math.floor(max(epsilons) * 10_000) / 10_000
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: the caps too, so that an account keeps those it was opened with."""
+        """Return plain values for JSON, with the caps, which an account keeps for ever."""
         return asdict(self)
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> Self:
-        """What `as_dict` wrote."""
+        """Read what `as_dict` wrote."""
         return cls(**content)
 
 
 def _costs(costs: Iterable[Cost]) -> list[Cost]:
-    held: list[Any] = list(costs) if isinstance(costs, Iterable) else [None]
-    if not all(isinstance(each, Cost) for each in held):
+    values: list[Any] = list(costs) if isinstance(costs, Iterable) else [None]
+    if not all(isinstance(value, Cost) for value in values):
         raise InvalidInput(f"costs must be a list of Cost, got {shown(costs)}.")
-    return held
+    return values
 
 
 def mu_within(epsilon: float, delta: float) -> float:
-    """The largest mu at which mu-Gaussian DP is (epsilon, delta)-DP, rounded down."""
+    """Return the largest mu at which mu-Gaussian DP is (epsilon, delta)-DP, rounded down."""
     return 1 / least(lambda x: gaussian_dp_epsilon(1 / x, delta), epsilon, start=1.0, tolerance=1e-15)
 
 
 def rho_within(epsilon: float, delta: float, order: float) -> float | None:
-    """The largest divergence at `order` that is (epsilon, delta)-DP, rounded down; None where not even a little is."""
+    """Return the largest divergence at `order` that is (epsilon, delta)-DP, rounded down; None if there is none."""
 
     def cost(rho: float) -> float:
         return Curve(np.array([order]), np.array([rho])).epsilon(delta=delta)[0]
@@ -252,16 +317,16 @@ def _best_order(epsilon: float, delta: float) -> float:
 
 
 def _epsilon_of(mu_squared: Fraction, delta: float) -> float:
-    """The epsilon of a Gaussian run with this mu^2, a hair below, so that what is offered fits."""
+    """The epsilon of a Gaussian run with this mu^2, rounded down, so that it fits."""
     return gaussian_dp_epsilon(math.sqrt(float(mu_squared)) * (1 - 1e-12), delta) * (1 - 1e-8)
 
 
-def _share_of(kind: str, place: int, delta: float) -> float:
-    return _below(KINDS[kind][place] * Fraction(delta))
+def _share_of(kind: str, lane: int, delta: float) -> float:
+    return _below(KINDS[kind][lane] * Fraction(delta))
 
 
 def _below(value: Fraction) -> float:
-    """The largest float that is not above `value`."""
+    """Return the largest float that is not above `value`."""
     nearest = float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
 

@@ -1,4 +1,4 @@
-"""Whether a run fits into an account, in words."""
+"""Refuse runs that do not fit into an account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ostrakon.validation import InvalidInput
 
 
 class Refused(InvalidInput):
-    """A run that does not fit into what is left of an account; nothing was spent."""
+    """A run does not fit into what is left of an account. Nothing was spent."""
 
 
 def require_fits(
@@ -24,7 +24,21 @@ def require_fits(
     epsilon: float | None = None,
     delta: float | None = None,
 ) -> None:
-    """Refuse a run that an account has no room for. Arguments as of `Ledger.reserve`."""
+    """Refuse a run that an account has no room for.
+
+    Parameters
+    ----------
+    account : Account
+    cost, unit, relation, epsilon, delta
+        As of `Ledger.reserve`.
+
+    Raises
+    ------
+    Refused
+        If the run would pass the cap; the message names the epsilon that fits.
+    InvalidInput
+        If the account is closed, or is for another unit or relation.
+    """
     name = account.name
     if account.closed:
         raise InvalidInput(f"The account {name!r} is closed: nothing more may be spent on its data.")
@@ -33,12 +47,12 @@ def require_fits(
             f"The account {name!r} adds up guarantees for {account.relation} of one {account.unit}, got a run for "
             f"{relation} of one {unit}: they cannot be added; open another account for it, or choose such a run."
         )
-    if account.cap.admits(account.total.plus(cost)):
+    if account.cap.admits(account.total.add(cost)):
         return
     cap, wanted = account.cap, "" if epsilon is None else f" of epsilon {round_up(epsilon):g}"
-    told = delta if delta is not None else cap.delta
-    left = account.remaining(delta=told)
-    failing = cap.admits(account.total) and not cap.admits(account.total.plus(Cost.of(pure=0.0, failure=cost.failure)))
+    run_delta = delta if delta is not None else cap.delta
+    left = account.remaining(delta=run_delta)
+    failing = cap.admits(account.total) and not cap.admits(account.total.add(Cost.of(pure=0.0, failure=cost.failure)))
     if failing and cost.failure:
         room = cap.failure - float(account.total.failure)
         raise Refused(
@@ -49,7 +63,7 @@ def require_fits(
     raise Refused(
         f"The run{wanted} would pass the cap of account {name!r} ({describe(account)}): "
         + (
-            f"epsilon {left:g} remains for a run at delta {told:g}; ask for that, or less."
+            f"epsilon {left:g} remains for a run at delta {run_delta:g}; ask for that, or less."
             if left > 0
             else "nothing remains."
         )
@@ -57,18 +71,18 @@ def require_fits(
 
 
 def describe(account: Account) -> str:
-    """The cap of an account and what it is for."""
+    """Return the cap of an account and what the account is for, in words."""
     cap = account.cap
     return f"epsilon {cap.epsilon:g} at delta {cap.delta:g}, {cap.lanes}, {account.relation} of one {account.unit}"
 
 
 def require_unbound(
-    known: Mapping[str, Account], fingerprint: str | None, *, besides: str, unit: Unit, relation: Relation
+    known: Mapping[str, Account], fingerprint: str | None, *, name: str, unit: Unit, relation: Relation
 ) -> None:
-    """Refuse data to which another account for the same neighbours is bound."""
+    """Refuse data that are bound to another account than `name` for the same neighbours."""
     for account in known.values():
         same = (unit, relation) == (account.unit, account.relation)
-        if fingerprint is not None and same and account.name != besides and fingerprint in account.fingerprints:
+        if fingerprint is not None and same and account.name != name and fingerprint in account.fingerprints:
             raise InvalidInput(
                 f"These data have an account already, {account.name!r}: a second one would not know what was spent."
             )

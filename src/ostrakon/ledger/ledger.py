@@ -1,4 +1,4 @@
-"""The ledger: accounts are opened, runs reserve before they draw noise and settle after, and a cap is never passed."""
+"""The ledger: runs reserve before they draw noise and settle after it, and no account passes its cap."""
 
 from __future__ import annotations
 
@@ -23,17 +23,23 @@ from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")
-
-
 PAUSES = (0.05, 0.2, 1.0, 3.0)
-"""Seconds before each further try of a turn that the database broke off."""
+"""Seconds before each further try of a transaction that the database ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Receipt:
-    """That a run's spending stands in a ledger, for the run to keep: it tells an older copy of the ledger from it.
+    """Proof, stored by the run, that it reserved in a ledger: an older copy of the ledger does not match it.
 
-    sequence, hash: of the entry.
+    Parameters
+    ----------
+    ledger : str
+        URL.
+    account, run : str
+    sequence : int
+        Of the entry.
+    hash : str
+        Of the entry.
     """
 
     ledger: str
@@ -43,12 +49,12 @@ class Receipt:
     hash: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for run.toml."""
+        """Return plain values for run.toml."""
         return asdict(self)
 
     @classmethod
     def of_dict(cls, content: dict[str, Any]) -> Self:
-        """What `as_dict` wrote."""
+        """Read what `as_dict` wrote."""
         return cls(**content)
 
 
@@ -57,11 +63,11 @@ _R = TypeVar("_R")
 _A = TypeVar("_A", bound=Account)
 
 
-def _tried_again(call: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Try a call again where the database broke it off; each of them finds what it has written before."""
+def _retry(call: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Try a call again if the database ended its transaction. Every call finds what it has written before."""
 
     @functools.wraps(call)
-    def persistent(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def retrying(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         for pause in PAUSES:
             try:
                 return call(*args, **kwargs)
@@ -69,21 +75,36 @@ def _tried_again(call: Callable[_P, _R]) -> Callable[_P, _R]:
                 time.sleep(pause * random.uniform(0.5, 1))
         return call(*args, **kwargs)
 
-    return persistent
+    return retrying
 
 
 class Ledger:
-    """Budgets of data sets over many runs, in a database (see `ostrakon.ledger.store` for what it keeps where).
+    """Budgets of data sets over many runs, in a database (see `ostrakon.ledger.store`).
 
-    url: `sqlite:///FILE` or `postgresql://HOST/DATABASE`. Any number of processes may use it at once.
+    Parameters
+    ----------
+    url : str
+        ``sqlite:///FILE`` or ``postgresql://HOST/DATABASE``. Any number of processes may use it at the same time.
 
-    Guarantee: whatever runs reserve here, in whatever order and however they were chosen, the runs of one account
-    together are (epsilon, delta)-DP as its cap says, for its unit and its relation of neighbours (proof: `Filter`), if
-    every run draws its noise only after `reserve` has returned, and costs at most what it reserved. A run that was
-    killed after that counts as spent, and once.
-    Errors: `InvalidInput` for what cannot be used; `Refused` where a run does not fit; `Tampered` where the ledger is
-    not as it was written.
-    Source: docs/ledger.md, docs/mathematics.md L.
+    Raises
+    ------
+    InvalidInput
+        If a value is not allowed, or the database cannot be used.
+    Refused
+        If a run does not fit.
+    Tampered
+        If the ledger is not as it was written.
+
+    Notes
+    -----
+    Guarantee: the runs of one account together are (epsilon, delta)-DP as its cap says, for its unit and its relation
+    of neighbours (proof: `Filter`), in any order and for any adaptive choice of runs, if every run draws its noise only
+    after `reserve` has returned and costs at most what it reserved. A run that was killed after that counts as spent,
+    once.
+
+    References
+    ----------
+    docs/ledger.md, docs/mathematics.md L.
     """
 
     def __init__(self, url: str) -> None:
@@ -91,21 +112,30 @@ class Ledger:
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """URL of the database."""
         return self._store.url
 
-    @_tried_again
+    @_retry
     def fingerprint(self, sums: Callable[[bytes], str], *, create: bool = False) -> str:
-        """The fingerprint of data under this ledger's key. sums: from a key to what it makes of the data.
+        """Return the fingerprint of data under this ledger's key.
 
-        create: make the ledger where there is none.
+        Parameters
+        ----------
+        sums : callable
+            Returns the fingerprint under a key (bytes).
+        create : bool
+            Make the ledger if it is missing.
+
+        Returns
+        -------
+        str
         """
         with self._store.turn(create=create) as turn:
             key = hmac.new(turn.key, b"fingerprints", hashlib.sha256).digest()
         # Outside of the turn: reading the data may take minutes.
         return sums(key)
 
-    @_tried_again
+    @_retry
     def open(
         self,
         name: str,
@@ -119,16 +149,34 @@ class Ledger:
         relation: Relation = "replace",
         fingerprint: str | None = None,
     ) -> Account:
-        """Open an account: its cap stays what it is for ever. One that is open with the same cap is handed back.
+        """Open an account, whose cap never changes. An account that is open with the same cap is returned.
 
-        cap: a filter that was made before, in place of epsilon, delta, kind and order (see `Filter.opened`).
-        Errors: `InvalidInput` for another cap, unit or relation than the open account has, and for data that another
-        account of this ledger is bound to.
+        Parameters
+        ----------
+        name : str
+        epsilon, delta, kind, order
+            As of `Filter.create`.
+        cap : Filter, optional
+            Instead of epsilon, delta, kind and order.
+        unit : {"record", "user"}
+        relation : {"add-remove", "replace", "take-out", "labels"}
+        fingerprint : str, optional
+            Of the data, as of `fingerprint`.
+
+        Returns
+        -------
+        Account
+
+        Raises
+        ------
+        InvalidInput
+            If the open account has another cap, unit or relation, or another account of this ledger is bound to the
+            data.
         """
         if cap is None:
             if epsilon is None or delta is None:
                 raise InvalidInput("epsilon and delta must be given to open an account.")
-            cap = Filter.opened(epsilon=epsilon, delta=delta, kind=kind, order=order)
+            cap = Filter.create(epsilon=epsilon, delta=delta, kind=kind, order=order)
         elif not isinstance(cap, Filter):
             raise InvalidInput(f"cap must be a Filter, got {shown(cap)}.")
         cap.require_sound()
@@ -144,34 +192,34 @@ class Ledger:
         }
         with self._store.turn(create=True) as turn:
             known = turn.state.accounts
-            require_unbound(known, fingerprint, besides=name, unit=unit, relation=relation)
-            held = known.get(name)
-            if held is None:
+            require_unbound(known, fingerprint, name=name, unit=unit, relation=relation)
+            account = known.get(name)
+            if account is None:
                 turn.append(content)
             else:
                 asked = (cap.as_dict(), unit, relation)
-                if (held.cap.as_dict(), held.unit, held.relation) != asked:
+                if (account.cap.as_dict(), account.unit, account.relation) != asked:
                     raise InvalidInput(
-                        f"The account {name!r} must keep the cap that it was opened with, {describe(held)}; "
+                        f"The account {name!r} must keep the cap that it was opened with, {describe(account)}; "
                         "choose another name, or those settings."
                     )
-                if fingerprint is not None and fingerprint not in held.fingerprints:
+                if fingerprint is not None and fingerprint not in account.fingerprints:
                     raise InvalidInput(f"The account {name!r} is bound to other data; bind these, or open another.")
             return turn.state.accounts[name]
 
-    @_tried_again
+    @_retry
     def bind(self, name: str, fingerprint: str) -> Account:
-        """Let data that changed (rows were added) keep their account; their people have spent as much as before."""
+        """Let changed data (with added rows, say) keep their account: their people have spent as much as before."""
         fingerprint = line("fingerprint", fingerprint)
         with self._store.turn() as turn:
             known = turn.state.accounts
             account = _find(known, name)
-            require_unbound(known, fingerprint, besides=name, unit=account.unit, relation=account.relation)
+            require_unbound(known, fingerprint, name=name, unit=account.unit, relation=account.relation)
             if fingerprint not in account.fingerprints:
                 turn.append({"event": "bind", "account": name, "fingerprint": fingerprint, "when": _now()})
             return turn.state.accounts[name]
 
-    @_tried_again
+    @_retry
     def reserve(
         self,
         name: str,
@@ -184,13 +232,32 @@ class Ledger:
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> Receipt:
-        """Take what a run costs out of an account, before its noise is drawn. On the disk when this returns.
+        """Take the cost of a run out of an account, before its noise is drawn. It is on the disk when this returns.
 
-        run: its id, once and for all: the same run again finds what it has reserved and takes nothing more. unit,
-        relation: of its guarantee. what, epsilon, delta: what is told of it, its own guarantee among them.
+        Parameters
+        ----------
+        name : str
+            The account.
+        run : str
+            The run's id. The same run again finds what it has reserved and pays nothing more.
+        cost : Cost
+        unit, relation
+            Of the run's guarantee.
+        what : str
+            A description of the run.
+        epsilon, delta : float, optional
+            The run's own guarantee, for display.
 
-        Errors: `Refused` where it does not fit, with the epsilon that does; `InvalidInput` for an account that is not
-        there or is closed, another unit or relation, and an id that has reserved something else.
+        Returns
+        -------
+        Receipt
+
+        Raises
+        ------
+        Refused
+            If the run does not fit. The message names the epsilon that does.
+        InvalidInput
+            If the account is missing or closed, is for another unit or relation, or the id has reserved something else.
         """
         run = line("run", run)
         epsilon = None if epsilon is None else non_negative("epsilon", epsilon)
@@ -200,10 +267,10 @@ class Ledger:
             raise InvalidInput(f"what must be text, got {shown(what)}.")
         with self._store.turn() as turn:
             account = _find(turn.state.accounts, name)
-            if turn.knows(run):
+            if turn.may_have(run):
                 mine = _find(turn.histories(), name).spend_of(run)
                 same = (unit, relation) == (account.unit, account.relation)
-                if mine is None or not same or not mine.cost.near(cost):
+                if mine is None or not same or not mine.cost.is_near(cost):
                     raise InvalidInput(f"The run {run} has reserved something else in this ledger; start a new run.")
                 return Receipt(ledger=self.url, account=name, run=run, sequence=mine.sequence, hash=mine.hash)
             require_fits(account, cost, unit=unit, relation=relation, epsilon=epsilon, delta=delta)
@@ -217,17 +284,27 @@ class Ledger:
             link = turn.append({**content, "epsilon": epsilon, "delta": delta, "when": _now()})
             return Receipt(ledger=self.url, account=name, run=run, sequence=link.sequence, hash=link.hash)
 
-    @_tried_again
+    @_retry
     def settle(self, receipt: Receipt, drawn: str, *, part: str | None = None) -> None:
-        """Note what a run drew, once, before any of it may leave: one reservation pays for one draw.
+        """Note what a run drew, before any of it is released: one reservation pays for one draw.
 
-        part: of a run that draws more than once, the name of what it goes on from before it draws the rest; None: all.
-        drawn: a checksum of it, kept under the ledger's key. Nothing is given back, since what a run costs does not
-        depend on its data.
-        Errors: `InvalidInput` where the same run has drawn something else (in a copy of its folder, say): what was
-        drawn now is not paid for and must not leave.
+        Nothing is given back, because what a run costs does not depend on its data.
+
+        Parameters
+        ----------
+        receipt : Receipt
+        drawn : str
+            A checksum of what was drawn. The ledger stores a keyed hash of it.
+        part : str, optional
+            For a run that draws more than once, the name of what it drew before the rest. Default: everything.
+
+        Raises
+        ------
+        InvalidInput
+            If the same run has drawn something else, in a copy of its folder for example. What was drawn now is not
+            paid for and must not be released.
         """
-        _receipt_of(receipt)
+        _require_receipt(receipt)
         drawn = line("drawn", drawn)
         with self._store.turn() as turn:
             reserved = _reserved(turn, receipt)
@@ -251,50 +328,50 @@ class Ledger:
                     "drew is not paid for and does not leave; start a new run in a new folder."
                 )
 
-    @_tried_again
+    @_retry
     def require_kept(self, receipt: Receipt) -> None:
-        """`Tampered` unless the ledger still holds what a run has reserved: it may be an older copy."""
-        _receipt_of(receipt)
+        """Raise `Tampered` unless the ledger still has what a run reserved: it may be an older copy."""
+        _require_receipt(receipt)
         with self._store.turn() as turn:
             if _reserved(turn, receipt) is None:
                 turn.require_seen(receipt.sequence, receipt.hash, by=f"run {receipt.run}")
 
-    @_tried_again
+    @_retry
     def close(self, name: str) -> Account:
-        """End an account: nothing more may be reserved, and what was spent stays written."""
+        """Close an account: nothing more can be reserved, and what was spent stays written."""
         with self._store.turn() as turn:
             if not _find(turn.state.accounts, name).closed:
                 turn.append({"event": "close", "account": name, "when": _now()})
             return turn.state.accounts[name]
 
-    @_tried_again
+    @_retry
     def balance(self, name: str) -> Account:
-        """The account of that name without its runs, from the verified state alone; refused where there is none."""
+        """Return the account of that name without its runs, from the verified state alone."""
         with self._store.turn() as turn:
             return _find(turn.state.accounts, name)
 
-    @_tried_again
+    @_retry
     def accounts(self) -> dict[str, History]:
-        """All accounts by name with their runs, after every entry was verified."""
+        """Return all accounts by name with their runs, after verifying every entry."""
         with self._store.turn() as turn:
             return turn.histories()
 
     def account(self, name: str) -> History:
-        """The account of that name with its runs, after every entry was verified; refused where there is none."""
+        """Return the account of that name with its runs, after verifying every entry."""
         return _find(self.accounts(), name)
 
-    @_tried_again
+    @_retry
     def entries(self) -> list[Link]:
-        """All entries as they are stored, after their chain was verified."""
+        """Return all entries as they are stored, after verifying their chain."""
         with self._store.turn() as turn:
             return turn.links()
 
 
 def _reserved(turn: Turn, receipt: Receipt) -> Reservation | None:
-    """What the receipt is of, where its run has not settled."""
-    held = turn.state.reserved.get(receipt.run)
+    """Return what a run has reserved, unless it has settled."""
+    reserved = turn.state.reserved.get(receipt.run)
     own = Reservation(account=receipt.account, sequence=receipt.sequence, hash=receipt.hash)
-    return held if held is not None and replace(held, parts={}) == own else None
+    return reserved if reserved is not None and replace(reserved, parts={}) == own else None
 
 
 def _find(known: Mapping[str, _A], name: str) -> _A:
@@ -305,7 +382,7 @@ def _find(known: Mapping[str, _A], name: str) -> _A:
     return known[name]
 
 
-def _receipt_of(value: Any) -> Receipt:
+def _require_receipt(value: Any) -> Receipt:
     whole = isinstance(value, Receipt) and type(value.sequence) is int and isinstance(value.hash, str)
     if not whole:
         raise InvalidInput(f"receipt must be one that reserve gave, got {shown(value)}.")

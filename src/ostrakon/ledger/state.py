@@ -18,12 +18,27 @@ from ostrakon.validation import shown
 
 @dataclass(frozen=True, kw_only=True)
 class Spend:
-    """What one run has taken. settled: it said what it drew; before that, it may have been stopped anywhere.
+    """What one run has spent.
 
-    drawn: a keyed checksum of that. parts: of what it drew before, by name, and went on from.
-
-    sequence: of its entry. epsilon, delta: its own guarantee, as its statement has it; None where it has none. when: by
-    the clock of the machine that wrote it, for display alone: the order is that of `sequence`.
+    Parameters
+    ----------
+    sequence : int
+        Of its entry.
+    hash : str
+    run : str
+    what : str
+        A description of the run.
+    cost : Cost
+    epsilon, delta : float or None
+        The run's own guarantee, as in its statement; None without one.
+    when : str
+        By the clock of the machine that wrote it, for display only: `sequence` decides the order.
+    settled : bool
+        Whether the run said what it drew. A run that did not may have been stopped at any moment.
+    drawn : str or None
+        A keyed checksum of what it drew.
+    parts : mapping of str to str
+        The same for what it drew before, by name.
     """
 
     sequence: int
@@ -41,9 +56,20 @@ class Spend:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """One data set's budget. fingerprints: of the data that it was bound to (see `ostrakon.ledger.fingerprint`).
+    """The budget of one data set.
 
-    total: exact sums of what every run took; a reservation counts as spent.
+    Parameters
+    ----------
+    name : str
+    cap : Filter
+    unit : {"record", "user"}
+    relation : {"add-remove", "replace", "take-out", "labels"}
+        The neighbours of all guarantees in this account.
+    total : Total
+        Exact sums of what every run spent; a reservation counts as spent.
+    fingerprints : tuple of str
+        Of the data that the account is bound to.
+    closed : bool
     """
 
     name: str
@@ -56,16 +82,16 @@ class Account:
 
     @property
     def spent(self) -> float:
-        """See `Filter.spent`."""
+        """The epsilon that all runs together cost so far: see `Filter.spent`."""
         return self.cap.spent(self.total)
 
     def remaining(self, *, delta: float | None = None) -> float:
-        """See `Filter.remaining`; 0 where the account is closed."""
+        """Return the epsilon of one more run that fits: see `Filter.remaining`; 0 if the account is closed."""
         return 0.0 if self.closed else self.cap.remaining(self.total, delta=delta)
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> Account:
-        """Of an entry that opens an account, or of what `State.as_text` wrote."""
+        """Read an entry that opens an account, or what `State.as_text` wrote."""
         cap = Filter.of_dict(content["cap"])
         return Account(
             name=content["name"],
@@ -86,15 +112,15 @@ class History(Account):
 
     @property
     def costs(self) -> list[Cost]:
-        """What every run took."""
-        return [each.cost for each in self.spends]
+        """What every run spent."""
+        return [spend.cost for spend in self.spends]
 
     def spend_of(self, run: str) -> Spend | None:
-        """What the run of that id has taken, None where it has taken nothing."""
-        return next((each for each in self.spends if each.run == run), None)
+        """Return what the run of that id has spent; None if it has spent nothing."""
+        return next((spend for spend in self.spends if spend.run == run), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return plain values for JSON."""
         return {
             "name": self.name,
             "epsilon": self.cap.epsilon,
@@ -109,18 +135,18 @@ class History(Account):
             "used": _finite(self.cap.fraction_used(self.total)),
             "runs": [
                 {
-                    "sequence": each.sequence,
-                    "run": each.run,
-                    "what": each.what,
-                    "epsilon": each.epsilon,
-                    "delta": each.delta,
-                    "mu": each.cost.mu,
-                    "pure": each.cost.pure,
-                    "failure": each.cost.failure,
-                    "settled": each.settled,
-                    "when": each.when,
+                    "sequence": spend.sequence,
+                    "run": spend.run,
+                    "what": spend.what,
+                    "epsilon": spend.epsilon,
+                    "delta": spend.delta,
+                    "mu": spend.cost.mu,
+                    "pure": spend.cost.pure,
+                    "failure": spend.cost.failure,
+                    "settled": spend.settled,
+                    "when": spend.when,
                 }
-                for each in self.spends
+                for spend in self.spends
             ],
         }
 
@@ -137,50 +163,55 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What all entries add up to: all that a new reservation is decided by. Stored under a keyed hash.
+    """What all entries add up to, which decides about a new reservation. It is stored under a keyed hash.
 
-    accounts: by name, in the order in which they were opened. reserved: by run.
+    Parameters
+    ----------
+    accounts : mapping of str to Account
+        By name, in the order in which they were opened.
+    reserved : mapping of str to Reservation
+        By run.
     """
 
     accounts: Mapping[str, Account] = field(default_factory=dict[str, Account])
     reserved: Mapping[str, Reservation] = field(default_factory=dict[str, Reservation])
 
-    def after(self, links: Iterable[Link]) -> State:
-        """The state after more entries."""
+    def with_entries(self, links: Iterable[Link]) -> State:
+        """Return the state after more entries."""
         accounts, reserved = dict(self.accounts), dict(self.reserved)
         for link in links:
-            _take(link, accounts, reserved)
+            _apply(link, accounts, reserved)
         return State(accounts=accounts, reserved=reserved)
 
     def as_text(self) -> str:
-        """JSON, which `of_text` reads back exactly."""
+        """Return JSON, which `of_text` reads back exactly."""
         accounts = [
             {
-                "name": each.name,
-                "cap": each.cap.as_dict(),
-                "unit": each.unit,
-                "relation": each.relation,
-                "total": each.total.as_dict(),
-                "fingerprints": each.fingerprints,
-                "closed": each.closed,
+                "name": account.name,
+                "cap": account.cap.as_dict(),
+                "unit": account.unit,
+                "relation": account.relation,
+                "total": account.total.as_dict(),
+                "fingerprints": account.fingerprints,
+                "closed": account.closed,
             }
-            for each in self.accounts.values()
+            for account in self.accounts.values()
         ]
-        reserved = {run: vars(each) for run, each in self.reserved.items()}
+        reserved = {run: vars(reservation) for run, reservation in self.reserved.items()}
         return json.dumps({"accounts": accounts, "reserved": reserved}, allow_nan=False)
 
     @classmethod
     def of_text(cls, text: str) -> State:
-        """What `as_text` wrote."""
-        held = json.loads(text)
-        accounts = map(Account.of_dict, held["accounts"])
+        """Read what `as_text` wrote."""
+        content = json.loads(text)
+        accounts = map(Account.of_dict, content["accounts"])
         return State(
-            accounts={each.name: each for each in accounts},
-            reserved={run: Reservation(**each) for run, each in held["reserved"].items()},
+            accounts={account.name: account for account in accounts},
+            reserved={run: Reservation(**reservation) for run, reservation in content["reserved"].items()},
         )
 
 
-def _take(link: Link, accounts: dict[str, Account], reserved: dict[str, Reservation]) -> None:
+def _apply(link: Link, accounts: dict[str, Account], reserved: dict[str, Reservation]) -> None:
     """Change accounts and reservations as one entry says."""
     content = link.fields
     name, run = content["account"], content.get("run", "")
@@ -194,7 +225,7 @@ def _take(link: Link, accounts: dict[str, Account], reserved: dict[str, Reservat
         case "close":
             accounts[name] = replace(accounts[name], closed=True)
         case "reserve":
-            total = accounts[name].total.plus(Cost.of_dict(content["cost"]))
+            total = accounts[name].total.add(Cost.of_dict(content["cost"]))
             accounts[name] = replace(accounts[name], total=total)
             reserved[run] = Reservation(account=name, sequence=link.sequence, hash=link.hash)
         case "draw":
@@ -206,8 +237,8 @@ def _take(link: Link, accounts: dict[str, Account], reserved: dict[str, Reservat
             raise Tampered(f"Entry {link.sequence} must be one that this version knows, got {shown(other)}.")
 
 
-def histories(state: State, links: Iterable[Link]) -> dict[str, History]:
-    """The accounts of a state with the runs that its entries tell of."""
+def read_histories(state: State, links: Iterable[Link]) -> dict[str, History]:
+    """Return the accounts of a state with the runs of its entries."""
     spends: dict[str, Spend] = {}
     of: dict[str, list[str]] = {name: [] for name in state.accounts}
     for link in links:
@@ -235,7 +266,7 @@ def histories(state: State, links: Iterable[Link]) -> dict[str, History]:
                 pass
     return {
         name: History(
-            **{each.name: getattr(account, each.name) for each in fields(account)},
+            **{one.name: getattr(account, one.name) for one in fields(account)},
             spends=tuple(spends[run] for run in of[name]),
         )
         for name, account in state.accounts.items()

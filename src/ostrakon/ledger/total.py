@@ -1,4 +1,4 @@
-"""What runs cost together: exact sums, to which the cost of one more run is added without reading the others."""
+"""The cost of several runs: exact sums, to which one more run is added without reading the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SUMS = ("mu_squared", "rho", "pure", "failure")
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """Sums over runs, as exact fractions; None where one of the runs has no bound in that currency.
+    """Sums over runs, as exact fractions; None if one of the runs has no bound in that currency.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Total:
 
     Examples
     --------
-    >>> Total(order=None).plus(Cost.of(pure=0.5)).plus(Cost.of(pure=0.25)).pure
+    >>> Total(order=None).add(Cost.of(pure=0.5)).add(Cost.of(pure=0.25)).pure
     Fraction(3, 4)
     """
 
@@ -38,8 +38,8 @@ class Total:
     pure: Fraction | None = Fraction(0)
     failure: Fraction = Fraction(0)
 
-    def plus(self, cost: Cost) -> Self:
-        """The total with one more run."""
+    def add(self, cost: Cost) -> Self:
+        """Return the total with one more run."""
         mu = None if cost.mu is None else Fraction(cost.mu) ** 2
         return replace(
             self,
@@ -51,14 +51,14 @@ class Total:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, which `of_dict` reads back exactly."""
+        """Return plain values for JSON, which `of_dict` reads back exactly."""
         sums = {name: getattr(self, name) for name in _SUMS}
         texts = {name: None if value is None else str(value) for name, value in sums.items()}
         return {"order": self.order, "runs": self.runs, **texts}
 
     @classmethod
     def of_dict(cls, content: Mapping[str, Any]) -> Self:
-        """What `as_dict` wrote."""
+        """Read what `as_dict` wrote."""
         sums: dict[str, Any] = {name: None if content[name] is None else Fraction(content[name]) for name in _SUMS}
         return cls(order=content["order"], runs=content["runs"], **sums)
 

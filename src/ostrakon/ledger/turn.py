@@ -1,13 +1,13 @@
-"""One writer's turn in a ledger: what all entries add up to, the entries themselves, and how one is added."""
+"""One transaction of a ledger: the verified state, the entries, and how an entry is added."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from ostrakon.ledger.chain import Link, Tampered, beginning, equal, following, older, require_whole, seal
-from ostrakon.ledger.place import Head
-from ostrakon.ledger.state import History, State, histories
+from ostrakon.ledger.chain import Link, Tampered, first_hash, hashes_equal, next_link, older_copy, seal, verify_chain
+from ostrakon.ledger.location import Head
+from ostrakon.ledger.state import History, State, read_histories
 from ostrakon.validation import InvalidInput
 
 try:
@@ -16,7 +16,7 @@ except ImportError as missing:
     raise InvalidInput("A ledger needs SQLAlchemy, which is not installed: pip install ostrakon[ledger].") from missing
 
 Last = tuple[int, str]
-"""(sequence, hash) of the last entry; 0 and `beginning` where there is none."""
+"""(sequence, hash) of the last entry; 0 and `first_hash` if there is none."""
 
 _NUMBER = sql.BigInteger().with_variant(sql.Integer, "sqlite")
 TABLES = sql.MetaData()
@@ -42,7 +42,21 @@ ENTRIES = sql.Table(
 
 
 class Turn:
-    """One writer's turn: what all entries add up to, as it is now, and the one way to add to them."""
+    """One transaction: what all entries add up to, and the only way to add one.
+
+    Parameters
+    ----------
+    connection : sqlalchemy.Connection
+    where : str
+        The ledger, for messages.
+    identity : str
+        Of the ledger.
+    key : bytes
+    last : tuple of (int, str)
+        Sequence and hash of the last entry.
+    state : State
+        What all entries add up to, verified.
+    """
 
     def __init__(
         self, connection: sql.Connection, *, where: str, identity: str, key: bytes, last: Last, state: State
@@ -57,13 +71,13 @@ class Turn:
         self.state = state
 
     def links(self) -> list[Link]:
-        """All entries, after the whole chain was verified, and that they add up to the state."""
+        """Return all entries, after verifying the whole chain and that they add up to the state."""
         if self._links is None:
             rows = self._connection.execute(sql.select(ENTRIES).order_by(ENTRIES.c.sequence)).all()
             links = [Link(row.sequence, row.content, row.hash) for row in rows]
-            last = require_whole(self.key, beginning(self.key, self.identity), links, where=self._where)
+            last = verify_chain(self.key, first_hash(self.key, self.identity), links, where=self._where)
             runs = [row.run for row in rows] == [_run_reserved(link.fields) for link in links]
-            if not runs or (len(links), last) != self.last or State().after(links) != self.state:
+            if not runs or (len(links), last) != self.last or State().with_entries(links) != self.state:
                 raise Tampered(
                     f"{self._where} is not as it was written: its entries do not add up to what it says was spent; "
                     "restore it, and charge nothing to it until then."
@@ -72,29 +86,29 @@ class Turn:
         return self._links
 
     def histories(self) -> dict[str, History]:
-        """All accounts with their runs, after the whole chain was verified."""
-        return histories(self.state, self.links())
+        """Return all accounts with their runs, after verifying the whole chain."""
+        return read_histories(self.state, self.links())
 
-    def knows(self, run: str) -> bool:
-        """Whether an entry of this run's reservation may be there; what it says is to be read in `histories`."""
+    def may_have(self, run: str) -> bool:
+        """Return whether this run may have reserved. Only `histories` shows what it reserved."""
         rows = sql.select(ENTRIES.c.sequence).where(ENTRIES.c.run == run)
         return run in self.state.reserved or self._connection.execute(rows).first() is not None
 
     def append(self, content: dict[str, Any]) -> Link:
-        """Add an entry; on the disk when the turn is over."""
+        """Add an entry. It is on the disk when the transaction is over."""
         sequence, last = self.last
-        link = following(self.key, last, sequence + 1, content)
+        link = next_link(self.key, last, sequence + 1, content)
         row = {"sequence": link.sequence, "run": _run_reserved(content), "content": link.content, "hash": link.hash}
         self._connection.execute(sql.insert(ENTRIES).values(row))
-        stored = sql.select(ENTRIES).where(ENTRIES.c.sequence == link.sequence)
-        held = self._connection.execute(stored).one_or_none()
-        if held is None or (held.content, held.hash) != (link.content, link.hash):
+        entry = sql.select(ENTRIES).where(ENTRIES.c.sequence == link.sequence)
+        stored = self._connection.execute(entry).one_or_none()
+        if stored is None or (stored.content, stored.hash) != (link.content, link.hash):
             raise Tampered("The ledger's database does not keep what is written to it: something in it was changed.")
-        self.state, self.last, self._links = self.state.after([link]), (link.sequence, link.hash), None
+        self.state, self.last, self._links = self.state.with_entries([link]), (link.sequence, link.hash), None
         return link
 
     def finish(self) -> None:
-        """Store what all entries add up to now, where something was added."""
+        """Store what all entries add up to now, if one was added."""
         if self.last != self._stored:
             text = self.state.as_text()
             sealed = seal_of(self.key, self.identity, self.last, text)
@@ -102,26 +116,27 @@ class Turn:
             self._connection.execute(sql.update(LEDGER).values(now))
 
     def require_head(self, head: Head) -> None:
-        """`Tampered` unless the ledger goes on from the entry that the file beside it has seen."""
+        """Raise `Tampered` unless the ledger continues from the entry that the head has seen."""
         identity, sequence, seen = head.read(self.key)
         if (identity, sequence, seen) == (self.identity, *self.last):
             return
         if identity != self.identity or sequence > self.last[0]:
-            raise older(self._where, sequence, str(head.path))
+            raise older_copy(self._where, sequence, str(head.path))
         since = sql.select(ENTRIES).where(ENTRIES.c.sequence > sequence).order_by(ENTRIES.c.sequence)
         rows = self._connection.execute(since).all()
         links = (Link(row.sequence, row.content, row.hash) for row in rows)
-        if require_whole(self.key, seen, links, first=sequence + 1, where=self._where) != self.last[1]:
-            raise older(self._where, sequence, str(head.path))
+        if verify_chain(self.key, seen, links, first=sequence + 1, where=self._where) != self.last[1]:
+            raise older_copy(self._where, sequence, str(head.path))
 
     def require_seen(self, sequence: int, seen: str, *, by: str) -> None:
-        """`Tampered` unless the chain still holds the entry that `by` has seen before."""
+        """Raise `Tampered` unless the chain still has the entry that `by` has seen."""
         links = self.links()
-        if not (0 < sequence <= len(links) and equal(links[sequence - 1].hash, seen)):
-            raise older(self._where, sequence, by)
+        if not (0 < sequence <= len(links) and hashes_equal(links[sequence - 1].hash, seen)):
+            raise older_copy(self._where, sequence, by)
 
 
 def seal_of(key: bytes, identity: str, last: Last, state: str) -> str:
+    """Return the keyed hash of a state and the last entry that it includes."""
     return seal(key, "state", identity, *last, state)
 
 

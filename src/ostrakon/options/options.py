@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from ostrakon.ledger.place import require_url
+from ostrakon.ledger.location import require_url
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence

@@ -147,9 +147,9 @@ class Budget(Reservation):
 
     def times(self, most: int = 1000) -> int:
         """Number of runs like this one that still fit into the account as it was last read, at most `most`."""
-        runs, total, cap = 0, self.account.total.plus(self._cost), self.account.cap
+        runs, total, cap = 0, self.account.total.add(self._cost), self.account.cap
         while runs < most and not self.account.closed and cap.admits(total):
-            runs, total = runs + 1, total.plus(self._cost)
+            runs, total = runs + 1, total.add(self._cost)
         return runs
 
     def reserve(self) -> str:

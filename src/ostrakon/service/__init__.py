@@ -1,6 +1,6 @@
-"""A labelling service: whoever improves a student asks a run's trained teachers, until the budget ends."""
+"""A labelling service: clients ask a run's trained teachers for labels of public rows until the budget is spent."""
 
 from ostrakon.service.clients import Client, add_client, read_clients
-from ostrakon.service.labeller import Labeller, Spent, TooMany, opened
+from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller, open_service
 
-__all__ = ["Client", "Labeller", "Spent", "TooMany", "add_client", "opened", "read_clients"]
+__all__ = ["BudgetSpent", "Client", "ClientLimitReached", "Labeller", "add_client", "open_service", "read_clients"]

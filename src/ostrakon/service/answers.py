@@ -1,4 +1,4 @@
-"""Answers that were given: on the disk before they leave, and then the same for ever."""
+"""The answers of a service: on the disk before they are sent, and never changed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,20 @@ BYTES_OF_AN_ANSWER = 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
-    """One answer. row: checksum of the row's features. label: class number, -1 for no answer. block: who paid."""
+class Answer:
+    """One stored answer.
+
+    Parameters
+    ----------
+    row : str
+        Checksum of the row's features.
+    label : int
+        Class number, -1 for no answer.
+    client : str
+        The name of the client that asked first.
+    block : str
+        The reservation in the ledger that paid for it.
+    """
 
     row: str
     label: int
@@ -32,16 +44,33 @@ class Given:
 
 
 class AnswerStore:
-    """All answers of a service, in an SQLite file inside private/; `labels` by the row's checksum, and in memory too.
+    """All answers of a service, in an SQLite file inside private/ and in memory.
 
-    Errors: `InvalidInput` for a file that is none of ours, and where the disk does not take what is written.
+    Parameters
+    ----------
+    folder : pathlib.Path
+        Made if it is missing.
+
+    Attributes
+    ----------
+    labels : dict of str to int
+        Class number by the checksum of the row.
+    rows_asked : collections.Counter
+        The number of different rows that each client asked about.
+    blocks : set of str
+        The reservations whose answers were in the file when it was opened.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not a service's, or the disk does not take what is written.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = private_folder(folder)
         self._file = self.folder / "answers.db"
         try:
-            # Used by one thread at a time, whichever that is.
+            # One thread at a time uses it, but not always the same one.
             self._connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
             self._file.chmod(0o600)
             self._connection.execute("PRAGMA journal_mode = WAL")
@@ -52,18 +81,20 @@ class AnswerStore:
             self._connection.execute(_TABLE)
             self._connection.execute(_ROOM)
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-            held = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
+            stored = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
         except sqlite3.Error as error:
             raise InvalidInput(f"{self._file} must be the answers of a labelling service ({error}).") from None
-        self.labels: dict[str, int] = {row: label for row, label, _, _ in held}
-        self.asked: Counter[str] = Counter(client for _, _, client, _ in held)
-        self.blocks = {block for _, _, _, block in held}
-        """Of the answers that were there; it does not grow."""
+        self.labels: dict[str, int] = {row: label for row, label, _, _ in stored}
+        self.rows_asked: Counter[str] = Counter(client for _, _, client, _ in stored)
+        self.blocks = {block for _, _, _, block in stored}
 
     def require_room(self, answers: int) -> None:
-        """Write as many bytes as so many answers take, before they are paid for and drawn.
+        """Write as many bytes as `answers` answers take, before they are paid for and drawn.
 
-        Errors: `InvalidInput` where the disk does not take them.
+        Raises
+        ------
+        InvalidInput
+            If the disk does not take them.
         """
         try:
             size = BYTES_OF_AN_ANSWER * answers
@@ -71,31 +102,36 @@ class AnswerStore:
         except sqlite3.Error as error:
             raise InvalidInput(f"{self._file} could not be written: {error}; nothing was drawn.") from None
 
-    def keep(self, given: Iterable[Given]) -> None:
-        """Write answers, all or none; on the disk, and never another one for the same row, when this returns.
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Write all of these answers or none. When this returns, they are on the disk.
 
-        The same answers may be written again, where it is not known whether a failed attempt had written them.
+        The same answers may be written again, if it is not known whether a failed attempt had written them.
+
+        Raises
+        ------
+        InvalidInput
+            If a row has another answer already, or the disk does not take what is written.
         """
-        some = list(given)
+        answers = list(answers)
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
                 "INSERT INTO answers VALUES (?, ?, ?, ?) ON CONFLICT (row) DO NOTHING",
-                [(x.row, x.label, x.client, x.block) for x in some],
+                [(answer.row, answer.label, answer.client, answer.block) for answer in answers],
             )
-            for each in some:
-                found = self._connection.execute("SELECT label FROM answers WHERE row = ?", (each.row,)).fetchone()
-                if found != (each.label,):
+            for answer in answers:
+                label = self._connection.execute("SELECT label FROM answers WHERE row = ?", (answer.row,)).fetchone()
+                if label != (answer.label,):
                     raise sqlite3.IntegrityError("a row has another answer already")
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise InvalidInput(f"{self._file} could not be written: {error}; nothing left this machine.") from None
-        for each in some:
-            self.labels[each.row] = each.label
-            self.asked[each.client] += 1
+        for answer in answers:
+            self.labels[answer.row] = answer.label
+            self.rows_asked[answer.client] += 1
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""The labelling service as a web application: requests are checked and limited here, and answered by a desk."""
+"""The labelling service as a web application: it checks and limits requests, and a queue answers them."""
 
 import contextlib
 import shutil
@@ -6,11 +6,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Annotated, Any
 
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.service.audit_log import AuditFile, AuditLog
-from ostrakon.service.body_limit import LARGEST_BODY, BodyLimit
+from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import Client, ClientFile
-from ostrakon.service.desk import Busy, Desk, Unavailable
-from ostrakon.service.labeller import Labeller, Spent, TooMany
+from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller
+from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable
 from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.validation import InvalidInput
 
@@ -22,21 +21,21 @@ try:
     from pydantic import BaseModel, Field, WithJsonSchema, create_model
     from starlette.exceptions import HTTPException as AnyHTTPException
 
-    from ostrakon.service.tokens import TokenCheck
+    from ostrakon.service.middleware import LARGEST_BODY, AuditLog, BodyLimit, TokenCheck
 except ImportError as missing:
     raise InvalidInput("A service needs FastAPI, which is not installed: pip install ostrakon[service].") from missing
 
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Rows of one request."""
 
-LONGEST_TEXT = 20_000
+MAX_TEXT = 20_000
 """Characters of one cell."""
 
-LEAST_FREE = 16 * 2**20
-"""Bytes that the disk of the answers must have free."""
+MIN_FREE_BYTES = 16 * 2**20
+"""Free space that the disk of the answers must have."""
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Cell = Annotated[str, Field(max_length=LONGEST_TEXT)] | bool | int | Number | list[Number] | None
+Cell = Annotated[str, Field(max_length=MAX_TEXT)] | bool | int | Number | list[Number] | None
 
 _CODES = {
     400: "bad_request",
@@ -49,12 +48,12 @@ _CODES = {
     429: "too_many_requests",
     503: "unavailable",
 }
-_REFUSALS: dict[type[InvalidInput], int] = {Spent: 403, TooMany: 403, Busy: 503, Unavailable: 503}
+_REFUSALS: dict[type[InvalidInput], int] = {BudgetSpent: 403, ClientLimitReached: 403, Busy: 503, Unavailable: 503}
 
 
 class Labels(BaseModel):
-    """labels: one a row, null where the teachers gave none; the same for the same row, for ever. asked, most: different
-    rows that the client has put to the teachers so far, and may in all."""
+    """labels: one for each row, null if the teachers gave none; the same row always gets the same label. asked, most:
+    the number of different rows that the client has asked about so far, and may ask about in all."""
 
     labels: list[str | None]
     asked: int
@@ -75,7 +74,8 @@ class Refusal(BaseModel):
 
 
 class Budget(BaseModel):
-    """What is left. answers_left: of all clients together, at least so many, as of the last reservation."""
+    """What is left. answers_left: the least number of answers left for all clients together, as of the last
+    reservation."""
 
     asked: int
     most: int
@@ -87,35 +87,57 @@ class Budget(BaseModel):
     answers_left_is_at_least: bool
 
 
-def rows_of(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
-    """The model of a request: public rows, with these columns by name (see `RowForm.columns`); further ones may be."""
-    properties = {str(column["name"]): {"title": str(column["kind"]), **_cell_of(column)} for column in columns}
-    described = {"type": "object", "properties": properties, "required": list(properties)}
-    row = Annotated[dict[str, Cell], WithJsonSchema({**described, "additionalProperties": _cell_of({"kind": ""})})]
-    rows: Any = Annotated[list[row], Field(min_length=1, max_length=MOST_ROWS)]
+def make_rows_model(columns: Sequence[Mapping[str, Any]]) -> type[BaseModel]:
+    """Make the model of a request: public rows with these columns by name, and any further ones.
+
+    Parameters
+    ----------
+    columns : sequence of mappings
+        As of `RowForm.columns`.
+
+    Returns
+    -------
+    type
+    """
+    properties = {str(column["name"]): {"title": str(column["kind"]), **_cell_schema(column)} for column in columns}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    row = Annotated[dict[str, Cell], WithJsonSchema({**schema, "additionalProperties": _cell_schema({"kind": ""})})]
+    rows: Any = Annotated[list[row], Field(min_length=1, max_length=MAX_ROWS)]
     return create_model("Rows", __doc__="Public rows to be labelled, columns by name.", rows=(rows, ...))
 
 
-def _cell_of(column: Mapping[str, Any]) -> dict[str, Any]:
+def _cell_schema(column: Mapping[str, Any]) -> dict[str, Any]:
     if column["kind"] == "embedding":
         width = column["width"]
         return {"type": "array", "items": {"type": "number"}, "minItems": width, "maxItems": width}
-    text = {"type": "string", "maxLength": LONGEST_TEXT}
+    text = {"type": "string", "maxLength": MAX_TEXT}
     return {"anyOf": [text, *({"type": kind} for kind in ("number", "boolean", "null"))]}
 
 
-def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+def _refusal_models(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Refusal} for code in codes}
 
 
 def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> FastAPI:
-    """The application. clients: who may ask. audit: where every request gets a line."""
-    desk = Desk(labeller)
+    """Make the application.
+
+    Parameters
+    ----------
+    labeller : Labeller
+    clients : ClientFile
+    audit : AuditFile
+        Gets a line for every request.
+
+    Returns
+    -------
+    fastapi.FastAPI
+    """
+    queue = RequestQueue(labeller)
     bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
-        async with desk.opened():
+        async with queue.running():
             yield
 
     app = FastAPI(
@@ -128,28 +150,28 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     )
 
     async def client_of(request: Request, _: Annotated[Any, Depends(bearer)]) -> Client:
-        """The client that `TokenCheck` found."""
+        """Return the client that `TokenCheck` recognised."""
         return request.scope["client_of_token"]
 
-    rows: Any = rows_of(labeller.form.columns or ())
+    rows: Any = make_rows_model(labeller.form.columns or ())
 
-    @app.post("/v1/labels", response_model=Labels, responses=_refusals(400, 401, 403, 413, 422, 429, 503))
+    @app.post("/v1/labels", response_model=Labels, responses=_refusal_models(400, 401, 403, 413, 422, 429, 503))
     async def labels(request: Request, body: rows, client: Annotated[Client, Depends(client_of)]) -> JSONResponse:  # pyright: ignore
-        """Label public rows. A row that was asked before costs nothing, and has the same answer."""
+        """Label public rows. A row that was asked about before costs nothing and gets the same answer."""
         request.scope["audit"]["rows"] = len(body.rows)
-        found, asked = await desk.answer(client, body.rows)
-        names = [None if label == NO_ANSWER else labeller.classes[label] for label in found]
+        numbers, asked = await queue.answer(client, body.rows)
+        names = [None if number == NO_ANSWER else labeller.classes[number] for number in numbers]
         return JSONResponse({"labels": names, "asked": asked, "most": client.answers})
 
-    @app.get("/v1/budget", response_model=Budget, responses=_refusals(401, 413, 429))
+    @app.get("/v1/budget", response_model=Budget, responses=_refusal_models(401, 413, 429))
     async def budget(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
-        """What this client has asked, and what all may still ask."""
+        """Say how many rows this client has asked about, and how many answers are left for all clients."""
         account, blocks = labeller.account, labeller.blocks_left()
         spent = account.spent
         per_block = labeller.plan.max_answers or 0
         return JSONResponse(
             {
-                "asked": labeller.asked(client.name),
+                "asked": labeller.rows_asked(client.name),
                 "most": client.answers,
                 "epsilon": account.cap.epsilon,
                 "delta": account.cap.delta,
@@ -160,20 +182,20 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
             }
         )
 
-    @app.get("/v1/statement", responses=_refusals(401, 413, 429))
+    @app.get("/v1/statement", responses=_refusal_models(401, 413, 429))
     async def statement(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
-        """What all answers together promise, to whom, and what they do not; and how rows must look."""
+        """Say what all answers together promise, to whom, and what they do not; and what rows must look like."""
         return JSONResponse(_statement(labeller))
 
-    @app.get("/health", responses=_refusals(413))
+    @app.get("/health", responses=_refusal_models(413))
     async def health() -> dict[str, str]:
-        """Whether the process runs."""
+        """Say that the process runs."""
         return {"status": "ok"}
 
-    @app.get("/ready", responses=_refusals(413, 503))
+    @app.get("/ready", responses=_refusal_models(413, 503))
     async def ready() -> JSONResponse:
-        """Whether new rows can be answered: no attempt has failed lately, and the disk has room."""
-        if desk.failed_lately or shutil.disk_usage(labeller.folder).free < LEAST_FREE:
+        """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
+        if queue.failed_lately or shutil.disk_usage(labeller.folder).free < MIN_FREE_BYTES:
             return _problem(503, "New rows cannot be answered now; come again later.")
         return JSONResponse({"status": "ready"})
 
@@ -201,7 +223,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
 
 
 def _statement(labeller: Labeller) -> dict[str, Any]:
-    """Public facts alone."""
+    """Public facts only."""
     account, plan = labeller.account, labeller.plan
     return {
         "guarantee": {"epsilon": account.cap.epsilon, "delta": account.cap.delta},
@@ -212,7 +234,7 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
         "parameters": plan.mechanism.parameters(),
         "teachers": plan.teachers,
         "classes": list(labeller.classes),
-        "columns": [{"name": each["name"], "kind": each["kind"]} for each in labeller.form.columns or ()],
+        "columns": [{"name": one["name"], "kind": one["kind"]} for one in labeller.form.columns or ()],
         "answers_reserved_at_a_time": plan.max_answers,
         "trust_model": (
             "the operator of the service sees the private data, the teachers, the votes and the rows that clients "
@@ -223,11 +245,11 @@ def _statement(labeller: Labeller) -> dict[str, Any]:
 
 
 def _problem(code: int, message: str, *, headers: Mapping[str, str] | None = None, close: bool = False) -> JSONResponse:
-    """A refusal. close: end the connection, of which nothing more is read."""
-    own = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(code, {})
-    own |= {"Connection": "close"} if close else {}
+    """A refusal. close: close the connection without reading any more of it."""
+    fixed = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(code, {})
+    fixed |= {"Connection": "close"} if close else {}
     content = {"error": {"code": _CODES.get(code, "error"), "message": message}}
-    return JSONResponse(content, status_code=code, headers={**own, **(headers or {})})
+    return JSONResponse(content, status_code=code, headers={**fixed, **(headers or {})})
 
 
 def _status(error: Exception) -> int:
@@ -235,5 +257,5 @@ def _status(error: Exception) -> int:
 
 
 def _first(error: Any) -> str:
-    found = error.errors()[0]
-    return f"{'.'.join(map(str, found['loc']))}: {found['msg']}"[:300]
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]

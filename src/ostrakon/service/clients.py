@@ -1,4 +1,4 @@
-"""Who may ask a labelling service, and how much: a file of clients, in which no token stands."""
+"""The clients of a labelling service and what each may ask: a file that holds no token."""
 
 from __future__ import annotations
 
@@ -40,10 +40,23 @@ def _digest(name: str, value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """One client. token: SHA-256 of its token. answers: so many different rows may it put to the teachers, ever;
-    requests_per_second: of any kind.
+    """One client.
 
-    Errors: `InvalidInput` for a name that is no word, a digest that is none, numbers that are not whole or below 1.
+    Parameters
+    ----------
+    name : str
+        Up to 64 letters, digits and inner ``-_.``.
+    token : str
+        SHA-256 of its token, 64 hexadecimal digits.
+    answers : int, at least 1
+        The number of different rows that it may ask about in all.
+    requests_per_second : int, at least 1
+        Requests of any kind.
+
+    Raises
+    ------
+    InvalidInput
+        If a value is not allowed.
     """
 
     name: str
@@ -52,85 +65,114 @@ class Client:
     requests_per_second: int
 
     def __post_init__(self) -> None:
-        some = partial(whole, at_least=1)
-        settle(self, name=_name, token=_digest, answers=some, requests_per_second=some)
+        number = partial(whole, at_least=1)
+        settle(self, name=_name, token=_digest, answers=number, requests_per_second=number)
 
 
-def digest_of(token: str) -> str:
-    """What the file of clients holds in place of a token."""
+def token_digest(token: str) -> str:
+    """Return what the file of clients holds instead of a token: its SHA-256."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def read_clients(path: str | os.PathLike[str]) -> dict[str, Client]:
-    """The clients of a TOML file, by the digest of their tokens: tables [[client]] as `Client` has fields.
+    """Read the clients of a TOML file: tables ``[[client]]`` with the fields of `Client`.
 
-    Errors: `InvalidInput` for a file that cannot be read, other keys, two clients of one name or token, none at all.
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    dict of str to Client
+        By the digest of each token.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read, has other keys or no client, or if two clients share a name or a token.
     """
     content = read_toml("clients", path)
-    held = content.get("client")
-    if not isinstance(held, list) or not held or set(content) != {"client"}:
+    tables = content.get("client")
+    if not isinstance(tables, list) or not tables or set(content) != {"client"}:
         raise InvalidInput(f"{path} must hold tables [[client]], and nothing else; `ostrakon client` adds one.")
-    clients = [_client(each, path) for each in held]
-    for name in ("name", "token"):
-        values = [getattr(each, name) for each in clients]
-        twice = next((value for value in values if values.count(value) > 1), None)
-        if twice is not None:
-            raise InvalidInput(f"Clients in {path} must differ in {name}, got {twice!r} twice.")
-    return {each.token: each for each in clients}
+    clients = [_client_from(table, path) for table in tables]
+    for field in ("name", "token"):
+        values = [getattr(client, field) for client in clients]
+        repeated = next((value for value in values if values.count(value) > 1), None)
+        if repeated is not None:
+            raise InvalidInput(f"Clients in {path} must differ in {field}, got {repeated!r} twice.")
+    return {client.token: client for client in clients}
 
 
 class ClientFile:
-    """The clients of a TOML file, read again when the file changes: a token that is taken out is refused at once.
+    """The clients of a TOML file, read again when the file changes, so that a removed token is refused at once.
 
-    Errors at the start as `read_clients`; later, a file that cannot be read admits nobody (`readable`).
+    Parameters
+    ----------
+    path : str or path-like
+
+    Raises
+    ------
+    InvalidInput
+        As of `read_clients`, for the first reading alone.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._stamp = self._now()
+        self._stamp = self._file_stamp()
         self._clients: dict[str, Client] | None = read_clients(path)
 
-    def readable(self) -> bool:
-        """Whether the file, as it is now, could be read."""
-        if (stamp := self._now()) != self._stamp:
+    def read(self) -> Mapping[str, Client] | None:
+        """Return the clients by the digest of their tokens, as the file is now; None if it cannot be read."""
+        if (stamp := self._file_stamp()) != self._stamp:
             self._stamp = stamp
             try:
                 self._clients = read_clients(self._path)
             except InvalidInput as error:
                 logging.getLogger(__name__).error("Nobody is admitted: %s", error)
                 self._clients = None
-        return self._clients is not None
+        return self._clients
 
-    def by_token(self) -> Mapping[str, Client]:
-        """The clients by the digest of their tokens."""
-        return self._clients or {}
-
-    def _now(self) -> tuple[int, int, int] | None:
+    def _file_stamp(self) -> tuple[int, int, int, int] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 def add_client(path: str | os.PathLike[str], name: str, *, answers: int, requests_per_second: int = 20) -> str:
-    """Add a client to the file, made where it is missing, and return its token, which is kept nowhere.
+    """Add a client to the file, which is made if it is missing.
 
-    Errors: `InvalidInput` as `read_clients`, and for a name that is there.
+    Parameters
+    ----------
+    path : str or path-like
+    name, answers, requests_per_second
+        As of `Client`.
+
+    Returns
+    -------
+    str
+        The client's token, which is stored nowhere.
+
+    Raises
+    ------
+    InvalidInput
+        As of `read_clients`, and if the name is taken.
     """
     token = secrets.token_urlsafe(32)
-    made = Client(name=name, token=digest_of(token), answers=answers, requests_per_second=requests_per_second)
+    client = Client(name=name, token=token_digest(token), answers=answers, requests_per_second=requests_per_second)
     with FileLock(f"{os.fspath(path)}.lock", mode=0o600):
-        held = list(read_clients(path).values()) if Path(path).exists() else []
-        if any(each.name == name for each in held):
+        clients = list(read_clients(path).values()) if Path(path).exists() else []
+        if any(other.name == name for other in clients):
             raise InvalidInput(f"name must be a new client's, and {path} has {name!r} already.")
-        text = tomli_w.dumps({"client": [asdict(each) for each in [*held, made]]})
+        text = tomli_w.dumps({"client": [asdict(one) for one in [*clients, client]]})
         write_atomically(path, _HEADER + text, mode=0o600)
     return token
 
 
-def _client(held: Any, path: Any) -> Client:
+def _client_from(table: Any, path: Any) -> Client:
     wanted = set(Client.__dataclass_fields__)
-    if not isinstance(held, Mapping) or set(held) != wanted:
-        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(wanted))}, got {shown(held)}.")
-    return Client(**held)
+    if not isinstance(table, Mapping) or set(table) != wanted:
+        raise InvalidInput(f"Every client in {path} must have {', '.join(sorted(wanted))}, got {shown(table)}.")
+    return Client(**table)

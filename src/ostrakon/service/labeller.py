@@ -1,4 +1,4 @@
-"""Labels for public rows from a run's trained teachers, one noisy answer a row, for as long as an account lasts."""
+"""Labels for public rows from a run's trained teachers: one noisy answer a row, until the account is spent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ostrakon.export.row_form import RowForm
 from ostrakon.features.text import reads_text
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.fits import Refused
-from ostrakon.ledger.place import beside
+from ostrakon.ledger.location import default_url
 from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
@@ -36,36 +36,44 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import trained
 from ostrakon.run.storage import InFolder, InMemory
-from ostrakon.service.answers import AnswerStore, Given
+from ostrakon.service.answers import Answer, AnswerStore
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import Votes
 
 CHECKS = 2
-"""So many rows may be put to the teachers for every answer that a block pays: those without an answer cost less."""
+"""Rows that a block lets the teachers check for every answer that it pays for: a row without an answer costs less."""
 DEFAULT_BLOCK = 100
 
 
-class Spent(InvalidInput):
-    """The budget of the data does not reach for another answer."""
+class BudgetSpent(InvalidInput):
+    """The budget of the data does not pay for another answer."""
 
 
-class TooMany(InvalidInput):
+class ClientLimitReached(InvalidInput):
     """A client has asked about as many different rows as it may."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Rows of a client, read as the learners take them. most: so many different rows may it ask about in all."""
+    """Rows of a client, read as the learners take them.
+
+    Parameters
+    ----------
+    client : str
+    limit : int
+        The number of different rows that the client may ask about in all.
+    rows : pandas.DataFrame or numpy.ndarray
+    """
 
     client: str
-    most: int
+    limit: int
     rows: Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Fresh:
-    """A row that was never asked: who pays for it, and its features."""
+class _NewRow:
+    """A row that no client asked about before: which client asks, and the row's features."""
 
     client: str
     features: Any
@@ -82,15 +90,30 @@ class _Block:
 
 
 class Labeller:
-    """Answers rows by the noisy vote of trained teachers (Confident-GNMax), each different row once.
+    """Answer rows by the noisy vote of trained teachers (Confident-GNMax), each different row once.
 
-    Made by `opened`. One thread at a time may ask.
+    `open_service` makes it. One thread at a time may use it.
 
+    Attributes
+    ----------
+    task : Task
+    plan : Plan
+        Of one block of answers.
+    form : RowForm
+        What a row must look like.
+    classes : tuple of str
+    run_epsilon : float
+        The epsilon of the run that trained the teachers.
+    folder : pathlib.Path
+        Of the answers.
+
+    Notes
+    -----
     Guarantee: all answers, together with every other run on the data's account, are within the cap of that account,
-    whatever rows were asked in whatever order, chosen from earlier answers or not: answers are paid in blocks, each
-    reserved in the ledger before its first noise is drawn, at its worst case (docs/ledger.md). An answer is on the disk
-    before it leaves, and a row that was answered, or refused an answer, gets that again, for nothing. What is left of a
-    block when the process ends is not used again.
+    for any rows in any order, whether or not they were chosen from earlier answers. Answers are paid for in blocks:
+    each block is reserved in the ledger at its worst case before its first noise is drawn (docs/ledger.md). An answer
+    is on the disk before it is sent. A row that was answered, or was refused an answer, gets the same result again at
+    no cost. What is left of a block when the process ends is not used again.
     """
 
     def __init__(
@@ -116,101 +139,134 @@ class Labeller:
         self._store = store
         self.folder = store.folder
         self._block: _Block | None = None
-        self._left: tuple[Account, int] | None = None
+        self._blocks_left: tuple[Account, int] | None = None
         self._next: Budget | None = None
-        self._unstored: list[Given] = []
+        self._unstored: list[Answer] = []
         self._rng = secure_rng()
 
-    def known(self, key: str) -> int | None:
-        """The class number that a row has been given, -1 for no answer; None where it was never asked."""
+    def stored_label(self, key: str) -> int | None:
+        """Return the class number that a row has got, -1 for no answer; None if no client asked about it."""
         return self._store.labels.get(key)
 
-    def asked(self, client: str) -> int:
-        """How many different rows a client has put to the teachers."""
-        return self._store.asked[client]
+    def rows_asked(self, client: str) -> int:
+        """Return the number of different rows that a client has asked about."""
+        return self._store.rows_asked[client]
 
     @property
     def account(self) -> Account:
-        """The account, as it was when this process last reserved."""
+        """The account as of this process's last reservation."""
         return self._budget.account
 
     @property
     def paid_answers(self) -> int:
-        """How many answers the block at hand still pays."""
+        """The number of answers that the current block still pays for."""
         return 0 if self._block is None else min(self._block.answers, self._block.checks)
 
     def blocks_left(self) -> int:
-        """How many blocks still fit into the account, as it was when this process last reserved."""
+        """Return the number of blocks that still fit into the account, as of this process's last reservation."""
         account = self.account
-        if self._left is None or self._left[0] is not account:
-            # Of an account with thousands of blocks it takes a second, and any client may ask.
-            self._left = (account, self._budget.times())
-        return self._left[1]
+        if self._blocks_left is None or self._blocks_left[0] is not account:
+            # For an account with thousands of blocks this takes a second, and any client may ask.
+            self._blocks_left = (account, self._budget.times())
+        return self._blocks_left[1]
 
-    def read(self, client: str, most: int, rows: Sequence[Mapping[str, Any]]) -> Request:
-        """Rows of a client. Errors: `InvalidInput` for what is no row of the public table."""
-        return Request(client=client, most=most, rows=self.form.read(list(rows)))
+    def read(self, client: str, limit: int, rows: Sequence[Mapping[str, Any]]) -> Request:
+        """Read the rows of a client.
+
+        Parameters
+        ----------
+        client : str
+        limit : int
+            The number of different rows that the client may ask about in all.
+        rows : sequence of mappings
+            Values by the name of the column.
+
+        Returns
+        -------
+        Request
+
+        Raises
+        ------
+        InvalidInput
+            If something is not a row of the public table.
+        """
+        return Request(client=client, limit=limit, rows=self.form.read(list(rows)))
 
     def answer(self, requests: Sequence[Request]) -> list[tuple[str, ...] | InvalidInput]:
-        """Put all rows that were never asked to the teachers; of each request the keys of its rows (see `known`).
+        """Ask the teachers about all rows that are new.
 
-        Whoever comes first pays for a row. A request that would pass its client's cap asks nothing (`TooMany`); where
-        the account ends (`Spent`), rows that were answered before that are known.
+        Parameters
+        ----------
+        requests : sequence of Request
+            The first request with a new row pays for it.
+
+        Returns
+        -------
+        list of (tuple of str, or InvalidInput)
+            For each request, the keys of its rows (see `stored_label`) or a refusal. A request that would pass its
+            client's limit asks nothing (`ClientLimitReached`). If the account is spent (`BudgetSpent`), some of the
+            rows may have been answered.
+
+        Raises
+        ------
+        InvalidInput
+            If the ledger or the disk fails.
         """
-        # What a failing disk did not take counts for its clients first.
+        # Answers that a failing disk did not take count for their clients first.
         self._store_drawn()
         features, keys = self._features(requests)
-        told: list[tuple[str, ...] | InvalidInput] = list(keys)
-        fresh: dict[str, _Fresh] = {}
-        for at, (each, own) in enumerate(zip(requests, keys, strict=True)):
-            new = [key for key in dict.fromkeys(own) if self.known(key) is None and key not in fresh]
-            already = self.asked(each.client) + sum(one.client == each.client for one in fresh.values())
-            if already + len(new) > each.most:
-                left = max(0, each.most - already)
-                told[at] = TooMany(f"The client may put {left} more new rows to the teachers, got {len(new)}.")
+        results: list[tuple[str, ...] | InvalidInput] = list(keys)
+        new_rows: dict[str, _NewRow] = {}
+        for at, (request, own_keys) in enumerate(zip(requests, keys, strict=True)):
+            new = [key for key in dict.fromkeys(own_keys) if self.stored_label(key) is None and key not in new_rows]
+            already = self.rows_asked(request.client) + sum(row.client == request.client for row in new_rows.values())
+            if already + len(new) > request.limit:
+                left = max(0, request.limit - already)
+                results[at] = ClientLimitReached(f"The client may ask about {left} more new rows, got {len(new)}.")
                 continue
-            fresh |= {key: _Fresh(client=each.client, features=features[at][own.index(key)]) for key in new}
-        error = self._ask(fresh) if fresh else None
-        for at, own in enumerate(keys):
-            if error is not None and any(self.known(key) is None for key in own) and isinstance(told[at], tuple):
-                told[at] = error
-        return told
+            new_rows |= {key: _NewRow(client=request.client, features=features[at][own_keys.index(key)]) for key in new}
+        error = self._ask_teachers(new_rows) if new_rows else None
+        for at, own_keys in enumerate(keys):
+            unanswered = any(self.stored_label(key) is None for key in own_keys)
+            if error is not None and unanswered and isinstance(results[at], tuple):
+                results[at] = error
+        return results
 
     def close(self) -> None:
-        """End the block at hand."""
+        """End the current block."""
         self._end_block()
 
     def _features(self, requests: Sequence[Request]) -> tuple[list[Any], list[tuple[str, ...]]]:
-        """Features of each request's rows, and a checksum of those of every row."""
+        """For each request, the features of its rows and a checksum of those of every row."""
         if not requests:
             return [], []
-        # Together: transforming a row takes as long as transforming some hundred.
-        parts = [each.rows for each in requests]
+        # Together, because one row takes as long as some hundred.
+        parts = [request.rows for request in requests]
         together = pd.concat(parts, ignore_index=True) if hasattr(parts[0], "iloc") else np.concatenate(parts)
         features = np.asarray(self._view.transform(together))
         split = np.split(features, np.cumsum([len(part) for part in parts])[:-1])
-        return split, [tuple(_key(row) for row in some) for some in split]
+        return split, [tuple(_key(row) for row in rows) for rows in split]
 
-    def _ask(self, fresh: Mapping[str, _Fresh]) -> Spent | None:
-        """Answer rows by the teachers, one after the other, until the account ends."""
-        predictions = self._teachers.predict(np.stack([each.features for each in fresh.values()]))
+    def _ask_teachers(self, new_rows: Mapping[str, _NewRow]) -> BudgetSpent | None:
+        """Answer rows by the teachers, one after the other, until the account is spent."""
+        predictions = self._teachers.predict(np.stack([row.features for row in new_rows.values()]))
         votes = Votes.from_predictions(predictions, classes=self.plan.classes)
-        keys, start = list(fresh), 0
+        keys, start = list(new_rows), 0
         self._store.require_room(len(keys))
         while start < len(keys):
             try:
-                block = self._paid()
+                block = self._paid_block()
             except Refused:
-                return Spent("The budget of these data is spent: rows answered before still are, new ones not.")
-            # No more answers than are paid for can come of so many rows.
-            some = slice(start, start + min(block.checks, block.answers))
-            drawn = np.asarray(self.plan.mechanism.sample(votes[some], self._rng), np.int64)
+                return BudgetSpent("The budget of these data is spent: rows answered before still are, new ones not.")
+            # This number of rows cannot get more answers than the block pays for.
+            part = slice(start, start + min(block.checks, block.answers))
+            drawn = np.asarray(self.plan.mechanism.sample(votes[part], self._rng), np.int64)
             block.checks -= len(drawn)
             block.answers -= int((drawn != NO_ANSWER).sum())
             block.labels += drawn.tolist()
             self._unstored = [
-                Given(row=key, label=int(label), client=fresh[key].client, block=block.run)
-                for key, label in zip(keys[some], drawn, strict=True)
+                Answer(row=key, label=int(label), client=new_rows[key].client, block=block.run)
+                for key, label in zip(keys[part], drawn, strict=True)
             ]
             self._store_drawn()
             start += len(drawn)
@@ -219,15 +275,15 @@ class Labeller:
     def _store_drawn(self) -> None:
         """Store what was drawn. After a failure the same answers are tried again before anything else is drawn."""
         if self._unstored:
-            self._store.keep(self._unstored)
+            self._store.add(self._unstored)
             self._unstored = []
 
-    def _paid(self) -> _Block:
-        """A block with room for one more row and answer."""
+    def _paid_block(self) -> _Block:
+        """Return a block with room for one more row and answer."""
         if self._block is not None and not (self._block.checks and self._block.answers):
             self._end_block()
         if self._block is None:
-            # A reservation that failed half way is found again, by the same receipt, at the next attempt.
+            # The next attempt finds a reservation that failed half way, by the same receipt.
             self._next = self._budget.again(InMemory()) if self._next is None else self._next
             run = self._next.reserve()
             self._budget, self._next = self._next, None
@@ -240,13 +296,13 @@ class Labeller:
         block = self._block
         if block is not None:
             labels = np.array(block.labels, np.int64)
-            # Refused by an older copy of the ledger, the block stays at hand: no other one is begun in that copy.
+            # If an older copy of the ledger refuses, the block stays: no other one is begun in that copy.
             self._budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True))
             self._block = None
 
 
 @contextlib.contextmanager
-def opened(
+def open_service(
     folder: str | os.PathLike[str],
     *,
     ledger: str | None = None,
@@ -255,53 +311,60 @@ def opened(
     block: int = DEFAULT_BLOCK,
     progress: bool = False,
 ) -> Generator[Labeller]:
-    """The teachers of the run in `folder`, ready to answer; the folder is this process's until the block ends.
+    """Open the teachers of the run in `folder`. No other process can use the folder until the block ends.
 
-    folder: of a run of trained teachers and Confident-GNMax on a table (`ostrakon train --teachers N`), whose private
-    and public files are where they were. ledger, budget, ledger_account: as of a run; no ledger: the one in which the
-    run has reserved, or budget.db beside its data. What the run itself costs is reserved there, too, if it was not yet.
-    block: answers that are reserved at a time.
-    Errors: `InvalidInput` for a folder without such a run, data that changed, an account without room (`Refused`).
+    Parameters
+    ----------
+    folder : str or path-like
+        Of a run of trained teachers and Confident-GNMax on a table (`ostrakon train --teachers N`). Its private and
+        public files must be where they were.
+    ledger : str, optional
+        URL of the ledger. Default: the one in which the run has reserved, or budget.db beside its data. The cost of
+        the run itself is reserved there first, if it was not yet.
+    budget : float above 0, optional
+        Epsilon of a new account, if the data have none.
+    ledger_account : str, optional
+        Name of the account.
+    block : int from 1 to 100000
+        The number of answers that are reserved at a time.
+    progress : bool
+        Whether to show the progress of teachers that must be trained again.
+
+    Yields
+    ------
+    Labeller
+
+    Raises
+    ------
+    InvalidInput
+        If the folder does not hold such a run, or its data changed.
+    Refused
+        If the account has no room for one block.
     """
     home = RunFolder(folder)
-    held = home.read()
-    if held is None:
-        raise InvalidInput(
-            f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {folder}."
-        )
-    if "store" in held:
-        raise InvalidInput(f"The folder must be of a run without --store, whose teachers are in it: {folder}.")
-    asked = held.get("asked", {})
-    if asked.get("protect") == "labels":
-        raise InvalidInput(
-            f"A service must have a run that protects records, and {folder} holds one that protects labels alone."
-        )
-    if not {"private", "public"} <= set(asked):
-        raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
+    asked, known = _read_run(home)
     files = Files.of(Files.from_toml(asked, home.description))
-    known = held.get("ledger")
     if ledger is None:
-        ledger = beside(files.private) if known is None else known["ledger"]
+        ledger = default_url(files.private) if known is None else known["ledger"]
     spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
-    named = {name: value for name, value in asked.items() if name not in spend}
-    own = Options.of(
-        {**Options.from_toml(named, home.description), **{k: v for k, v in spend.items() if v is not None}}
-    )
+    others = {name: value for name, value in asked.items() if name not in spend}
+    given = {name: value for name, value in spend.items() if value is not None}
+    own = Options.of({**Options.from_toml(others, home.description), **given})
     task = task_from_files(**files.for_task(), text=reads_text(own.representation))
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
-    place = InFolder(home, task, own, asked)
+    storage = InFolder(home, task, own, asked)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(place.opened())
-        plan = place.plan(_never)
+        stack.enter_context(storage.opened())
+        plan = storage.plan(_no_plan)
         _require_served(plan, own, task, home.path)
         if known is not None and known["ledger"] != own.ledger:
             raise InvalidInput(f"ledger must be {known['ledger']}, in which this run has reserved, got {own.ledger!r}.")
-        # What the run draws, or has drawn, comes first: a budget that forgot it would be a false one.
-        each = _block_plan(plan, block)
-        first = budget_of(plan, task, own, place, besides=[each])
+        # The cost of the run itself comes first: an account without it would be wrong.
+        block_plan = _block_plan(plan, block)
+        first = budget_of(plan, task, own, storage, besides=[block_plan])
         assert first is not None
         first.reserve()
-        view = place.view(lambda: view_of(task.X_public, own.representation, seed=own.seed))
+        view = storage.view(lambda: view_of(task.X_public, own.representation, seed=own.seed))
         private = home.private
         store = TeacherStore(private / "teachers")
         teachers = trained(plan, task.private, view, own, progress=progress, store=store, folder=private / "shards")
@@ -310,11 +373,11 @@ def opened(
         stack.enter_context(threadpool_limits(1))
         labeller = Labeller(
             task=task,
-            plan=each,
+            plan=block_plan,
             form=RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names),
             view=view,
             teachers=teachers.in_memory(),
-            budget=first.of_plan(each, InMemory()),
+            budget=first.of_plan(block_plan, InMemory()),
             store=answers,
             run_epsilon=plan.guarantee.epsilon,
         )
@@ -322,8 +385,27 @@ def opened(
         yield labeller
 
 
+def _read_run(home: RunFolder) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return what was asked of a run with trained teachers, and its receipt from a ledger, if it has one."""
+    description = home.read()
+    if description is None:
+        raise InvalidInput(
+            f"The folder must be of a run with trained teachers (ostrakon train --teachers N): {home.path}."
+        )
+    if "store" in description:
+        raise InvalidInput(f"The folder must be of a run without --store, whose teachers are in it: {home.path}.")
+    asked = description.get("asked", {})
+    if asked.get("protect") == "labels":
+        raise InvalidInput(
+            f"A service must have a run that protects records, and {home.path} holds one that protects labels alone."
+        )
+    if not {"private", "public"} <= set(asked):
+        raise InvalidInput(f"{home.description} must name the private and the public file of its run, and it does not.")
+    return asked, description.get("ledger")
+
+
 def _block_plan(plan: Plan, block: int) -> Plan:
-    """A block of answers as a plan of its own: no statement of the run speaks of it, the account does."""
+    """Return the plan of one block of answers. It has no statement; the account charges for it."""
     answers = whole("block", block, at_least=1, at_most=100_000)
     queries = CHECKS * answers
     sizes: dict[str, Any] = {"queries": queries, "max_answers": answers, "delta": plan.delta}
@@ -333,7 +415,7 @@ def _block_plan(plan: Plan, block: int) -> Plan:
 
 
 def _require_paid(answers: AnswerStore, account: History) -> None:
-    """Refuse a ledger that does not know of a block from which answers were given: it is an older copy."""
+    """Refuse a ledger that lacks a block from which answers were given: it is an older copy."""
     paid = {spend.run for spend in account.spends}
     unknown = sorted(answers.blocks - paid)
     if unknown:
@@ -345,10 +427,10 @@ def _require_paid(answers: AnswerStore, account: History) -> None:
 
 def _require_served(plan: Plan, options: Options, task: Task, folder: Path) -> None:
     if not isinstance(plan.mechanism, ConfidentGNMax) or plan.gate is not None:
-        told = "a gate" if plan.gate is not None else plan.mechanism.name
+        kind = "a gate" if plan.gate is not None else plan.mechanism.name
         raise InvalidInput(
             f"A service must have a run with trained teachers and confident-gnmax (ostrakon train --teachers N), and "
-            f"{folder} holds one of {told}."
+            f"{folder} holds one of {kind}."
         )
     if options.smooth:
         raise InvalidInput(f"A service must have teachers that are not smoothed, and those of {folder} are.")
@@ -360,5 +442,5 @@ def _key(features: Any) -> str:
     return hashlib.sha256(np.ascontiguousarray(features).tobytes()).hexdigest()
 
 
-def _never() -> Plan:
+def _no_plan() -> Plan:
     raise InvalidInput("The run must have settled its plan.")

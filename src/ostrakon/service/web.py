@@ -1,4 +1,4 @@
-"""Where a service listens: never beyond this machine without TLS."""
+"""Listen for requests, beyond this machine with TLS only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from ostrakon.service.app import make_app
-from ostrakon.service.audit_log import AuditFile
+from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import ClientFile
 from ostrakon.service.connections import Connection
 from ostrakon.service.labeller import Labeller
@@ -21,7 +21,20 @@ import uvicorn  # isort: skip  (after the app, which says what is to be installe
 
 
 def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | None) -> None:
-    """Refuse to listen without TLS where others could read along, half of a key pair, and files that are none."""
+    """Refuse to listen beyond this machine without TLS, and files that are not a certificate and its key.
+
+    Parameters
+    ----------
+    host : str
+    port : int from 1 to 65535
+    certificate, key : pathlib.Path or None
+        PEM files.
+
+    Raises
+    ------
+    InvalidInput
+        If others could read the traffic, one of the files is missing, or they do not belong together.
+    """
     whole("port", port, at_least=1, at_most=65_535)
     if (certificate is None) != (key is None):
         raise InvalidInput("tls_cert and tls_key must be given together.")
@@ -30,14 +43,14 @@ def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | 
             raise InvalidInput(f"{name} must be a file, got {file}.")
     if certificate is not None and key is not None:
         try:
-            # No password is asked for: a service starts without anybody at the keyboard.
+            # A password is never asked for: a service must start without a person at the keyboard.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
         except (OSError, ValueError) as error:
             raise InvalidInput(
                 f"tls_cert and tls_key must be a certificate and its key in PEM, without a password; {certificate} and "
                 f"{key} are not ({getattr(error, 'reason', None) or error})."
             ) from None
-    if certificate is None and not _is_here(host):
+    if certificate is None and not _is_local(host):
         raise InvalidInput(f"tls_cert and tls_key must be given to listen beyond this machine, got host {host!r}.")
 
 
@@ -50,11 +63,23 @@ def listen(
     port: int,
     tls: tuple[Path | None, Path | None] = (None, None),
 ) -> None:
-    """Serve until the process is told to end; requests at hand are finished."""
+    """Serve until the process gets SIGTERM or SIGINT. Requests that were received are finished.
+
+    Parameters
+    ----------
+    labeller : Labeller
+    clients : ClientFile
+    audit : pathlib.Path
+        The file of the audit log.
+    host : str
+    port : int
+    tls : tuple of (pathlib.Path or None, pathlib.Path or None)
+        Certificate and key, as of `require_safe`.
+    """
     certificate, key = tls
     file = AuditFile(audit)
-    # uvicorn ends gracefully and then raises the signal again: this lets the store and the block be closed.
-    signal.signal(signal.SIGTERM, _end)
+    # uvicorn ends gracefully and then raises the signal again. This handler lets the caller close the store.
+    signal.signal(signal.SIGTERM, _exit)
     _allow_many_files()
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     uvicorn.run(
@@ -64,9 +89,11 @@ def listen(
         port=port,
         ssl_certfile=certificate,
         ssl_keyfile=key,
-        # Its own log would repeat paths as they were typed; the audit log says what happened.
+        # Nothing here speaks WebSocket.
+        ws="none",
+        # uvicorn's access log would repeat paths as they were typed; the audit log says what happened.
         access_log=False,
-        # Warnings of uvicorn and asyncio are what strangers can cause, as often as they like.
+        # Strangers can cause warnings of uvicorn and asyncio as often as they like.
         log_level="error",
         server_header=False,
         timeout_keep_alive=30,
@@ -74,12 +101,12 @@ def listen(
     )
 
 
-def _end(*_: object) -> None:
+def _exit(*_: object) -> None:
     sys.exit(0)
 
 
 def _allow_many_files() -> None:
-    """As many open files as the system lets this process have: a connection is one."""
+    """Allow as many open files as the system lets this process have: each connection is one."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -89,7 +116,7 @@ def _allow_many_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

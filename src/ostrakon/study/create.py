@@ -1,36 +1,50 @@
-"""Creating a study: everything that is public is settled, priced and written down before anybody joins."""
+"""Create a study: everything that is public is decided, priced and written down before an owner joins."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.data.classes import agree_on_classes
 from ostrakon.data.files import sync_folder, writing
 from ostrakon.estimators.choices import make_student, require_choices
 from ostrakon.export.student_files import require_exportable
 from ostrakon.features.representation import require_shared
 from ostrakon.features.text import reads_text
+from ostrakon.mechanisms.base import DEFAULT_NOISE
+from ostrakon.mechanisms.summed_gnmax import SummedGNMax
 from ostrakon.options.options import AUTO, is_auto
-from ostrakon.planning.defaults import DEFAULT_EPSILON, ROWS_PER_TEACHER, default_delta, require_delta
+from ostrakon.planning.defaults import (
+    DEFAULT_EPSILON,
+    ROWS_PER_TEACHER,
+    default_delta,
+    default_per_record_queries,
+    default_size,
+    require_delta,
+)
+from ostrakon.planning.per_record_plan import require_votes_above_noise
 from ostrakon.planning.settled import BY_THE_OPERATOR
 from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import queries_of
 from ostrakon.statements.versions import versions
 from ostrakon.study.certificates import require_valid_now
-from ostrakon.study.exchange import default_colluders, find_exchange
+from ostrakon.study.exchange import Exchange, default_colluders, find_exchange
 from ostrakon.study.local_teachers import LocalTeachers, require_short_name
 from ostrakon.study.owners import Owner, read_owners, require_owners, require_reachable
 from ostrakon.study.pool import Pool
-from ostrakon.study.sizes import for_everybody, for_trained
 from ostrakon.study.study import NOISE, Study, write_study
 from ostrakon.validation import InvalidInput, positive, whole
+
+QUERIES = "number of queries"
+"""The key of this number in `tuned`."""
 
 
 def create_study(
@@ -54,28 +68,62 @@ def create_study(
     student: str = AUTO,
     seed: int = 0,
 ) -> Study:
-    """Write a study into the new folder `out`: the work of a coordinator, who sees public things alone.
+    """Write a study into the new folder `out`. The coordinator who does this sees public data only.
 
-    public: a table of unlabelled rows, free to publish, one file. target, classes: what is predicted, and all labels.
-    owners: who takes part (`Owner`s, or a TOML file of them). exchange: a name in `EXCHANGES`. queries: how many
-    representatives; None: so many that the votes on each are a few times its noise, from the announced numbers of
-    people. max_contributions: representatives at which one person may vote, at each owner. max_owners_per_person: at
-    how many owners a person may have rows and still be protected, at a price (`Study.prices`). teacher: what the owners
-    train on their people's rows, a name; None: everybody votes for themselves. people_per_teacher: how many announced
-    people make a teacher, 100 by default. colluders, dropouts: of `secure-sum`: so many owners may join all they know
-    (None: a minority, but at least one), and so many may be missing from the sum (None: none): the noise of all others
-    suffices. representation, student: names (see `ostrakon.estimators.choices`).
+    Parameters
+    ----------
+    out : str or path-like
+        A new folder.
+    public : str or path-like
+        One table of unlabelled rows, free to publish.
+    target : str
+        The column to predict.
+    classes : sequence of str
+        All labels.
+    owners : sequence of Owner, or str or path-like
+        The owners, or a TOML file of them (`read_owners`).
+    exchange : {"trusted", "files", "secure-sum"}
+        How the owners' tables are combined (`EXCHANGES`).
+    epsilon : float above 0
+    delta : float in (0, 1), optional
+        Default: a power of ten below 1 / number of people announced.
+    queries : int, optional
+        Number of public rows to ask about. Default: chosen from the announced numbers of people, so that each gets
+        several times more votes than noise.
+    max_contributions : int of at least 1
+        Number of public rows at which one person may vote, at each owner.
+    max_owners_per_person : int of at least 1
+        Number of owners at which a person may have rows and still be protected. The noise grows with it.
+    teacher : str, optional
+        A short name: the owners train such teachers on their people's rows. Default: every person votes.
+    people_per_teacher : int, optional
+        Number of announced people for each such teacher. Default: 100.
+    colluders : int, optional
+        For `secure-sum`: the number of owners that may share all that they know. Default: a minority, at least one.
+    dropouts : int, optional
+        For `secure-sum`: the number of owners that may be missing from the sum. Default: 0.
+    representation, student : str
+        Names (`ostrakon.estimators.choices`).
+    seed : int
+        Of models, never of noise.
 
-    Errors: `InvalidInput` for a folder that is there, files that cannot be read, an epsilon that drowns the votes,
-    an owner that announces too few people for one teacher.
+    Returns
+    -------
+    Study
+
+    Raises
+    ------
+    InvalidInput
+        If the folder exists, a file cannot be read, epsilon is too small for the votes to exceed the noise, or an owner
+        announces too few people for one teacher.
     """
-    place, source = Path(out), Path(public)
-    if place.exists():
-        raise InvalidInput(f"out must be a new folder, and {place} is there.")
+    folder, source = Path(out), Path(public)
+    if folder.exists():
+        raise InvalidInput(f"out must be a new folder, and {folder} is there.")
     refuse_private_folder(source)
     if not source.is_file():
         raise InvalidInput(f"public must be one file of public rows, got {source}.")
-    way = find_exchange(exchange)
+    kind = find_exchange(exchange)
     known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
     if not isinstance(target, str) or not target:
         raise InvalidInput(f"target must be the name of the column to predict, got {target!r}.")
@@ -91,39 +139,30 @@ def create_study(
     tuned["epsilon"] = BY_THE_OPERATOR
     tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
     delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
-    per_person = whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known))
-    most = whole("max_contributions", max_contributions, at_least=1)
-    among: dict[str, int] = {}
-    if way.summed:
-        require_reachable(known)
-        for each in known:
-            require_valid_now(each.name, each.certificate or "")
-        among["colluders"] = default_colluders(len(known)) if colluders is None else whole("colluders", colluders)
-        among["dropouts"] = whole("dropouts", 0 if dropouts is None else dropouts)
-        tuned["colluders, dropouts"] = BY_THE_OPERATOR if colluders is not None else "a minority may collude"
-    elif colluders is not None or dropouts is not None:
-        given = "colluders" if colluders is not None else "dropouts"
-        raise InvalidInput(f"{given} is for the exchange secure-sum, and exchange is {way.name}.")
+    bounds = {
+        "max_contributions": whole("max_contributions", max_contributions, at_least=1),
+        "owners_per_person": whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known)),
+    }
+    among = _among(kind, known, colluders, dropouts, tuned)
     pool = Pool.read(source, target=target, text=reads_text(representation))
-    rows = len(pool.X)
     sizes: dict[str, Any] = {
-        "pool": rows,
+        "pool": len(pool.X),
         "classes": len(labels),
         "epsilon": positive("epsilon", epsilon),
         "delta": delta,
-        "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=rows),
+        "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=len(pool.X)),
         "tuned": tuned,
     }
-    shape = way.mechanism(owners=len(known), sigma2=10.0, max_contributions=most, owners_per_person=per_person, **among)
+    shape = kind.mechanism(owners=len(known), sigma2=10.0, **bounds, **among)
     if trained is None:
         tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
         tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
-        mechanism, asked = for_everybody(shape, people=people, **sizes)
+        mechanism, asked = _per_person_size(shape, people=people, **sizes)
     else:
         tuned["number of teachers"] = trained.in_words()
         tuned["owners_per_person"] = BY_THE_OPERATOR
         tuned["max_contributions"] = "the number of queries: every teacher votes on each"
-        mechanism, asked = for_trained(shape, teachers=sum(map(trained.number, known)), **sizes)
+        mechanism, asked = _trained_size(shape, teachers=sum(map(trained.number, known)), **sizes)
     tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
     view = view_of(pool.X, representation, seed=seed)
     if trained is not None:
@@ -132,7 +171,7 @@ def create_study(
     facts = {
         "target": target,
         "classes": list(labels),
-        "exchange": way.name,
+        "exchange": kind.name,
         "epsilon": float(epsilon),
         "delta": delta,
         "representation": representation,
@@ -140,14 +179,14 @@ def create_study(
         "seed": whole("seed", seed),
         "public": f"pool{''.join(source.suffixes)}",
     }
-    aside = place.with_name(f"{place.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
-    with writing(aside):
-        aside.mkdir(parents=True)
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with writing(partial):
+        partial.mkdir(parents=True)
         write_study(
-            aside,
+            partial,
             facts=facts,
-            noise={name: getattr(mechanism, name) for name in (*NOISE, *way.facts)},
+            noise={name: getattr(mechanism, name) for name in (*NOISE, *kind.facts)},
             owners=known,
             teachers=trained,
             tuned=tuned,
@@ -156,9 +195,28 @@ def create_study(
             queries=chosen,
             features=np.asarray(view.public, np.float64)[chosen],
         )
-        os.rename(aside, place)
-        sync_folder(place.parent)
-    return Study.read(place)
+        os.rename(partial, folder)
+        sync_folder(folder.parent)
+    return Study.read(folder)
+
+
+def _among(
+    kind: Exchange, owners: Sequence[Owner], colluders: int | None, dropouts: int | None, tuned: dict[str, str]
+) -> dict[str, int]:
+    """Return the parameters of an exchange in which owners add up their tables; no parameters of another one."""
+    if not kind.summed:
+        if colluders is not None or dropouts is not None:
+            given = "colluders" if colluders is not None else "dropouts"
+            raise InvalidInput(f"{given} is for the exchange secure-sum, and exchange is {kind.name}.")
+        return {}
+    require_reachable(owners)
+    for owner in owners:
+        require_valid_now(owner.name, owner.certificate or "")
+    tuned["colluders, dropouts"] = BY_THE_OPERATOR if colluders is not None else "a minority may collude"
+    return {
+        "colluders": default_colluders(len(owners)) if colluders is None else whole("colluders", colluders),
+        "dropouts": whole("dropouts", 0 if dropouts is None else dropouts),
+    }
 
 
 def _trained(teacher: str | None, people_per_teacher: int | None, *, max_contributions: int) -> LocalTeachers | None:
@@ -171,5 +229,57 @@ def _trained(teacher: str | None, people_per_teacher: int | None, *, max_contrib
             f"max_contributions cannot be chosen for trained teachers, which vote on every query, got "
             f"{max_contributions!r}."
         )
-    each = ROWS_PER_TEACHER if people_per_teacher is None else people_per_teacher
-    return LocalTeachers(teacher=teacher, people_per_teacher=each)
+    number = ROWS_PER_TEACHER if people_per_teacher is None else people_per_teacher
+    return LocalTeachers(teacher=teacher, people_per_teacher=number)
+
+
+def _per_person_size(
+    shape: SummedGNMax,
+    *,
+    people: int,
+    pool: int,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    queries: int | None,
+    tuned: dict[str, str],
+) -> tuple[SummedGNMax, int]:
+    """Return the mechanism and the number of queries if every person votes, at few public rows.
+
+    `shape` may have any sigma2. `tuned` gets what the number of queries was chosen on.
+    """
+    # Any number of queries costs what `max_contributions` of them cost.
+    asked = pool if queries is None else queries
+    mechanism: Any = calibrate(shape, epsilon=epsilon, queries=asked, delta=delta)
+    tuned[QUERIES] = BY_THE_OPERATOR
+    if queries is None:
+        queries = default_per_record_queries(mechanism, units=people, pool=pool, classes=classes)
+        tuned[QUERIES] = "chosen so that each query gets several times more votes than noise, from announced numbers"
+    require_votes_above_noise(mechanism, units=people, queries=queries, delta=delta, unit="person")
+    return mechanism, queries
+
+
+def _trained_size(
+    shape: SummedGNMax,
+    *,
+    teachers: int,
+    pool: int,
+    classes: int,
+    epsilon: float,
+    delta: float,
+    queries: int | None,
+    tuned: dict[str, str],
+) -> tuple[SummedGNMax, int]:
+    """Return the mechanism and the number of queries if owners train teachers, each of which votes on every query.
+
+    By default, as many queries as noise of a fifth of the teachers pays for, as in a run of trained teachers.
+    """
+    tuned[QUERIES] = BY_THE_OPERATOR
+    if queries is None:
+        loud: Any = replace(shape, sigma2=DEFAULT_NOISE * teachers, max_contributions=pool)
+        sizes: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "classes": classes, "max_answers": None}
+        queries, _ = default_size(loud, pool=pool, **sizes)
+        tuned[QUERIES] = "chosen so that their noise is about a fifth of the teachers, from announced numbers"
+    shape = replace(shape, max_contributions=queries)
+    mechanism: Any = calibrate(shape, epsilon=epsilon, queries=queries, delta=delta, teachers=teachers)
+    return mechanism, queries

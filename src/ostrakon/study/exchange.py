@@ -1,4 +1,4 @@
-"""How owners' tables come together: who adds the noise, who sees what, and what that costs."""
+"""How owners' tables are combined: who adds the noise, who sees what, and what that costs."""
 
 from __future__ import annotations
 
@@ -18,18 +18,29 @@ _HONEST = (
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """One way in which tables come together.
+    """One way in which tables are combined.
 
-    mechanism: from the number of owners and the other public parameters, by name, to the noise. trust_model: for the
-    statement, before what depends on the mechanism (`trust_model_of`). leaves: what an owner hands over, and to whom it
-    may be shown. noised: whether that is noised already. summed: whether owners sum their tables among themselves, so
-    that each table stays where it is. facts: public parameters of the mechanism that this exchange alone has.
+    Parameters
+    ----------
+    name : str
+    mechanism : callable
+        Returns the mechanism for the number of owners and the other public parameters, by name.
+    trust_model : str
+        For the statement; `trust_model_of` adds what depends on the mechanism.
+    handed_over : str
+        What an owner hands over, and to whom it may be shown.
+    noised : bool
+        Whether an owner hands over noisy counts.
+    summed : bool
+        Whether the owners add up their tables, so that each table stays where it is.
+    facts : tuple of str
+        Public parameters of the mechanism that only this exchange has.
     """
 
     name: str
     mechanism: Callable[..., SummedGNMax]
     trust_model: str
-    leaves: str
+    handed_over: str
     noised: bool
     summed: bool = False
     facts: tuple[str, ...] = ()
@@ -49,13 +60,13 @@ def _secure_sum(*, owners: int, colluders: int | None = None, **parameters: Any)
 
 
 def default_colluders(owners: int) -> int:
-    """So many owners may collude by default: a minority, and one of two, since every owner knows its own share."""
+    """Return how many owners may collude by default: a minority, and one of two, which knows its own share."""
     return max(1, (owners - 1) // 2)
 
 
 EXCHANGES: dict[str, Exchange] = {
-    each.name: each
-    for each in (
+    exchange.name: exchange
+    for exchange in (
         Exchange(
             name="trusted",
             mechanism=_trusted,
@@ -66,7 +77,7 @@ EXCHANGES: dict[str, Exchange] = {
                 f"see release/ only; each owner sees only its own data; {_HONEST}, without weakening anybody's "
                 "protection"
             ),
-            leaves=(
+            handed_over=(
                 "the exact counts of your votes: give the file to the aggregator alone, over a safe way, and "
                 "to nobody else"
             ),
@@ -82,7 +93,7 @@ EXCHANGES: dict[str, Exchange] = {
                 f"as the program does; {_HONEST}; an owner that omits its noise gives up its own people's protection, "
                 "and nobody else's"
             ),
-            leaves=(
+            handed_over=(
                 "counts that are noised already, whole steps of 1/1024 vote: the file is private by itself and may be "
                 "seen by anybody"
             ),
@@ -98,7 +109,7 @@ EXCHANGES: dict[str, Exchange] = {
                 "opened; each owner sees its own data, random numbers in place of the others' tables, and the sum; "
                 f"{_HONEST}"
             ),
-            leaves=(
+            handed_over=(
                 "random numbers, a set for each other owner, in which your noised counts are hidden: only the sum of "
                 "all owners' tables is opened, which may be seen by anybody; the table itself stays here"
             ),
@@ -110,7 +121,7 @@ EXCHANGES: dict[str, Exchange] = {
 }
 
 STUDY_NOT_COVERED = (
-    *(each for each in NOT_COVERED if not each.startswith(("what is treated as public", "the operator,"))),
+    *(item for item in NOT_COVERED if not item.startswith(("what is treated as public", "the operator,"))),
     "what is treated as public knowledge: names and types of columns, class names, who the owners are, that each takes "
     "part, how many people each has announced, and all parameters here",
     "each owner, who sees its own data and votes: its folder private/ must never be published",
@@ -119,25 +130,25 @@ STUDY_NOT_COVERED = (
 
 
 def find_exchange(name: Any) -> Exchange:
-    """The exchange of that name. Errors: `InvalidInput`, with the names there are."""
+    """Return the exchange of that name, or refuse the name with all names that there are."""
     if not isinstance(name, str) or name not in EXCHANGES:
         raise InvalidInput(f"exchange must be one of {', '.join(EXCHANGES)}, got {shown(name)}.")
     return EXCHANGES[name]
 
 
 def trust_model_of(exchange: Exchange, mechanism: SummedGNMax) -> str:
-    """Who has to be trusted, in words, without a final full stop."""
+    """Return who has to be trusted, in words, without a final full stop."""
     if not isinstance(mechanism, SharedGNMax) or mechanism.released != SUM:
         return exchange.trust_model
     n, t, d = mechanism.owners, mechanism.colluders, mechanism.dropouts
     if t:
-        some = "one owner uses all that it knows" if t == 1 else f"up to {t} owners join all that they know"
-        told = f"the guarantee holds even where {some} against a person"
+        some = "one owner uses all that it knows" if t == 1 else f"up to {t} owners share all that they know"
+        sentence = f"the guarantee holds even if {some} against a person"
     else:
-        told = "the guarantee is against everyone who sees the sum or release/ and is not an owner"
-    told += (
-        f"; where more of the {n} owners do, the others' shares of the noise alone protect, and the guarantee is weaker"
+        sentence = "the guarantee is against everyone who sees the sum or release/ and is not an owner"
+    sentence += (
+        f"; if more of the {n} owners do, only the others' shares of the noise protect, and the guarantee is weaker"
     )
     if d:
-        told += f"; it holds all the same where {d} of the owners dropped out"
-    return f"{exchange.trust_model}; {told}"
+        sentence += f"; it also holds if {d} of the owners dropped out"
+    return f"{exchange.trust_model}; {sentence}"

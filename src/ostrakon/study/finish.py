@@ -1,4 +1,4 @@
-"""Finishing a study: the owners' tables are summed, noised where they are not yet, and a student learns from that."""
+"""Finish a study: add up the owners' tables, add noise if they have none, and train a student on the sum."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import Collect
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.study.exchange import STUDY_NOT_COVERED
-from ostrakon.study.opened import read_sum
-from ostrakon.study.place import InStudy
-from ostrakon.study.share import read_shares, shares_folder
 from ostrakon.study.study import Study
+from ostrakon.study.study_storage import StudyStorage
+from ostrakon.study.tables import read_shares, read_sum, shares_folder
 from ostrakon.teachers.per_record import Block
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
@@ -51,30 +50,54 @@ def finish_study(
     rng: np.random.Generator | None = None,
     say: Say = lambda stage: None,
 ) -> Outcome:
-    """Sum what the owners handed over and train the student; `ostrakon.report.release.publish` writes the release.
+    """Add up what the owners handed over and train the student.
 
-    shares: the folder of their files, or of the sum that they opened (see `ostrakon.study.share.shares_folder`). out:
-    the folder of this run, by default STUDY-finished beside the study. without: owners that dropped out: the guarantee
-    holds without them, and the release names them. test: a public labelled table to measure the student on. rng: as of
-    `ostrakon.run.pipeline.run`, where an aggregator draws the noise.
+    `ostrakon.report.release.publish` writes the release.
 
-    Guarantee: as the study says; killed and called again, noise is not drawn twice.
-    Errors: `InvalidInput` for a study that was changed, shares that are missing, damaged or of another study.
+    Parameters
+    ----------
+    study : Study, or str or path-like
+        The study or its folder.
+    shares : str or path-like, optional
+        The folder of the owners' files, or of the sum that they opened. Default: `shares_folder`.
+    out : str or path-like, optional
+        The folder of this run. Default: STUDY-finished beside the study.
+    without : sequence of str
+        Owners that dropped out. The guarantee holds without them, and the release names them.
+    test : str or path-like, optional
+        A public table with labels to measure the student on.
+    rng : numpy.random.Generator, optional
+        As of `ostrakon.run.pipeline.run`, if an aggregator draws the noise.
+    say : callable
+        Called with a sentence about each stage.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    InvalidInput
+        If the study was changed, or shares are missing, damaged or of another study.
+
+    Notes
+    -----
+    Guarantee: as the study says. If the call is killed and repeated, noise is not drawn twice.
     """
     known = study if isinstance(study, Study) else Study.read(study)
     folder = shares_folder(known, shares)
-    owners, tables = (_opened if known.exchange.summed else _tables)(known, folder, without)
-    place = known.folder.resolve()
-    home = RunFolder(place.with_name(f"{place.name}-finished") if out is None else out)
+    owners, tables = (_read_sum if known.exchange.summed else _read_tables)(known, folder, without)
+    path = known.folder.resolve()
+    home = RunFolder(path.with_name(f"{path.name}-finished") if out is None else out)
     plan = known.plan(teachers=known.voters(map(known.owner, owners)), owners=len(owners))
     task = _task(known, owners, tables, test)
-    kept = _Handed(home, task, known, plan, {"owners": owners}, tables, folder)
-    finished = run_steps(task, known.options(), kept, rng=rng, say=say)
+    storage = _SumStorage(home, task, known, plan, {"owners": owners}, tables, folder)
+    finished = run_steps(task, known.options(), storage, rng=rng, say=say)
     return Outcome(folder=home.path, **vars(finished))
 
 
-def _opened(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
-    """(owners that took part, the sum that they opened)."""
+def _read_sum(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
+    """Return the owners that took part and the sum that they opened."""
     owners, table = read_sum(folder, study)
     left = [owner.name for owner in study.owners if owner.name not in owners]
     if without and {study.owner(name, given_as="without").name for name in without} != set(left):
@@ -82,8 +105,8 @@ def _opened(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[st
     return owners, {"opened sum": table}
 
 
-def _tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
-    """(owners that took part, their tables)."""
+def _read_tables(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
+    """Return the owners that took part and their tables."""
     left = {study.owner(name, given_as="without").name for name in without}
     tables = {name: table for name, table in read_shares(folder, study).items() if name not in left}
     missing = [owner.name for owner in study.owners if owner.name not in tables and owner.name not in left]
@@ -143,9 +166,14 @@ def _task(study: Study, owners: list[str], tables: dict[str, IntArray], test: An
 
 @dataclass(frozen=True, kw_only=True)
 class People:
-    """The people of all owners, as `ostrakon.run.inputs.private_data.PrivateData`: none of their rows are here.
+    """The people of all owners, as `ostrakon.run.inputs.private_data.PrivateData` without any rows.
 
-    people: how many were announced. owners_per_person: at how many owners one of them may have rows.
+    Parameters
+    ----------
+    people : int
+        The announced number.
+    owners_per_person : int
+        The number of owners at which one person may have rows.
     """
 
     people: int
@@ -153,22 +181,22 @@ class People:
 
     @property
     def protects(self) -> Protects:
-        """All that is known of a person."""
+        """What is protected: everything about a person."""
         return "records"
 
     @property
     def unit(self) -> Unit:
-        """A person, whom statements call a user."""
+        """The unit of privacy: a person, whom statements call a user."""
         return "user"
 
     @property
     def units(self) -> int:
-        """The announced number."""
+        """The announced number of people."""
         return self.people
 
     @property
     def unit_column(self) -> None:
-        """Every owner has a column of its own."""
+        """None, because every owner has a column of its own."""
         return None
 
     @property
@@ -183,7 +211,7 @@ class People:
         return "one owner, the same" if h == 1 else f"at most {h} owners, the same"
 
     def adjacency(self, *, counted: bool = False) -> str:
-        """See `PrivateData`. counted: everybody votes for themselves; else in a teacher that an owner trains."""
+        """Return the neighbours in words: see `PrivateData`. counted: whether every person votes."""
         if not counted:
             return (
                 "Two collections of the owners' data are neighbours when they differ in all the rows of one person, "
@@ -192,7 +220,7 @@ class People:
         return f"Two collections of the owners' data are neighbours when they differ {self._whose}, in any way."
 
     def adjacencies(self, *, counted: bool = False) -> tuple[tuple[Relation, str], ...]:
-        """See `PrivateData`."""
+        """Return all kinds of neighbours in words: see `PrivateData`."""
         own, rows = self.adjacency(counted=counted), self._whose.removeprefix("in ")
         start = "Two collections of the owners' data are neighbours when"
         if not counted:
@@ -200,20 +228,20 @@ class People:
         return ("replace", own), ("take-out", f"{start} one lacks {rows}.")
 
     def fingerprint(self, key: bytes) -> str:
-        """Each owner keeps its own ledger."""
+        """Refuse: each owner uses its own ledger."""
         raise InvalidInput("ledger belongs to the owners of a study: give it where each of them joins.")
 
     def shards(self, teachers: int, **how: Any) -> Shards:
-        """None: nothing of their data is here."""
+        """Refuse: the rows are elsewhere."""
         raise InvalidInput("The rows of a study stay with their owners.")
 
     def by_unit(self, **how: Any) -> Iterator[Block]:
-        """None: nothing of their data is here."""
+        """Refuse: the rows are elsewhere."""
         raise InvalidInput("The rows of a study stay with their owners.")
 
 
-class _Handed(InStudy):
-    """The place of a finished study: votes and noise come from the owners' tables."""
+class _SumStorage(StudyStorage):
+    """The storage of a finished study, whose votes and noise come from the owners' tables."""
 
     def __init__(
         self,
@@ -231,12 +259,12 @@ class _Handed(InStudy):
         self._noised = study.exchange.noised
 
     def votes(self, plan: Plan, view: View, queries: IntArray, collect: Collect, *, spread: bool = False) -> Votes:
-        """The sum of exact tables; of noisy ones, whose votes nobody knows, empty tables in their place."""
+        """Return the sum of exact tables; for noisy ones, whose votes nobody knows, return empty tables."""
         counts = np.zeros_like(self._sum) if self._noised else self._sum
         if not self._noised:
             self._claim()
         bound = plan.mechanism.contribution_bound or 1
-        # A container that fits: how many people there are is not known here.
+        # The number of people is unknown here; this one is large enough.
         teachers = max(1, int(counts.sum()))
         return BoundedVotes(counts, teachers=teachers, max_contributions=bound)
 
@@ -258,12 +286,12 @@ class _Handed(InStudy):
             )
 
     def log(self) -> Log:
-        """The noise log; of tables that are noised already, their sum."""
-        return _Drawn(self._sum) if self._noised else super().log()
+        """Return the noise log; for noisy tables, their sum instead."""
+        return _SumLog(self._sum) if self._noised else super().log()
 
 
-class _Drawn:
-    """The sum of noisy tables as a `Log`: nothing is drawn any more."""
+class _SumLog:
+    """The sum of noisy tables as a `Log` that draws nothing more."""
 
     def __init__(self, table: IntArray) -> None:
         self._table = table
@@ -271,9 +299,9 @@ class _Drawn:
     def draw(
         self, name: str, votes: Drawn, mechanism: Drawable, rng: np.random.Generator, *, max_answers: int | None = None
     ) -> tuple[IntArray, bool]:
-        """The sum, whole steps: every owner's noise is from the cryptographic source."""
+        """Return the sum in whole steps: every owner's noise came from the cryptographic source."""
         return self._table, True
 
     def keep(self, name: str, make: Callable[[], FloatArray]) -> FloatArray:
-        """Nothing depends on a first round."""
+        """Return what `make` returns: nothing depends on a first round."""
         return make()

@@ -1,4 +1,4 @@
-"""Joining a study: an owner counts its people's votes at the public representatives, and hands over one table."""
+"""Join a study: an owner counts its people's votes on the public representatives and hands over one table."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import collect
 from ostrakon.statements.statement import round_up
-from ostrakon.study.place import InStudy
-from ostrakon.study.share import shares_folder, write_share
 from ostrakon.study.study import Study
+from ostrakon.study.study_storage import StudyStorage
+from ostrakon.study.tables import shares_folder, write_share
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, IntArray, Votes
@@ -33,9 +33,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """What an owner has made. share: its table, to be handed over, or, where owners sum among themselves, in private/.
+    """The files of an owner that has joined.
 
-    folder: what the owner keeps, whose private/ must stay.
+    Parameters
+    ----------
+    share : pathlib.Path
+        Its table: to hand over, or, if the owners add up their tables, inside private/.
+    folder : pathlib.Path
+        What stays with the owner.
     """
 
     share: Path
@@ -56,52 +61,81 @@ def join_study(
     progress: bool = False,
     say: Say = lambda stage: None,
 ) -> Joined:
-    """Collect one owner's votes and write the table that it hands over: each owner does this on its own machine.
+    """Count one owner's votes and write the table that it hands over. Each owner does this on its own machine.
 
-    Its people vote for themselves, or its teachers do, where the study says what they learn: they are trained here.
+    The owner's people vote, or teachers that it trains on them, as the study says.
 
-    private: the owner's table, with the study's columns, the target, and the column `by` that says whose a row is.
-    owner: who joins. keep: the owner's own folder, by default STUDY-OWNER beside the study; shares: where the table
-    that is handed over goes (see `ostrakon.study.share.shares_folder`). expect: the hash that was signed off. ledger:
-    the options ledger, budget and account of a run, by name: what the study costs is reserved before noise is drawn.
-    jobs: workers that train teachers, as joblib's n_jobs.
+    Parameters
+    ----------
+    study : Study, or str or path-like
+        The study or its folder.
+    private : str or path-like
+        The owner's table, with the study's columns, the target and the column `by`.
+    owner : str
+        The owner that joins.
+    by : str
+        The column that names the person whose row it is.
+    keep : str or path-like, optional
+        The owner's own folder. Default: STUDY-OWNER beside the study.
+    shares : str or path-like, optional
+        The folder for the table that is handed over. Default: `shares_folder`.
+    expect : str, optional
+        The hash that was agreed on.
+    ledger : mapping, optional
+        The options ledger, budget and ledger_account of a run. The cost of the study is reserved before noise is drawn.
+    jobs : int or None
+        Workers that train teachers, as joblib's n_jobs.
+    progress : bool
+        Whether to show the progress of training.
+    say : callable
+        Called with a sentence about each stage.
 
-    Guarantee: as the study says, for everybody with rows in `private`. Killed and called again with the same arguments,
-    it goes on: noise is drawn once for a table, and a second call hands over the same one.
-    Errors: `InvalidInput` for a study that was changed or is not the expected one, an owner it does not know, a table
-    that lacks its columns, classes that nobody announced, other data than at the first call.
+    Returns
+    -------
+    Joined
+
+    Raises
+    ------
+    InvalidInput
+        If the study was changed or is not the expected one, the owner is unknown, the table lacks a column or has an
+        unknown class, or the data are not those of the first call.
+
+    Notes
+    -----
+    Guarantee: as the study says, for every person with rows in `private`. If the call is killed and repeated with the
+    same arguments, it continues: the noise of a table is drawn once, and a second call hands over the same table.
     """
     known = study if isinstance(study, Study) else Study.read(study)
     require_expected(known, expect)
     who = known.owner(owner).name
     task = _task(known, private, by=by)
     if known.exchange.summed and shares is not None:
-        raise InvalidInput("shares must not be given where owners sum among themselves: the table stays where it is.")
+        raise InvalidInput("shares must not be given if owners add up their tables: the table stays where it is.")
     home = home_of(known, who, keep)
     plan = known.plan(teachers=_voters(known, who, task.private.units))
     asked = {"owner": who, "by": by}
-    kept = InStudy(home, task, known, plan, asked)
-    with kept.opened():
+    storage = StudyStorage(home, task, known, plan, asked)
+    with storage.opened():
         options = known.options(jobs=jobs, **(ledger or {}))
-        budget = budget_of(plan, task, options, kept)
-        kept.plan(lambda: plan)
+        budget = budget_of(plan, task, options, storage)
+        storage.plan(lambda: plan)
         say("Learning features from the public data")
-        view = kept.view(known.view)
+        view = storage.view(known.view)
         trains = f"Training {plan.teachers} teachers, and counting their" if plan.trained else "Counting the"
         say(f"{trains} votes at {plan.queries} public rows")
 
-        def cast(store: TeacherStore | None, folder: Path | StoredFolder | None) -> tuple[Votes, Any]:
-            kept_in: Any = {"store": store, "folder": folder}
-            return collect(plan, task.private, view, known.queries, options, progress=progress, **kept_in)
+        def collect_votes(store: TeacherStore | None, folder: Path | StoredFolder | None) -> tuple[Votes, Any]:
+            where: Any = {"store": store, "folder": folder}
+            return collect(plan, task.private, view, known.queries, options, progress=progress, **where)
 
-        votes = kept.votes(plan, view, known.queries, cast)
+        votes = storage.votes(plan, view, known.queries, collect_votes)
         if budget is not None:
             budget.reserve()
         table = votes.counts
         if known.exchange.noised:
             say("Adding noise")
             assert isinstance(known.mechanism, SharedGNMax)
-            table, _ = kept.log().draw("share", votes, _Share(mechanism=known.mechanism), secure_rng())
+            table, _ = storage.log().draw("share", votes, _Share(mechanism=known.mechanism), secure_rng())
         if budget is not None:
             labels, counts = table.argmax(axis=1), table / STEPS
             budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts))
@@ -110,19 +144,19 @@ def join_study(
 
 
 def home_of(study: Study, owner: str, keep: str | os.PathLike[str] | None) -> RunFolder:
-    """The owner's own folder: `keep`, or STUDY-OWNER beside the study."""
-    place = study.folder.resolve()
-    return RunFolder(place.with_name(f"{place.name}-{owner}") if keep is None else keep)
+    """Return the owner's own folder: `keep`, or STUDY-OWNER beside the study."""
+    path = study.folder.resolve()
+    return RunFolder(path.with_name(f"{path.name}-{owner}") if keep is None else keep)
 
 
 def require_expected(study: Study, expect: str | None) -> None:
-    """Refuse a study whose hash is not the one that was signed off (its first 12 digits at least)."""
+    """Refuse a study whose hash does not begin with the agreed one, which has at least 12 digits."""
     if expect is not None and (len(expect) < 12 or not study.hash.startswith(expect.lower())):
         raise InvalidInput(f"expect must be the study's hash, {study.hash}, or its first 12 digits, got {expect!r}.")
 
 
-def leaving(study: Study, owner: str) -> dict[str, str]:
-    """What will leave the building when `owner` joins: what → in words, from public facts alone."""
+def handed_over(study: Study, owner: str) -> dict[str, str]:
+    """Return what an owner will hand over, in words by topic, from public facts only."""
     mechanism, plan = study.mechanism, study.plan()
     classes = len(study.classes)
     owners = mechanism.owners_per_person
@@ -132,7 +166,7 @@ def leaving(study: Study, owner: str) -> dict[str, str]:
         "You are": f"{study.owner(owner).name}, one of {len(study.owners)} owners",
         "What leaves": f"{'later, hidden, ' if study.exchange.summed else ''}one table of whole numbers, "
         f"{plan.queries} public rows x {classes} classes, and nothing else",
-        "What it is": study.exchange.leaves,
+        "What it is": study.exchange.handed_over,
         "A number says": _a_number_says(study, owner),
         "Guarantee": (
             f"({round_up(plan.bound.epsilon):.4f}, {plan.delta:g})-differential privacy of the release for every "
@@ -159,7 +193,7 @@ def _a_number_says(study: Study, owner: str) -> str:
 
 
 def _voters(study: Study, owner: str, people: int) -> int:
-    """How many teachers an owner of so many people has."""
+    """Return the number of voters of an owner with this number of people."""
     if study.teachers is None:
         return people
     number = study.teachers.number(study.owner(owner))
@@ -172,10 +206,10 @@ def _voters(study: Study, owner: str, people: int) -> int:
 
 
 def _require_columns(study: Study, private: str | os.PathLike[str], *, by: str) -> None:
-    """Refuse a table without the study's columns, and one with others, which nobody has agreed on."""
-    held, wanted = list(open_table(private).columns), study.pool.features
-    absent = [name for name in wanted if name not in held]
-    more = [name for name in held if name not in (*wanted, study.target, by)]
+    """Refuse a table that lacks columns of the study or has others, on which the owners have not agreed."""
+    columns, wanted = list(open_table(private).columns), study.pool.features
+    absent = [name for name in wanted if name not in columns]
+    more = [name for name in columns if name not in (*wanted, study.target, by)]
     if absent:
         raise InvalidInput(
             f"The private table {private} has no column {absent[0]!r}, which the study uses ({len(absent)} of "
@@ -213,7 +247,7 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
 
 @dataclass(frozen=True, kw_only=True)
 class _Share:
-    """One owner's noisy table as something the log can draw once, in whole steps."""
+    """One owner's noisy table, in whole steps, as something that the noise log can draw once."""
 
     name: ClassVar[str] = "noisy share"
 

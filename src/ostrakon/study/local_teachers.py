@@ -16,7 +16,7 @@ from ostrakon.validation import InvalidInput, settle, shown, whole
 
 
 def require_short_name(name: str, choice: Any) -> str:
-    """`choice`, refused where it is no short name: an import path would run code on every owner's machine."""
+    """Return `choice`, refused unless it is a short name: an import path would run code on every owner's machine."""
     if not isinstance(choice, str) or any("." in parse_call(part)[0] for part in choice.split(":")):
         raise InvalidInput(f"{name} must be a short name in a study, where nothing may run, got {shown(choice)}.")
     return choice
@@ -33,12 +33,19 @@ def _people(name: str, value: Any) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class LocalTeachers:
-    """What every owner trains: so many teachers that each has about `people_per_teacher` of its people.
+    """What every owner trains. The number of an owner's teachers depends on the people that it announced only.
 
-    teacher: a short name (see `ostrakon.estimators.choices.make_teacher`). How many an owner has follows from the
-    number of people that it announced, and from nothing that is private.
+    Parameters
+    ----------
+    teacher : str
+        A short name (`ostrakon.estimators.choices.make_teacher`).
+    people_per_teacher : int of at least 1
+        Number of announced people for each teacher.
 
-    Errors: `InvalidInput` for a teacher that is no short name or cannot be made, a number that is not whole.
+    Raises
+    ------
+    InvalidInput
+        If the teacher is not a short name or cannot be made, or the number is not whole.
     """
 
     teacher: str
@@ -48,30 +55,40 @@ class LocalTeachers:
         settle(self, teacher=_teacher, people_per_teacher=_people)
 
     @classmethod
-    def of_dict(cls, held: Any) -> LocalTeachers:
-        """From plain values of TOML. Errors: `InvalidInput` where they are others."""
-        if not isinstance(held, Mapping) or set(held) != {"teacher", "people_per_teacher"}:
-            raise InvalidInput(f"[teachers] must hold teacher and people_per_teacher, and nothing else: {shown(held)}.")
-        return cls(**held)
+    def of_dict(cls, values: Any) -> LocalTeachers:
+        """Read plain values of TOML."""
+        if not isinstance(values, Mapping) or set(values) != {"teacher", "people_per_teacher"}:
+            raise InvalidInput(
+                f"[teachers] must hold teacher and people_per_teacher, and nothing else: {shown(values)}."
+            )
+        return cls(**values)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for TOML."""
+        """Return plain values for TOML."""
         return {"teacher": self.teacher, "people_per_teacher": self.people_per_teacher}
 
     def number(self, owner: Owner) -> int:
-        """How many teachers an owner trains. Errors: `InvalidInput` where it has announced too few people for one."""
-        found = owner.people // self.people_per_teacher
-        if not found:
+        """Return the number of teachers that an owner trains; refuse one that announced too few people."""
+        number = owner.people // self.people_per_teacher
+        if not number:
             raise InvalidInput(
                 f"{owner.name} has announced {owner.people} people, too few for one teacher of "
                 f"{self.people_per_teacher}: ask for fewer people per teacher, or leave that owner out."
             )
-        return found
+        return number
 
     def require_trainable(self, public: Any, *, classes: int) -> None:
-        """Refuse, before anybody joins, a teacher that no owner could train: tried on public rows, with made-up labels.
+        """Refuse a teacher that no owner could train, before an owner joins: try it on public rows with made-up labels.
 
-        public: features of the pool, (pool, features). Errors: `InvalidInput`, with what the learner says.
+        Parameters
+        ----------
+        public : array of shape (pool, features)
+        classes : int
+
+        Raises
+        ------
+        InvalidInput
+            With the learner's own message.
         """
         some = np.resize(np.arange(row_count(public)), 8 * classes)
         labels, one = np.arange(len(some)) % classes, np.zeros(len(some), np.int64)
@@ -79,5 +96,5 @@ class LocalTeachers:
         train_teachers(learner, take_rows(public, some), labels, one, n_teachers=1, classes=classes, n_jobs=1)
 
     def in_words(self) -> str:
-        """What is trained, for whoever reviews the study."""
+        """Return what is trained, for reviewers of the study."""
         return f"{self.teacher}, one for about {self.people_per_teacher} people announced"

@@ -1,4 +1,4 @@
-"""Who takes part in a study: names, announced numbers of people, addresses and certificates, all public."""
+"""The owners of a study: names, announced numbers of people, addresses and certificates, all public."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.data.files import read_toml
-from ostrakon.study.certificates import read_certificate, require_certificate
+from ostrakon.study.certificates import owner_name, read_certificate, require_certificate
 from ostrakon.validation import InvalidInput, settle, shown, whole
 
 MOST_OWNERS = 1000
-RESERVED = ("shares", "finished", "partial")
-"""Folders beside a study are named STUDY-OWNER, and these."""
 NEEDED, OPTIONAL = {"name", "people"}, {"address", "certificate"}
-_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
-
-
-def owner_name(name: str, value: Any) -> str:
-    """`value` as the name of an owner. Errors: `InvalidInput`."""
-    if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise InvalidInput(
-            f"{name} of an owner must be up to 40 small letters, digits and inner hyphens, got {shown(value)}."
-        )
-    if value in RESERVED:
-        raise InvalidInput(
-            f"{name} of an owner must not be {' or '.join(RESERVED)}, which name folders, got {value!r}."
-        )
-    return value
 
 
 def _people(name: str, value: Any) -> int:
@@ -51,12 +35,23 @@ def _certificate(name: str, value: Any) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Owner:
-    """One owner. people: about how many people it has data of: a public number that it announces, not a count.
+    """One owner.
 
-    address, certificate: HOST:PORT and a certificate in PEM, by which the others reach and know it (`secure-sum` needs
-    them).
-    Errors: `InvalidInput` for a name that is no word, people that are not a whole number of at least 1, and what is no
-    address or certificate.
+    Parameters
+    ----------
+    name : str
+        Up to 40 small letters, digits and inner hyphens.
+    people : int of at least 1
+        The approximate number of people of whom it has data: a public number that it announces, not a count.
+    address : str, optional
+        HOST:PORT, where the others reach it (for `secure-sum`).
+    certificate : str, optional
+        PEM, by which the others recognise it (for `secure-sum`).
+
+    Raises
+    ------
+    InvalidInput
+        If a value is not allowed.
     """
 
     name: str
@@ -68,64 +63,76 @@ class Owner:
         settle(self, name=owner_name, people=_people, address=_address, certificate=_certificate)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for TOML."""
-        held = {"name": self.name, "people": self.people, "address": self.address, "certificate": self.certificate}
-        return {name: value for name, value in held.items() if value is not None}
+        """Return plain values for TOML."""
+        values = {"name": self.name, "people": self.people, "address": self.address, "certificate": self.certificate}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
-    def place(self) -> tuple[str, int]:
-        """(host, port) of its address."""
+    def host_and_port(self) -> tuple[str, int]:
+        """Host and port of its address."""
         host, _, port = (self.address or "").rpartition(":")
         return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def read_owners(path: str | os.PathLike[str]) -> tuple[Owner, ...]:
-    """The owners in a TOML file: tables [[owner]] with a name and people, in their order.
+    """Read the owners of a TOML file: tables ``[[owner]]`` with the fields of `Owner`.
 
-    An owner may have an address, and as certificate the name of a file, from the folder of `path`.
-    Errors: `InvalidInput` for a file that cannot be read, other keys, two owners of one name, no owner.
+    Parameters
+    ----------
+    path : str or path-like
+        The field `certificate` of an owner names a file, relative to the folder of this file.
+
+    Returns
+    -------
+    tuple of Owner
+        In the order of the file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be read or has other keys, and as of `require_owners`.
     """
     content = read_toml("owners", path)
-    held = content.get("owner")
-    if not isinstance(held, list) or set(content) != {"owner"}:
+    tables = content.get("owner")
+    if not isinstance(tables, list) or set(content) != {"owner"}:
         raise InvalidInput(f"{path} must hold tables [[owner]] with name and people, and nothing else.")
-    for each in held:
-        if isinstance(each, dict) and isinstance(each.get("certificate"), str):
-            each["certificate"] = read_certificate(Path(path).parent / each["certificate"])
-    return owners_from(held, source=str(path))
+    for table in tables:
+        if isinstance(table, dict) and isinstance(table.get("certificate"), str):
+            table["certificate"] = read_certificate(Path(path).parent / table["certificate"])
+    return owners_from(tables, source=str(path))
 
 
-def owners_from(held: Sequence[Any], *, source: str) -> tuple[Owner, ...]:
-    """The owners that plain values describe. source: where they are from, for the messages."""
+def owners_from(tables: Sequence[Any], *, source: str) -> tuple[Owner, ...]:
+    """Return the owners that plain values describe. The messages name `source`."""
     owners: list[Owner] = []
-    for each in held:
-        if not isinstance(each, dict) or not NEEDED <= set(each) <= NEEDED | OPTIONAL:
+    for table in tables:
+        if not isinstance(table, dict) or not NEEDED <= set(table) <= NEEDED | OPTIONAL:
             raise InvalidInput(
                 f"Every owner in {source} must have name and people, may have address and certificate, and nothing "
-                f"else, got {shown(each)}."
+                f"else, got {shown(table)}."
             )
-        owners.append(Owner(**each))
+        owners.append(Owner(**table))
     return require_owners(owners)
 
 
 def require_owners(owners: Sequence[Owner]) -> tuple[Owner, ...]:
-    """`owners`, refused unless there are from 1 to 1000, each with a name of its own."""
+    """Return `owners`, refused unless they are 1 to 1000, with different names, addresses and certificates."""
     if not 1 <= len(owners) <= MOST_OWNERS:
         raise InvalidInput(f"owners must be from 1 to {MOST_OWNERS}, got {len(owners)}.")
-    for what, held in (
+    for field, values in (
         ("names", [owner.name for owner in owners]),
         ("addresses", [owner.address for owner in owners if owner.address]),
         ("certificates", [owner.certificate for owner in owners if owner.certificate]),
     ):
-        twice = next((each for each in held if held.count(each) > 1), None)
-        if twice is not None:
-            told = "one" if what == "certificates" else repr(twice)
-            raise InvalidInput(f"owners must have different {what}, got {told} twice.")
+        repeated = next((value for value in values if values.count(value) > 1), None)
+        if repeated is not None:
+            value = "one" if field == "certificates" else repr(repeated)
+            raise InvalidInput(f"owners must have different {field}, got {value} twice.")
     return tuple(owners)
 
 
 def require_reachable(owners: Sequence[Owner]) -> None:
-    """Refuse owners that cannot sum among themselves: fewer than two, or one without an address or certificate."""
+    """Refuse owners that cannot add up their tables: fewer than two, or one without an address or certificate."""
     if len(owners) < 2:
         raise InvalidInput(f"owners must be at least 2 to sum among themselves, got {len(owners)}.")
     lacking = next((owner for owner in owners if owner.address is None or owner.certificate is None), None)

@@ -1,14 +1,13 @@
-"""One owner's part in a sum by MPyC: a program of its own, which `ostrakon.study.secure_sum` starts and speaks with.
+"""One owner's part in a sum by MPyC: a program that `ostrakon.study.secure_sum` starts.
 
-MPyC reads the command line and the environment when it is imported, prints, and waits for ever, so it never runs in the
-process that users see. Secret sharing, addition and opening are MPyC's. What is done here is whom it speaks with: MPyC
-takes a caller's word for who it is, and so its connections are made here, by TLS 1.3 in which both sides show exactly
-the certificate that the study names for them, and agree (by ALPN) on one study and one set of owners. MPyC unpickles
-some messages, which could run code: it is asked to send bytes instead, and a pickle that names code is refused by an
-audit hook. Nothing in MPyC is patched.
+MPyC reads the command line and the environment when it is imported, prints, and waits without end, so it never runs in
+the user's process. Secret sharing, addition and opening are MPyC's. This program makes the connections, because MPyC
+trusts a caller that only says who it is: it uses TLS 1.3, both sides must show exactly the certificate that the study
+names for them, and they agree (by ALPN) on one study and one set of owners. MPyC unpickles some messages, which could
+run code. Here it sends bytes instead, and an audit hook refuses a pickle that names code. Nothing in MPyC is patched.
 
-In: one line of settings; when all are there, one line with the table. Out: a line {"ready"}, then {"opened"} or
-{"failed": a sentence}. The end of the input ends the program.
+Input: one line of settings; when all owners are connected, one line with the table. Output: a line {"ready"}, then
+{"opened"} or {"failed": a sentence}. The end of the input ends the program.
 """
 
 from __future__ import annotations
@@ -31,15 +30,33 @@ from typing import Any
 MODULUS = 2**64 + 13
 """A prime above twice any sum: 1000 tables of numbers up to 2^52."""
 HELLO, BUSY, READY, DONE, STOPPED = -1, -2, -3, -4, -5
-"""Labels of messages beside MPyC's own, which are hashes of 64 bits."""
+"""Labels of this program's messages. MPyC's own labels are hashes of 64 bits."""
 
 
 class Stopped(Exception):
-    """Why there is no sum, in a sentence."""
+    """There is no sum; the message says why in one sentence."""
 
 
 class Meeting:
-    """Who is connected, and what went wrong. peers: the connection with each other owner that said hello."""
+    """The connections with the other owners, and what went wrong.
+
+    Attributes
+    ----------
+    peers : dict of int to connection
+        Owners that are connected and said hello.
+    seen : set of int
+        Owners that said hello at any time.
+    hung_up : set of int
+        Owners that answered and hung up before they said hello.
+    missing : list of int
+        Owners because of whom there is no sum.
+    everybody : asyncio.Event
+        Set while all owners are connected.
+    failure : asyncio.Future
+        The sentence that says what went wrong.
+    begun : bool
+        Whether tables may have been shared.
+    """
 
     def __init__(self, settings: dict[str, Any], loop: asyncio.AbstractEventLoop) -> None:
         self.names: list[str] = settings["names"]
@@ -47,54 +64,59 @@ class Meeting:
         self.settings = settings
         self.certificates = [ssl.PEM_cert_to_DER_cert(pem) for pem in settings["certificates"]]
         self.peers: dict[int, Any] = {}
-        self.came: set[int] = set()
+        self.seen: set[int] = set()
         self.hung_up: set[int] = set()
-        self.missed: list[int] = []
+        self.missing: list[int] = []
         self.everybody = asyncio.Event()
         self.failure: asyncio.Future[str] = loop.create_future()
         self.begun = False
 
     @property
     def others(self) -> list[int]:
-        return [each for each in range(len(self.names)) if each != self.own]
+        """All owners but this one."""
+        return [owner for owner in range(len(self.names)) if owner != self.own]
 
     def stop(self, sentence: str) -> None:
+        """Note what went wrong, unless something went wrong before."""
         if not self.failure.done():
             self.failure.set_result(sentence)
 
-    def met(self, peer: int, connection: Any) -> None:
+    def add_peer(self, peer: int, connection: Any) -> None:
+        """Note that an owner said hello."""
         self.peers[peer] = connection
-        self.came.add(peer)
+        self.seen.add(peer)
         self.hung_up.discard(peer)
         if len(self.peers) == len(self.others):
             self.everybody.set()
 
-    def lost(self, peer: int, connection: Any) -> None:
-        # Who calls has shown its certificate before it knows whether it was taken.
-        if connection.called is not None and not connection.heard:
+    def remove_peer(self, peer: int, connection: Any) -> None:
+        """Note that a connection has ended."""
+        # A caller has shown its certificate before it knows whether it was accepted.
+        if connection.called is not None and not connection.received:
             self.hung_up.add(peer)
-        if self.peers.get(peer) is not connection or DONE in connection.heard:
+        if self.peers.get(peer) is not connection or DONE in connection.received:
             return
         if self.begun:
-            self.missed = [peer]
-            self.stop(self.ended(self.names[peer]))
+            self.missing = [peer]
+            self.stop(self.left_message(self.names[peer]))
         del self.peers[peer]
         self.everybody.clear()
 
-    def ended(self, who: str) -> str:
+    def left_message(self, who: str) -> str:
+        """Return the sentence that an owner left during the sum."""
         return f"{who} left during the sum: start it again, all of you; your table keeps its noise."
 
-    def stopped(self, peer: int, missed: bytes) -> None:
-        """Another owner has stopped, and says because of whom: there will be no sum, and nobody waits for it."""
+    def peer_stopped(self, peer: int, missing: bytes) -> None:
+        """Note that another owner has stopped and because of which owners (JSON): there will be no sum."""
         try:
-            said: Any = json.loads(missed)
+            named: Any = json.loads(missing)
         except (ValueError, RecursionError):
-            said = []
-        here = [each for each in self.others if each != peer and isinstance(said, list) and each in said]
-        self.missed = here or [peer]
-        who = ", ".join(self.names[each] for each in here)
+            named = []
+        others = [owner for owner in self.others if owner != peer and isinstance(named, list) and owner in named]
+        self.missing = others or [peer]
+        who = self._names_of(others)
         if self.begun:
-            self.stop(self.ended(who or self.names[peer]))
+            self.stop(self.left_message(who or self.names[peer]))
         elif who:
             self.stop(
                 f"{who} did not come while {self.names[peer]} waited: agree on a time, and start the sum again; "
@@ -103,8 +125,8 @@ class Meeting:
         else:
             self.stop(f"{self.names[peer]} has stopped, and knows why: start the sum again; nothing was sent.")
 
-    async def within(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any], late: Callable[[], str]) -> Any:
-        """What `work` gives, unless something fails before, or it is too late, which `late` says in a sentence."""
+    async def wait_for(self, work: Coroutine[Any, Any, Any] | asyncio.Future[Any], late: Callable[[], str]) -> Any:
+        """Return the result of `work`; raise `Stopped` if something fails first, or with `late()` after the wait."""
         task = asyncio.ensure_future(work)
         wait = float(self.settings["wait"])
         await asyncio.wait({task, self.failure}, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
@@ -113,60 +135,62 @@ class Meeting:
             raise Stopped(self.failure.result() if self.failure.done() else late())
         return task.result()
 
-    def _named(self, owners: list[int]) -> str:
-        return ", ".join(self.names[each] for each in owners)
+    def _names_of(self, owners: list[int]) -> str:
+        return ", ".join(self.names[owner] for owner in owners)
 
-    def missing(self) -> str:
-        away = [each for each in self.others if each not in self.came]
-        left = [each for each in self.others if each in self.came and each not in self.peers]
-        self.missed = away + left
-        told = [f"{self._named(away)} did not come"] if away else []
-        told += [f"{self._named(left)} came and left"] if left else []
-        hung_up = self._named(sorted(self.hung_up))
+    def missing_message(self) -> str:
+        """Return the sentence that owners are missing at the end of the wait."""
+        away = [owner for owner in self.others if owner not in self.seen]
+        left = [owner for owner in self.others if owner in self.seen and owner not in self.peers]
+        self.missing = away + left
+        parts = [f"{self._names_of(away)} did not come"] if away else []
+        parts += [f"{self._names_of(left)} came and left"] if left else []
+        hung_up = self._names_of(sorted(self.hung_up))
         why = f" ({hung_up} hung up: by its clock this owner's certificate may not be valid)" if hung_up else ""
         return (
-            f"{', and '.join(told)}, within {self.settings['wait']:g} seconds{why}: agree on a time, and start the sum "
-            "again; nothing was sent."
+            f"{', and '.join(parts)}, within {self.settings['wait']:g} seconds{why}: agree on a time, and start the "
+            "sum again; nothing was sent."
         )
 
-    def silent(self) -> str:
-        self.missed = [each for each, one in self.peers.items() if one.awaited()]
-        away = self._named(self.missed) or "somebody"
+    def silent_message(self) -> str:
+        """Return the sentence that owners did not answer."""
+        self.missing = [peer for peer, connection in self.peers.items() if connection.is_awaited()]
+        away = self._names_of(self.missing) or "somebody"
         return f"{away} did not answer within {self.settings['wait']:g} seconds: start the sum again."
 
 
-def contexts(meeting: Meeting) -> tuple[ssl.SSLContext, Callable[[int], ssl.SSLContext]]:
-    """(for those who call, for whom is called): each trusts the certificates that the study names, and nothing else."""
+def make_contexts(meeting: Meeting) -> tuple[ssl.SSLContext, Callable[[int], ssl.SSLContext]]:
+    """Return the TLS context of the server and that of a client by owner. They trust the study's certificates only."""
     settings = meeting.settings
 
     def context(side: int, trusted: list[str]) -> ssl.SSLContext:
-        made = ssl.SSLContext(side)
-        made.minimum_version = ssl.TLSVersion.TLSv1_3
-        # Who it is says the certificate as a whole, compared below, not a host's name in it.
-        made.check_hostname = False
-        made.verify_mode = ssl.CERT_REQUIRED
-        made.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-        made.set_alpn_protocols([settings["protocol"]])
-        made.load_verify_locations(cadata="".join(trusted))
-        made.load_cert_chain(settings["certificate"], settings["key"], password=_no_password)
-        return made
+        tls = ssl.SSLContext(side)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_3
+        # The certificate as a whole, compared below, identifies an owner, not the host name in it.
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_REQUIRED
+        tls.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
+        tls.set_alpn_protocols([settings["protocol"]])
+        tls.load_verify_locations(cadata="".join(trusted))
+        tls.load_cert_chain(settings["certificate"], settings["key"], password=_no_password)
+        return tls
 
     pems = settings["certificates"]
-    server = context(ssl.PROTOCOL_TLS_SERVER, [pems[each] for each in meeting.others])
+    server = context(ssl.PROTOCOL_TLS_SERVER, [pems[owner] for owner in meeting.others])
     return server, lambda peer: context(ssl.PROTOCOL_TLS_CLIENT, [pems[peer]])
 
 
 def _no_password() -> str:
-    raise Stopped("The key is under a password, which nobody is asked for here: give a key without one.")
+    raise Stopped("The key is protected by a password, and nobody is asked for it here: give a key without one.")
 
 
-def connection_type(base: Any) -> Any:
-    """MPyC's `MessageExchanger`, which learns who the other side is from its certificate."""
+def make_connection_type(base: Any) -> Any:
+    """Return MPyC's `MessageExchanger`, extended to recognise the other side by its certificate."""
 
     class Connection(base):
         def __init__(self, runtime: Any, meeting: Meeting, called: int | None) -> None:
             super().__init__(runtime, called)
-            self.meeting, self.called, self.heard = meeting, called, set[int]()
+            self.meeting, self.called, self.received = meeting, called, set[int]()
             self.gone = asyncio.Event()
             self.farewell: asyncio.Future[bytes] | None = None
 
@@ -179,7 +203,7 @@ def connection_type(base: Any) -> Any:
             if peer is None or peer not in expected:
                 transport.abort()
                 if self.called is not None:
-                    meeting.stop(other_certificate(meeting, self.called))
+                    meeting.stop(wrong_certificate_message(meeting, self.called))
                 return
             self.peer_pid = peer
             if layer.selected_alpn_protocol() != meeting.settings["protocol"]:
@@ -201,29 +225,29 @@ def connection_type(base: Any) -> Any:
             self.farewell = self.expect(STOPPED)
 
         def expect(self, label: int) -> asyncio.Future[bytes]:
-            """What the other side says under a label; noted once it did."""
-            told: Any = self.receive(label)
-            if not isinstance(told, asyncio.Future):
+            """Return the other side's message under a label, which is noted when it arrives."""
+            message: Any = self.receive(label)
+            if not isinstance(message, asyncio.Future):
                 future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-                future.set_result(told)
-                told = future
-            told.add_done_callback(partial(self.hear, label))
-            return told
+                future.set_result(message)
+                message = future
+            message.add_done_callback(partial(self.note, label))
+            return message
 
-        def awaited(self) -> bool:
-            """Whether something that the other side has to say is waited for."""
-            return any(isinstance(said, asyncio.Future) for label, said in self.buffers.items() if label not in _RARE)
+        def is_awaited(self) -> bool:
+            """Return whether a message that the other side must send has not arrived."""
+            return any(isinstance(part, asyncio.Future) for label, part in self.buffers.items() if label not in _RARE)
 
-        def hear(self, label: int, said: asyncio.Future[bytes]) -> None:
-            if said.cancelled() or self.peer_pid is None:
+        def note(self, label: int, message: asyncio.Future[bytes]) -> None:
+            if message.cancelled() or self.peer_pid is None:
                 return
-            self.heard.add(label)
+            self.received.add(label)
             if label == HELLO:
-                self.meeting.met(self.peer_pid, self)
+                self.meeting.add_peer(self.peer_pid, self)
             elif label == BUSY:
                 self.meeting.stop(_TWICE)
             elif label == STOPPED and self.meeting.peers.get(self.peer_pid) is self:
-                self.meeting.stopped(self.peer_pid, said.result())
+                self.meeting.peer_stopped(self.peer_pid, message.result())
 
         def data_received(self, data: bytes) -> None:
             if self.peer_pid is not None:
@@ -232,22 +256,22 @@ def connection_type(base: Any) -> Any:
         def connection_lost(self, exc: BaseException | None) -> None:
             self.gone.set()
             if self.farewell is not None and self.farewell.done():
-                self.hear(STOPPED, self.farewell)  # its callback may be due after this
+                self.note(STOPPED, self.farewell)  # its own callback may come later
             peer = self.called if self.peer_pid is None else self.peer_pid
             if peer is not None:
-                self.meeting.lost(peer, self)
+                self.meeting.remove_peer(peer, self)
 
     return Connection
 
 
 _RARE = (BUSY, STOPPED)
-"""What is said only where something went wrong."""
+"""Messages that are sent only if something went wrong."""
 
 _TWICE = "Another process of this owner is in the sum already: let that one finish."
 
 
-def other_certificate(meeting: Meeting, peer: int, reason: str = "") -> str:
-    """Somebody else answers; or the clock says so."""
+def wrong_certificate_message(meeting: Meeting, peer: int, reason: str = "") -> str:
+    """Return the sentence that a program with another certificate answers, or that the clock is wrong."""
     name, where = meeting.names[peer], f"{meeting.settings['hosts'][peer]}:{meeting.settings['ports'][peer]}"
     if "expired" in reason or "not yet valid" in reason:
         return (
@@ -260,29 +284,31 @@ def other_certificate(meeting: Meeting, peer: int, reason: str = "") -> str:
     )
 
 
-async def call(meeting: Meeting, runtime: Any, made: Any, peer: int, context: ssl.SSLContext) -> None:
-    """Call a peer until it is there, and again when it is gone."""
+async def call(meeting: Meeting, runtime: Any, connection_type: Any, peer: int, context: ssl.SSLContext) -> None:
+    """Connect to a peer until it answers, and again when the connection ends."""
     host, port = meeting.settings["hosts"][peer], meeting.settings["ports"][peer]
     loop = asyncio.get_running_loop()
     while not meeting.begun:
         try:
             _, connection = await loop.create_connection(
-                lambda: made(runtime, meeting, peer), host, port, ssl=context, ssl_handshake_timeout=20.0
+                lambda: connection_type(runtime, meeting, peer), host, port, ssl=context, ssl_handshake_timeout=20.0
             )
             await connection.gone.wait()
         except ssl.SSLCertVerificationError as error:
-            meeting.stop(other_certificate(meeting, peer, str(error.verify_message)))
+            meeting.stop(wrong_certificate_message(meeting, peer, str(error.verify_message)))
             return
         except OSError:
-            pass  # Not there yet.
+            pass  # It does not listen yet.
         await asyncio.sleep(0.2)
 
 
-async def take_part(meeting: Meeting, mpc: Any, made: Any, table: asyncio.Future[list[int]]) -> dict[str, Any]:
-    """Meet, say so, wait for the table, add up, and agree on the sum."""
+async def take_part(
+    meeting: Meeting, mpc: Any, connection_type: Any, table: asyncio.Future[list[int]]
+) -> dict[str, Any]:
+    """Connect, report that all owners are ready, wait for the table, add up, and agree on the sum."""
     loop, settings = asyncio.get_running_loop(), meeting.settings
     try:
-        for_callers, for_called = contexts(meeting)
+        for_callers, for_called = make_contexts(meeting)
         clients = {peer: for_called(peer) for peer in meeting.others if peer > meeting.own}
     except (OSError, ValueError) as error:
         raise Stopped(
@@ -294,75 +320,75 @@ async def take_part(meeting: Meeting, mpc: Any, made: Any, table: asyncio.Future
         host, port = settings["listen"]
         try:
             server = await loop.create_server(
-                lambda: made(mpc, meeting, None), host, port, ssl=for_callers, ssl_handshake_timeout=20.0
+                lambda: connection_type(mpc, meeting, None), host, port, ssl=for_callers, ssl_handshake_timeout=20.0
             )
         except OSError as error:
-            told = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error
+            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error
             raise Stopped(
-                f"Port {port} cannot be listened on ({told}): another program has it, or another process of this "
+                f"Port {port} cannot be listened on ({reason}): another program has it, or another process of this "
                 "owner; or give the one that is forwarded here (--listen)."
             ) from None
-    calls = [asyncio.ensure_future(call(meeting, mpc, made, peer, each)) for peer, each in clients.items()]
+    calls = [asyncio.ensure_future(call(meeting, mpc, connection_type, *client)) for client in clients.items()]
     try:
-        await meeting.within(meeting.everybody.wait(), meeting.missing)
+        await meeting.wait_for(meeting.everybody.wait(), meeting.missing_message)
         meeting.begun = True
-        await said_by_all(meeting, READY, b"")
-        tell({"ready": True})
-        values = await meeting.within(table, lambda: "The table was not handed over in time.")
+        await exchange_with_all(meeting, READY, b"")
+        print_event({"ready": True})
+        values = await meeting.wait_for(table, lambda: "The table was not handed over in time.")
         started = time.perf_counter()
-        opened = await meeting.within(add_up(meeting, mpc, values), meeting.silent)
+        opened = await meeting.wait_for(add_up(meeting, mpc, values), meeting.silent_message)
         seconds = time.perf_counter() - started
         digest = hashlib.sha256(json.dumps(opened).encode()).digest()
         unsure: list[str] = []
         try:
-            said = await said_by_all(meeting, DONE, digest)
+            digests = await exchange_with_all(meeting, DONE, digest)
         except Stopped:
-            # The sum is open all the same; who left may not have it.
-            unsure = [meeting.names[each] for each in meeting.others if not heard(meeting, each)]
+            # The sum is open; an owner that left may not have it.
+            unsure = [meeting.names[peer] for peer in meeting.others if not has_sum(meeting, peer)]
         else:
-            other = [meeting.names[each] for each, theirs in said.items() if theirs != digest]
+            other = [meeting.names[peer] for peer, theirs in digests.items() if theirs != digest]
             if other:
                 raise Stopped(f"{', '.join(other)} opened another sum: one of you has made an error; use none of them.")
-        sent = sum(each.nbytes_sent for each in meeting.peers.values())
+        sent = sum(connection.nbytes_sent for connection in meeting.peers.values())
         return {"opened": opened, "seconds": seconds, "bytes": sent, "unsure": unsure}
     except Stopped:
-        for each in meeting.peers.values():
-            each.send(STOPPED, json.dumps(meeting.missed).encode())
+        for connection in meeting.peers.values():
+            connection.send(STOPPED, json.dumps(meeting.missing).encode())
         raise
     finally:
-        for each in calls:
-            each.cancel()
+        for pending in calls:
+            pending.cancel()
         if server is not None:
             server.close()
-        for each in list(meeting.peers.values()):
-            each.transport.close()
-        leaving = [asyncio.ensure_future(each.gone.wait()) for each in meeting.peers.values()]
-        if leaving:
-            await asyncio.wait(leaving, timeout=5)
+        for connection in list(meeting.peers.values()):
+            connection.transport.close()
+        closing = [asyncio.ensure_future(connection.gone.wait()) for connection in meeting.peers.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=5)
 
 
-def heard(meeting: Meeting, peer: int) -> bool:
-    """Whether that peer said that it has the sum."""
-    return peer in meeting.peers and DONE in meeting.peers[peer].heard
+def has_sum(meeting: Meeting, peer: int) -> bool:
+    """Return whether that peer said that it has the sum."""
+    return peer in meeting.peers and DONE in meeting.peers[peer].received
 
 
-async def said_by_all(meeting: Meeting, label: int, payload: bytes) -> dict[int, bytes]:
-    """Say something to every peer, and what each says, once all have."""
-    told = {peer: each.expect(label) for peer, each in meeting.peers.items()}
-    for each in meeting.peers.values():
-        each.send(label, payload)
-    await meeting.within(asyncio.gather(*told.values()), meeting.silent)
-    return {peer: each.result() for peer, each in told.items()}
+async def exchange_with_all(meeting: Meeting, label: int, payload: bytes) -> dict[int, bytes]:
+    """Send a message to every peer and return the message of each."""
+    messages = {peer: connection.expect(label) for peer, connection in meeting.peers.items()}
+    for connection in meeting.peers.values():
+        connection.send(label, payload)
+    await meeting.wait_for(asyncio.gather(*messages.values()), meeting.silent_message)
+    return {peer: message.result() for peer, message in messages.items()}
 
 
 async def add_up(meeting: Meeting, mpc: Any, values: list[int]) -> list[int]:
-    """MPyC's part: share the table with all, add, open the sum. Shares of all owners are needed to open anything."""
+    """Share the table with all owners, add, and open the sum, by MPyC. Opening needs the shares of all owners."""
     import numpy as np
 
     mpc.threshold = len(meeting.names) - 1
     mpc.parties[meeting.own].protocol = asyncio.get_running_loop().create_future()
-    for peer, each in meeting.peers.items():
-        mpc.set_protocol(peer, each)
+    for peer, connection in meeting.peers.items():
+        mpc.set_protocol(peer, connection)
     field = mpc.SecFld(modulus=MODULUS)
     table = field.array(np.array([value % MODULUS for value in values], dtype=object))
     total = functools.reduce(operator.add, mpc.input(table))
@@ -371,41 +397,41 @@ async def add_up(meeting: Meeting, mpc: Any, values: list[int]) -> list[int]:
 
 
 def refuse_pickle(event: str, _: tuple[Any, ...]) -> None:
-    """An audit hook of Python: a pickle that names any class or function ends the sum, whatever reads it."""
+    """End the sum if any code reads a pickle that names a class or function (an audit hook of Python)."""
     if event == "pickle.find_class":
         raise Stopped("A message would have been unpickled, which nothing here needs: refused.")
 
 
-def runtime_of(settings: dict[str, Any]) -> tuple[Any, Any]:
-    """(MPyC's runtime for so many parties, its kind of connection); what it reads at import is set here alone."""
-    for name in [each for each in os.environ if each.startswith("MPYC_") or each == "READTHEDOCS"]:
+def make_runtime(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """Return MPyC's runtime for these owners and its type of connection. MPyC reads only what is set here."""
+    for name in [name for name in os.environ if name.startswith("MPYC_") or name == "READTHEDOCS"]:
         del os.environ[name]
     addresses = [f"-P{host}:{port}" for host, port in zip(settings["hosts"], settings["ports"], strict=True)]
-    # The portable way writes numbers as bytes; the other one pickles them.
+    # The portable format writes numbers as bytes; the other one pickles them.
     others = ["--no-log", "--no-prss", "--no-uvloop", "--mix32-64bit"]
     sys.argv = ["party", *addresses, f"-I{settings['index']}", *others]
     import mpyc.runtime
     from mpyc import asyncoro
 
     sys.addaudithook(refuse_pickle)
-    return mpyc.runtime.mpc, connection_type(asyncoro.MessageExchanger)
+    return mpyc.runtime.mpc, make_connection_type(asyncoro.MessageExchanger)
 
 
 _OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
 
 
-def tell(event: dict[str, Any]) -> None:
-    """One line to whoever started this."""
+def print_event(event: dict[str, Any]) -> None:
+    """Write one line for the program that started this one."""
     _OUT.write(json.dumps(event) + "\n")
     _OUT.flush()
 
 
 def main() -> None:
-    """See the module."""
+    """Run the program: see the module."""
     # MPyC prints.
     os.dup2(2, 1)
     settings = json.loads(sys.stdin.readline())
-    mpc, base = runtime_of(settings)
+    mpc, connection_type = make_runtime(settings)
 
     trouble: list[str] = []
     meetings: list[Meeting] = []
@@ -423,23 +449,23 @@ def main() -> None:
                 values = json.loads(line)
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(table.set_result, values)
-            # Whoever started this is gone.
+            # The program that started this one has ended.
             os._exit(1)
 
         threading.Thread(target=listen, daemon=True).start()
         meetings.append(Meeting(settings, loop))
-        return await take_part(meetings[0], mpc, base, table)
+        return await take_part(meetings[0], mpc, connection_type, table)
 
     try:
-        tell(mpc.run(run()))
+        print_event(mpc.run(run()))
     except Stopped as stopped:
-        tell({"failed": str(stopped)})
+        print_event({"failed": str(stopped)})
     except RuntimeError as error:
-        # MPyC stops the loop where one of its steps fails, as it may when somebody has left.
-        left = meetings[0].failure if meetings else None
+        # MPyC stops the loop if one of its steps fails, which can happen when an owner has left.
+        failure = meetings[0].failure if meetings else None
         why = trouble[-1] if trouble else repr(error)
         sentence = f"MPyC could not go on ({why}): start the sum again, all of you; your table keeps its noise."
-        tell({"failed": left.result() if left is not None and left.done() else sentence})
+        print_event({"failed": failure.result() if failure is not None and failure.done() else sentence})
     os._exit(0)
 
 

@@ -20,7 +20,16 @@ from ostrakon.validation import InvalidInput
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pool:
-    """Public rows, typed. features: the columns that the file has beside the target; columns: how they are read."""
+    """Public rows with types.
+
+    Parameters
+    ----------
+    X : pandas.DataFrame
+    features : tuple of str
+        The columns of the file besides the target.
+    columns : Columns
+        How they are read.
+    """
 
     X: pd.DataFrame
     features: tuple[str, ...]
@@ -28,9 +37,19 @@ class Pool:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, target: str, text: bool) -> Pool:
-        """From a table; the target column may be there, and is left behind. text: whether free text is read.
+        """Read a table. A target column is left out.
 
-        Errors: `InvalidInput` for a table that cannot be read, has no other column, or hardly any rows.
+        Parameters
+        ----------
+        path : str or path-like
+        target : str
+        text : bool
+            Whether to read columns of free text.
+
+        Raises
+        ------
+        InvalidInput
+            If the table cannot be read, or has no other column or too few rows.
         """
         table = open_table(path)
         features = tuple(name for name in table.columns if name != target)
@@ -50,9 +69,17 @@ class Pool:
     def labelled(
         self, path: str | os.PathLike[str], *, target: str, classes: Sequence[str]
     ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """(rows, class numbers) of another public table with these columns and the target.
+        """Read another public table with these columns and the target.
 
-        Errors: `InvalidInput` for a table without one of them, or with a label that is no class.
+        Returns
+        -------
+        tuple of (pandas.DataFrame, numpy.ndarray)
+            Rows and class numbers.
+
+        Raises
+        ------
+        InvalidInput
+            If the table lacks a column or has a label that is not a class.
         """
         table = open_table(path)
         absent = [name for name in (*self.features, target) if name not in table.columns]

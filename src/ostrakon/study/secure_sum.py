@@ -1,4 +1,4 @@
-"""The sum of the owners' noised tables, opened by MPyC: each owner takes part from its own machine, at one time."""
+"""The sum of the owners' noisy tables by MPyC. Each owner takes part from its own machine, at the same time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from ostrakon.data.checksummed import digest_of_json
 from ostrakon.run.folder import RunFolder
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.join import home_of, require_expected
-from ostrakon.study.opened import write_sum
-from ostrakon.study.share import read_share, share_path, shares_folder
 from ostrakon.study.study import Study
+from ostrakon.study.tables import read_share, share_path, shares_folder, write_sum
 from ostrakon.validation import InvalidInput, positive
 
 PROGRAM = Path(__file__).with_name("party.py")
@@ -31,11 +30,21 @@ _FEWEST = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
-    """A sum that was opened. path: the file, the same for all owners; owners: whose tables are in it.
+class OpenedSum:
+    """A sum that the owners opened.
 
-    seconds: from the first share to the opened sum, on this machine. bytes_sent: by this owner, before TLS. unsure:
-    owners that left before they said that they have the sum.
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, which is the same for all owners.
+    owners : tuple of str
+        The owners whose tables are in it.
+    seconds : float
+        From the first share to the opened sum, on this machine.
+    bytes_sent : int
+        By this owner, before TLS.
+    unsure : tuple of str
+        Owners that left before they said that they have the sum.
     """
 
     path: Path
@@ -57,18 +66,45 @@ def sum_study(
     listen: str | None = None,
     expect: str | None = None,
     say: Callable[[str], None] = lambda stage: None,
-) -> Opened:
-    """Take part in the sum of all owners' tables, which is opened for all of them; all run this at the same time.
+) -> OpenedSum:
+    """Take part in the sum of all owners' tables, which is opened for all of them. All owners run this together.
 
-    owner: who takes part, having joined. key: the file of the private key of its certificate. keep: as of `join_study`.
-    shares: the folder for the opened sum (see `ostrakon.study.share.shares_folder`). without: owners that dropped out,
-    which all others have to name alike. wait: so many seconds for the others to come, and for each of their answers.
-    listen: HOST:PORT to listen on where it is not the port of the owner's address, on every interface. expect: as of
-    `join_study`.
+    Parameters
+    ----------
+    study : Study, or str or path-like
+        The study or its folder.
+    owner : str
+        The owner that takes part. It has joined.
+    key : str or path-like
+        The file of the private key of its certificate.
+    keep : str or path-like, optional
+        As of `join_study`.
+    shares : str or path-like, optional
+        The folder for the opened sum. Default: `shares_folder`.
+    without : sequence of str
+        Owners that dropped out. All other owners must name the same ones.
+    wait : float above 0
+        Seconds to wait for the other owners, and for each of their answers.
+    listen : str, optional
+        HOST:PORT to listen on. Default: the port of the owner's address, on every interface.
+    expect : str, optional
+        As of `join_study`.
+    say : callable
+        Called with a sentence about each stage.
 
-    Guarantee: as the study says. The table goes into sums of one set of owners alone: from two sums that differ by an
-    owner, that owner's table would follow, under its share of the noise alone.
-    Errors: `InvalidInput` where owners are missing or somebody else answers, and all that goes wrong between them.
+    Returns
+    -------
+    OpenedSum
+
+    Raises
+    ------
+    InvalidInput
+        If owners are missing, another program answers for one of them, or the owners cannot finish the sum.
+
+    Notes
+    -----
+    Guarantee: as the study says. The table is used in sums of one set of owners only. From two sums that differ by one
+    owner, that owner's table would follow, with only its own share of the noise.
     """
     known = study if isinstance(study, Study) else Study.read(study)
     require_expected(known, expect)
@@ -80,31 +116,36 @@ def sum_study(
     left = {known.owner(name, given_as="without").name for name in without}
     if who in left:
         raise InvalidInput(f"without must name other owners, and {who} is you.")
-    owners = [each.name for each in known.owners if each.name not in left]
+    owners = [one.name for one in known.owners if one.name not in left]
     if len(owners) < _FEWEST:
         raise InvalidInput(f"without must leave at least {_FEWEST} owners to sum, got {len(owners)}.")
-    known.among(len(owners))
+    known.mechanism_of(len(owners))
     settings = _settings(known, owners, who, key=Path(key), wait=seconds, listen=listen)
     home = home_of(known, who, keep)
     if not home.description.exists():
         raise InvalidInput(f"{home.path} is not the folder of an owner that has joined: join first, or say where.")
     with home.opened():
-        of, table = read_share(share_path(home.private, who), known)
-        if of != who:
-            raise InvalidInput(f"{home.path} is the folder of {of}, and owner is {who}.")
+        joined, table = read_share(share_path(home.private, who), known)
+        if joined != who:
+            raise InvalidInput(f"{home.path} is the folder of {joined}, and owner is {who}.")
         _require_same_owners(home, owners)
         say(f"Waiting for {', '.join(name for name in owners if name != who)}")
-        with _party(settings, known, who) as party:
+        with _start_party(settings) as party:
             party.expect("ready")
-            # From here on shares of this table may be with the others.
+            # From here on, the other owners may have shares of this table.
             home.add("sum", {"owners": owners})
             say("Adding up, without anybody seeing another's table")
-            party.tell([int(value) for value in table.ravel()])
-            told = party.expect("opened")
-    total = np.asarray(told["opened"], np.int64).reshape(table.shape)
+            party.send([int(value) for value in table.ravel()])
+            result = party.expect("opened")
+    total = np.asarray(result["opened"], np.int64).reshape(table.shape)
     path = write_sum(shares_folder(known, shares), known, owners, total)
-    unsure = tuple(told["unsure"])
-    return Opened(path=path, owners=tuple(owners), seconds=told["seconds"], bytes_sent=told["bytes"], unsure=unsure)
+    return OpenedSum(
+        path=path,
+        owners=tuple(owners),
+        seconds=result["seconds"],
+        bytes_sent=result["bytes"],
+        unsure=tuple(result["unsure"]),
+    )
 
 
 def _require_same_owners(home: RunFolder, owners: list[str]) -> None:
@@ -130,20 +171,20 @@ def _settings(
     own = study.owner(who)
     require_valid_now(who, own.certificate or "")
     if listen is None:
-        here: tuple[str | None, int] = (None, own.place[1])
+        here: tuple[str | None, int] = (None, own.host_and_port[1])
     else:
         host, _, port = listen.rpartition(":")
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
             raise InvalidInput(f"listen must be HOST:PORT or :PORT, got {listen!r}.")
         here = (host.removeprefix("[").removesuffix("]") or None, int(port))
-    # What both sides of a connection agree on before anything else: the study, who takes part, and MPyC's version.
+    # Both sides of a connection must agree on the study, the owners that take part, and MPyC's version.
     agreed = digest_of_json({"study": study.hash, "owners": owners, "mpyc": version})
     return {
         "names": owners,
         "index": owners.index(who),
-        "hosts": [each.place[0] for each in taking],
-        "ports": [each.place[1] for each in taking],
-        "certificates": [each.certificate for each in taking],
+        "hosts": [one.host_and_port[0] for one in taking],
+        "ports": [one.host_and_port[1] for one in taking],
+        "certificates": [one.certificate for one in taking],
         "own": own.certificate,
         "key": str(key.resolve()),
         "protocol": f"ostrakon-sum-{agreed}",
@@ -153,58 +194,58 @@ def _settings(
 
 
 class _Party:
-    """The program beside: one line after the other, in both directions."""
+    """The program that takes part. Both directions carry one JSON value a line."""
 
     def __init__(self, process: subprocess.Popen[str], errors: Path) -> None:
         self._process = process
         self._errors = errors
 
-    def tell(self, content: Any) -> None:
+    def send(self, content: Any) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(content) + "\n")
             self._process.stdin.flush()
 
     def expect(self, event: str) -> dict[str, Any]:
-        """The line that says that event; its failure, as `InvalidInput`."""
+        """Return the line with that event; a failure raises `InvalidInput`."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        told: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
-        if "failed" in told:
-            raise InvalidInput(told["failed"])
-        if event not in told:
+        message: dict[str, Any] = json.loads(line) if line.endswith("\n") else {}
+        if "failed" in message:
+            raise InvalidInput(message["failed"])
+        if event not in message:
             last = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
             raise InvalidInput(
                 f"The sum ended without a result ({''.join(last) or 'its program was killed'}): start it again; this "
                 "owner's table keeps its noise."
             )
-        return told
+        return message
 
 
 @contextlib.contextmanager
-def _party(settings: dict[str, Any], study: Study, who: str) -> Generator[_Party]:
-    """The program, in a private folder of its own, which is gone afterwards; and so is the program."""
+def _start_party(settings: dict[str, Any]) -> Generator[_Party]:
+    """Run the program in a private folder. Both end with the block."""
     with tempfile.TemporaryDirectory(prefix="ostrakon-sum-") as scratch:
         own, errors = Path(scratch) / "own.crt", Path(scratch) / "errors"
         own.write_text(settings["own"], encoding="utf-8")
-        with open(errors, "w", encoding="utf-8") as told:
+        with open(errors, "w", encoding="utf-8") as error_file:
             process = subprocess.Popen(
-                # -P: no module of this folder in place of a library's.
+                # -P: a module in this folder must not replace a library's.
                 [sys.executable, "-P", str(PROGRAM)],
                 cwd=scratch,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=told,
+                stderr=error_file,
                 text=True,
                 encoding="utf-8",
             )
-        # It keeps time itself; should it hang, it ends a minute after each wait was over.
+        # It limits its own time. If it hangs, it ends a minute after every wait would be over.
         guard = threading.Timer(4 * settings["wait"] + 60, process.kill)
         guard.daemon = True
         guard.start()
         try:
             party = _Party(process, errors)
-            party.tell({**settings, "certificate": str(own)})
+            party.send({**settings, "certificate": str(own)})
             yield party
         finally:
             guard.cancel()

@@ -37,12 +37,12 @@ from ostrakon.votes import IntArray
 FORMAT = 1
 DESCRIPTION = "study.toml"
 _LARGEST_DESCRIPTION = 2**24
-"""Bytes: a study of 1,000 owners with certificates has a tenth of it."""
+"""Bytes. A study of 1,000 owners with certificates takes a tenth of it."""
 QUERIES = "representatives.npy"
 FEATURES = "features.npy"
 NOISE = ("sigma2", "max_contributions", "owners_per_person")
 NEAR = 1e-5
-"""How far features may differ between machines, in absolute terms and relative to the largest."""
+"""Allowed difference of features between machines, absolute and relative to the largest."""
 
 _HEADER = """\
 # A study of several owners, made by ostrakon: public facts alone. Review them, agree on the hash, then join.
@@ -53,13 +53,37 @@ _HEADER = """\
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Study:
-    """Public facts of a study, as its folder holds them.
+    """The public facts of a study, as its folder stores them.
 
-    hash: SHA-256 of all of them, files included, by which owners know that they speak of the same study. queries:
-    positions of the representatives in the pool. features: what the representation makes of those, (queries,
-    features). teachers: what every owner trains; None: everybody votes for themselves. representation: a name; every
-    machine learns it from the same public pool, so that nothing that could run travels, and compares what it gives for
-    the representatives.
+    Parameters
+    ----------
+    folder : pathlib.Path
+    hash : str
+        SHA-256 of all facts and files. Owners compare it to be sure that they mean the same study.
+    target : str
+    classes : tuple of str
+    exchange : Exchange
+    mechanism : SummedGNMax
+    epsilon : float above 0
+    delta : float in (0, 1)
+    owners : tuple of Owner
+    teachers : LocalTeachers or None
+        What every owner trains; None if every person votes.
+    representation : str
+        A name. Every machine learns the representation from the same public pool and compares its features of the
+        representatives, so that no program is sent.
+    student : str
+        A name.
+    seed : int
+    public : pathlib.Path
+        The file of the pool.
+    pool_checksum : str
+    queries : numpy.ndarray of int64
+        Positions of the representatives in the pool.
+    features : numpy.ndarray of float64, shape (queries, features)
+        Their features.
+    tuned : mapping of str to str
+        What each parameter was chosen on.
     """
 
     folder: Path
@@ -83,64 +107,76 @@ class Study:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Study:
-        """The study in a folder, verified.
+        """Read and verify the study in a folder.
 
-        Errors: `InvalidInput` where there is none, or where anything in it is not as it was created.
+        Parameters
+        ----------
+        folder : str or path-like
+
+        Returns
+        -------
+        Study
+
+        Raises
+        ------
+        InvalidInput
+            If there is no study, or anything in it has changed since it was created.
         """
-        place = Path(folder)
+        path = Path(folder)
         try:
-            content = tomllib.loads(read_regular(place / DESCRIPTION, largest=_LARGEST_DESCRIPTION).decode("utf-8-sig"))
+            content = tomllib.loads(read_regular(path / DESCRIPTION, largest=_LARGEST_DESCRIPTION).decode("utf-8-sig"))
         except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise InvalidInput(
-                f"{place} must be a study with {DESCRIPTION}, and it cannot be read ({reason})."
+                f"{path} must be a study with {DESCRIPTION}, and it cannot be read ({reason})."
             ) from None
         own = content.pop("ostrakon", None)
         if not isinstance(own, dict) or own.get("format") != FORMAT:
-            raise InvalidInput(f"{place / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
+            raise InvalidInput(f"{path / DESCRIPTION} must be written by this version of ostrakon, format {FORMAT}.")
         try:
             digest = digest_of_json(content)
         except TypeError:
-            raise InvalidInput(f"{place / DESCRIPTION} must hold words and numbers, and it holds dates.") from None
+            raise InvalidInput(f"{path / DESCRIPTION} must hold words and numbers, and it holds dates.") from None
         if own.get("hash") != digest:
-            raise InvalidInput(f"{place / DESCRIPTION} was changed after the study was created; get the original one.")
+            raise InvalidInput(f"{path / DESCRIPTION} was changed after the study was created; get the original one.")
         listed = content.get("files")
         facts = content.get("study")
         if not isinstance(listed, dict) or not isinstance(facts, dict) or not isinstance(facts.get("public"), str):
-            raise InvalidInput(f"{place / DESCRIPTION} must hold the facts of a study, with [study] and [files].")
+            raise InvalidInput(f"{path / DESCRIPTION} must hold the facts of a study, with [study] and [files].")
         if set(listed) != {facts["public"], QUERIES, FEATURES}:
-            raise InvalidInput(f"{place / DESCRIPTION} must list the pool, {QUERIES} and {FEATURES}, and nothing else.")
+            raise InvalidInput(f"{path / DESCRIPTION} must list the pool, {QUERIES} and {FEATURES}, and nothing else.")
         for name, checksum in listed.items():
             if Path(name).name != name:
-                raise InvalidInput(f"{place / DESCRIPTION} must name files beside it, got {name!r}.")
+                raise InvalidInput(f"{path / DESCRIPTION} must name files beside it, got {name!r}.")
             try:
-                held = sha256(read_regular(place / name))
+                actual = sha256(read_regular(path / name))
             except OSError:
-                raise InvalidInput(f"{place / name} is missing from the study; get the original one.") from None
-            if held != checksum:
-                raise InvalidInput(f"{place / name} was changed after the study was created; get the original one.")
+                raise InvalidInput(f"{path / name} is missing from the study; get the original one.") from None
+            if actual != checksum:
+                raise InvalidInput(f"{path / name} was changed after the study was created; get the original one.")
         try:
             _require_facts(facts, content["noise"])
             for name in ("tuned", "versions"):
-                _require_words(name, content[name])
-            study = cls._from(place, own["hash"], content)
+                _require_texts(name, content[name])
+            study = cls._from(path, own["hash"], content)
         except InvalidInput:
             raise
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            told = f"{place / DESCRIPTION} must hold the facts of a study, and it does not: {error!r}."
-            raise InvalidInput(told) from None
+            raise InvalidInput(
+                f"{path / DESCRIPTION} must hold the facts of a study, and it does not: {error!r}."
+            ) from None
         study.require_honest()
         if study.exchange.summed:
             require_reachable(study.owners)
         return study
 
     @classmethod
-    def _from(cls, place: Path, digest: str, content: Mapping[str, Any]) -> Study:
+    def _from(cls, path: Path, digest: str, content: Mapping[str, Any]) -> Study:
         facts = content["study"]
         exchange = find_exchange(facts["exchange"])
-        owners = owners_from(content["owner"], source=str(place / DESCRIPTION))
+        owners = owners_from(content["owner"], source=str(path / DESCRIPTION))
         return cls(
-            folder=place,
+            folder=path,
             hash=digest,
             target=facts["target"],
             classes=tuple(facts["classes"]),
@@ -153,35 +189,35 @@ class Study:
             representation=facts["representation"],
             student=require_short_name("student", facts["student"]),
             seed=facts["seed"],
-            public=place / facts["public"],
+            public=path / facts["public"],
             pool_checksum=content["files"][facts["public"]],
-            queries=_positions(array_from(read_regular(place / QUERIES))),
-            features=_features(array_from(read_regular(place / FEATURES))),
+            queries=_positions(array_from(read_regular(path / QUERIES))),
+            features=_features(array_from(read_regular(path / FEATURES))),
             tuned=content["tuned"],
         )
 
     def require_honest(self) -> None:
-        """Refuse facts whose noise does not keep their epsilon, or whose delta is too large: whoever made them lied."""
+        """Refuse facts whose noise does not keep their epsilon, or whose delta is too large: they are false."""
         require_delta(self.delta, sum(owner.people for owner in self.owners), "person")
         if self.teachers is not None and self.mechanism.max_contributions != len(self.queries):
             raise InvalidInput(
                 f"{self.folder / DESCRIPTION} must charge trained teachers for all {len(self.queries)} queries, on "
                 f"each of which they vote, and it charges {self.mechanism.max_contributions}: do not join it."
             )
-        found = self.plan().bound.epsilon
-        if not found <= self.epsilon * (1 + 1e-9):
+        epsilon = self.plan().bound.epsilon
+        if not epsilon <= self.epsilon * (1 + 1e-9):
             raise InvalidInput(
                 f"{self.folder / DESCRIPTION} says epsilon {self.epsilon:g}, and its noise only keeps "
-                f"{round_up(found):.4g}: do not join it."
+                f"{round_up(epsilon):.4g}: do not join it."
             )
 
     def owner(self, name: str, *, given_as: str = "owner") -> Owner:
-        """The owner of that name. Errors: `InvalidInput`, with the names there are."""
-        found = next((owner for owner in self.owners if owner.name == name), None)
-        if found is None:
+        """Return the owner of that name, or refuse the name with all names that there are."""
+        owner = next((owner for owner in self.owners if owner.name == name), None)
+        if owner is None:
             names = ", ".join(owner.name for owner in self.owners)
             raise InvalidInput(f"{given_as} must be one of this study's, {names}, got {shown(name)}.")
-        return found
+        return owner
 
     @property
     def text(self) -> bool:
@@ -190,24 +226,26 @@ class Study:
 
     @cached_property
     def pool(self) -> Pool:
-        """The public rows. Errors: `InvalidInput` where their file has changed since the study was read."""
+        """The public rows. Their file must not have changed since the study was read."""
         pool = Pool.read(self.public, target=self.target, text=self.text)
         if sha256(read_regular(self.public)) != self.pool_checksum:
             raise InvalidInput(f"{self.public} was changed while the study was read; get the original one.")
         return pool
 
     def view(self) -> View:
-        """What is seen of a row, learned from the pool here.
+        """Return what the learners see of a row, learned from the pool on this machine.
 
-        Errors: `InvalidInput` where this machine makes other features of the representatives than the one that created
-        the study.
+        Raises
+        ------
+        InvalidInput
+            If this machine computes other features of the representatives than the machine that created the study.
         """
         view = view_of(self.pool.X, self.representation, seed=self.seed)
         self.require_view(view)
         return view
 
     def require_view(self, view: View) -> None:
-        """Refuse a view that is not the study's (see `view`)."""
+        """Refuse a view that is not the study's: see `view`."""
         pool = np.asarray(view.public, np.float64)
         seen = pool[self.queries] if self.queries.size and self.queries.max() < len(pool) else pool[:0]
         size = float(np.abs(self.features).max(initial=1.0))
@@ -217,10 +255,21 @@ class Study:
                 f"versions that {self.folder / DESCRIPTION} names."
             )
 
-    def among(self, owners: int) -> SummedGNMax:
-        """The mechanism where so many owners hand something over: each share stays, and fewer of them are summed.
+    def mechanism_of(self, owners: int) -> SummedGNMax:
+        """Return the mechanism if only this number of owners hand over a table. Each share of the noise stays the same.
 
-        Errors: `InvalidInput` where the shares that are left do not keep the study's epsilon.
+        Parameters
+        ----------
+        owners : int
+
+        Returns
+        -------
+        SummedGNMax
+
+        Raises
+        ------
+        InvalidInput
+            If the remaining shares of the noise do not keep the study's epsilon.
         """
         own, gone = self.mechanism, len(self.owners) - owners
         if not isinstance(own, SharedGNMax) or not gone:
@@ -243,15 +292,24 @@ class Study:
         return trust_model_of(self.exchange, self.mechanism)
 
     def voters(self, owners: Iterable[Owner]) -> int:
-        """How many teachers of these owners vote: those that they train, or the people that they announced."""
+        """Return the number of voters of these owners: the teachers that they train, or the announced people."""
         return sum(owner.people if self.teachers is None else self.teachers.number(owner) for owner in owners)
 
     def plan(self, *, teachers: int | None = None, owners: int | None = None) -> Plan:
-        """The plan that the facts fix.
+        """Return the plan that the facts fix.
 
-        teachers: how many vote, where not `voters` of all owners. owners: how many take part, all by default.
+        Parameters
+        ----------
+        teachers : int, optional
+            Number of voters. Default: `voters` of all owners.
+        owners : int, optional
+            Number of owners that take part. Default: all.
+
+        Returns
+        -------
+        Plan
         """
-        mechanism = self.mechanism if owners is None else self.among(owners)
+        mechanism = self.mechanism if owners is None else self.mechanism_of(owners)
         return Plan(
             teachers=self.voters(self.owners) if teachers is None else teachers,
             classes=len(self.classes),
@@ -266,7 +324,7 @@ class Study:
         )
 
     def options(self, **others: Any) -> Options:
-        """The options of a run by this study: its representatives are asked, by what it says of learners."""
+        """Return the options of a run by this study, with its representatives as queries and its learners."""
         own: dict[str, Any] = {"representation": self.representation, "student": self.student, "seed": self.seed}
 
         def chosen(features: Any, budget: int) -> IntArray:
@@ -277,28 +335,35 @@ class Study:
         return Options(query_strategy=strategy, teacher=teacher, **own, **others)
 
     def prices(self) -> list[tuple[str, float, float]]:
-        """(exchange, its noise on the sum in votes, how many times a trusted aggregator's that is), at this epsilon."""
+        """Return the price of every exchange at this epsilon.
+
+        Returns
+        -------
+        list of tuple of (str, float, float)
+            The exchange, the standard deviation of its noise on the sum in votes, and its ratio to that of a trusted
+            aggregator.
+        """
         own, owners = self.mechanism, len(self.owners)
         bounds = {"max_contributions": own.max_contributions, "owners_per_person": own.owners_per_person}
         sizes: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta, "queries": len(self.queries)}
-        found: dict[str, float] = {}
-        for name, each in EXCHANGES.items():
-            if each.summed and owners < 2:
+        noises: dict[str, float] = {}
+        for name, exchange in EXCHANGES.items():
+            if exchange.summed and owners < 2:
                 continue
-            others = {fact: getattr(own, fact) for fact in each.facts if name == self.exchange.name}
-            shape = each.mechanism(owners=owners, sigma2=10.0, **bounds, **others)
-            found[name] = calibrate(shape, **sizes).vote_noise or 0.0
-        return [(name, noise, noise / found["trusted"]) for name, noise in found.items()]
+            others = {fact: getattr(own, fact) for fact in exchange.facts if name == self.exchange.name}
+            shape = exchange.mechanism(owners=owners, sigma2=10.0, **bounds, **others)
+            noises[name] = calibrate(shape, **sizes).vote_noise or 0.0
+        return [(name, noise, noise / noises["trusted"]) for name, noise in noises.items()]
 
     def price(self) -> str:
-        """The noise of the sum, in words, with what it is beside a trusted aggregator's."""
+        """Return the noise of the sum in words, compared with that of a trusted aggregator."""
         times = next(times for name, _, times in self.prices() if name == self.exchange.name)
-        beside = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
-        told = f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{beside}"
-        return f"{told}; {self.shares_needed()}" if self.exchange.summed else told
+        ratio = "" if times == 1 else f", {times:.2f} times what a trusted aggregator would need"
+        noise = f"standard deviation {self.mechanism.sigma2:.4g} votes on every count of the sum of all tables{ratio}"
+        return f"{noise}; {self.shares_needed()}" if self.exchange.summed else noise
 
     def shares_needed(self) -> str:
-        """How many owners' noise has to suffice, and what that costs, in words; of an exchange that sums."""
+        """Return how many owners' noise has to be enough, and what that costs, in words, for an exchange that sums."""
         own = self.mechanism
         assert isinstance(own, SharedGNMax)
         n, t, d = own.owners, own.colluders, own.dropouts
@@ -309,8 +374,8 @@ class Study:
 
 def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     labels: Any = facts["classes"]
-    words = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-    if not words or len(set(labels)) < max(2, len(labels)):
+    texts = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not texts or len(set(labels)) < max(2, len(labels)):
         raise InvalidInput(f"classes must be at least 2 different labels, got {shown(labels)}.")
     for name in ("target", "public"):
         if not isinstance(facts[name], str) or not facts[name]:
@@ -323,9 +388,9 @@ def _require_facts(facts: Mapping[str, Any], noise: Mapping[str, Any]) -> None:
     positive("epsilon", facts["epsilon"])
 
 
-def _require_words(name: str, held: Any) -> None:
-    if not isinstance(held, dict) or not all(isinstance(word, str) for word in held.values()):
-        raise InvalidInput(f"[{name}] must hold words, got {shown(held)}.")
+def _require_texts(name: str, values: Any) -> None:
+    if not isinstance(values, dict) or not all(isinstance(text, str) for text in values.values()):
+        raise InvalidInput(f"[{name}] must hold words, got {shown(values)}.")
 
 
 def _positions(queries: NDArray[Any]) -> IntArray:
@@ -354,20 +419,20 @@ def write_study(
     queries: IntArray,
     features: NDArray[np.float64],
 ) -> None:
-    """Write what `Study.read` reads into an empty folder; the hash is made of all of it."""
+    """Write what `Study.read` reads into an empty folder. The hash covers all of it."""
     files = {
         facts["public"]: public,
         QUERIES: bytes(npy(np.asarray(queries, np.int64))),
         FEATURES: bytes(npy(np.asarray(features, np.float64))),
     }
-    for name, held in files.items():
-        write_atomically(folder / name, held, mode=0o644)
+    for name, data in files.items():
+        write_atomically(folder / name, data, mode=0o644)
     content: dict[str, Any] = {
         "study": dict(facts),
         "noise": dict(noise),
         "tuned": dict(tuned),
         "versions": dict(versions),
-        "files": {name: sha256(held) for name, held in files.items()},
+        "files": {name: sha256(data) for name, data in files.items()},
         "owner": [owner.as_dict() for owner in owners],
         **({} if teachers is None else {"teachers": teachers.as_dict()}),
     }

@@ -1,4 +1,4 @@
-"""A study in a terminal: its facts, what each exchange costs, and what leaves an owner."""
+"""Print a study in a terminal: its facts, the cost of each exchange, and what an owner hands over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ostrakon.study.study import Study
 
 
 def study_table(study: Study) -> Table:
-    """The facts that are reviewed before anybody joins."""
+    """Return the facts to review before joining."""
     plan, mechanism = study.plan(), study.mechanism
     facts = {
         "Study": str(study.folder),
@@ -25,7 +25,7 @@ def study_table(study: Study) -> Table:
         "Guarantee": f"epsilon {round_up(plan.bound.epsilon):.4f} at delta {plan.delta:g}, for every person",
         "Teachers": _teachers(study),
         "A person": (
-            f"{_voice(study)} of each owner, and may have rows at up to {mechanism.owners_per_person} of them"
+            f"{_votes(study)} of each owner, and may have rows at up to {mechanism.owners_per_person} of them"
         ),
         "Noise": study.price(),
         "Who is trusted": f"{study.trust_model}.",
@@ -39,14 +39,14 @@ def _teachers(study: Study) -> str:
     return f"{study.voters(study.owners):,}, which the owners train: {study.teachers.in_words()}"
 
 
-def _voice(study: Study) -> str:
+def _votes(study: Study) -> str:
     if study.teachers is not None:
         return "is, with all rows, in one teacher"
     return f"votes at up to {study.mechanism.max_contributions} public rows"
 
 
 def price_table(study: Study) -> Table:
-    """The noise of every exchange at this study's guarantee, beside one aggregator's."""
+    """Return the noise of every exchange at this study's guarantee, compared with a trusted aggregator's."""
     table = Table(title="What an exchange costs, at this guarantee", title_justify="left")
     table.add_column("Exchange")
     table.add_column("Noise on the sum (votes)", justify="right")
@@ -56,8 +56,8 @@ def price_table(study: Study) -> Table:
     return table
 
 
-def leaving_table(facts: Mapping[str, str]) -> Table:
-    """What will leave the building (`ostrakon.study.join.leaving`)."""
+def handed_over_table(facts: Mapping[str, str]) -> Table:
+    """Return what an owner hands over (`ostrakon.study.join.handed_over`)."""
     return _of_facts(facts, title="What will leave the building")
 
 
@@ -65,6 +65,6 @@ def _of_facts(facts: Mapping[str, str], *, title: str) -> Table:
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column(overflow="fold")
-    for name, told in facts.items():
-        table.add_row(name, Text(told))
+    for name, fact in facts.items():
+        table.add_row(name, Text(fact))
     return table

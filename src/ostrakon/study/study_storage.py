@@ -1,4 +1,4 @@
-"""Where an owner, or whoever finishes, keeps what it makes: a run's folder, for a plan that the study has fixed."""
+"""Where an owner, or the person who finishes, stores results: a run's folder, with the plan that the study fixed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,18 @@ from ostrakon.run.storage import InFolder
 from ostrakon.study.study import Study
 
 
-class InStudy(InFolder):
-    """`InFolder` whose plan is the study's: nothing of it is settled here, and features are the study's or refused."""
+class StudyStorage(InFolder):
+    """`InFolder` with the plan of a study. Features must be the study's.
+
+    Parameters
+    ----------
+    home : RunFolder
+    task : Task
+    study : Study
+    plan : Plan
+    asked : dict
+        What is stored besides the study's hash; a second call must ask for the same.
+    """
 
     def __init__(self, home: RunFolder, task: Task, study: Study, plan: Plan, asked: dict[str, Any]) -> None:
         super().__init__(home, task, study.options(), {"study": study.hash, **asked})
@@ -23,13 +33,13 @@ class InStudy(InFolder):
         self._study = study
 
     def plan(self, make: Callable[[], Plan]) -> Plan:
-        """See `Storage`; the study's, whatever would be made."""
+        """Return the study's plan, whatever `make` would return: see `Storage`."""
         if self._home.read() is None:
             self._describe(self._plan)
         return self._plan
 
     def view(self, make: Callable[[], View]) -> View:
-        """See `Storage`; refused where it is not the study's."""
+        """Return what the learners see, refused unless it is the study's: see `Storage`."""
         view = super().view(make)
         self._study.require_view(view)
         return view

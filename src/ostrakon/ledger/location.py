@@ -1,4 +1,4 @@
-"""Where a ledger is: the URLs that it may have, and the files beside an SQLite one."""
+"""Where a ledger is: the URLs that are allowed, and the files beside an SQLite ledger."""
 
 from __future__ import annotations
 
@@ -13,42 +13,65 @@ from filelock import FileLock
 
 from ostrakon.data.files import write_atomically
 from ostrakon.data.object_store import is_uri
-from ostrakon.ledger.chain import Tampered, equal, seal
+from ostrakon.ledger.chain import Tampered, hashes_equal, seal
 from ostrakon.validation import InvalidInput, shown
 
 _ALLOWED = "sqlite:///FILE or postgresql://HOST/DATABASE, without a password"
 
 
 def require_url(name: str, value: Any) -> str:
-    """The URL of a ledger, an SQLite file's path made absolute, so that it is the same from every folder.
+    """Check the URL of a ledger and return it, with an absolute path for SQLite.
 
-    A password is refused, since run.toml keeps the URL: PostgreSQL reads PGPASSWORD or ~/.pgpass.
+    Parameters
+    ----------
+    name : str
+        The parameter, for the message.
+    value : str
+        ``sqlite:///FILE`` or ``postgresql://HOST/DATABASE``. A password is refused, because run.toml keeps the URL:
+        PostgreSQL reads PGPASSWORD or ~/.pgpass.
 
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    InvalidInput
+        For anything else. The message never repeats a password.
+
+    Examples
+    --------
     >>> require_url("ledger", "postgresql://db.example/budget")
     'postgresql://db.example/budget'
     """
     try:
         parts = urlsplit(value) if isinstance(value, str) else None
-        _ = parts is not None and parts.port  # a port that is no number raises
+        _ = parts is not None and parts.port  # raises unless the port is a number
         password = parts is not None and (parts.password or _names_password(parts.query))
     except ValueError:
         parts, password = None, False
     if parts is None or "\0" in value or parts.scheme not in ("sqlite", "postgresql") or password:
-        # A password must not come back in a message.
-        told = "one with a password" if password else shown(value)
-        raise InvalidInput(f"{name} must be {_ALLOWED}, got {told}.")
+        given = "one with a password" if password else shown(value)
+        raise InvalidInput(f"{name} must be {_ALLOWED}, got {given}.")
     if parts.scheme == "postgresql":
         return value
-    found = re.fullmatch(r"sqlite:///([^?#]+)", value)
-    if found is None or found[1] == ":memory:":
+    file = re.fullmatch(r"sqlite:///([^?#]+)", value)
+    if file is None or file[1] == ":memory:":
         raise InvalidInput(f"{name} must be {_ALLOWED}, got {shown(value)}.")
-    return f"sqlite:///{Path(found[1]).resolve()}"
+    return f"sqlite:///{Path(file[1]).resolve()}"
 
 
-def beside(data: str | os.PathLike[str]) -> str:
-    """The ledger of data on the disk where none is named: budget.db in the folder in which they lie.
+def default_url(data: str | os.PathLike[str]) -> str:
+    """Return the ledger of data for which none is named: budget.db in their folder.
 
-    >>> beside("/data/patients.csv")
+    Raises
+    ------
+    InvalidInput
+        If the data are in object storage.
+
+    Examples
+    --------
+    >>> default_url("/data/patients.csv")
     'sqlite:////data/budget.db'
     """
     if is_uri(os.fspath(data)):
@@ -61,16 +84,21 @@ def _names_password(query: str) -> bool:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of an SQLite ledger; None for a server."""
+    """Return the file of an SQLite ledger; None for a server."""
     return Path(unquote(url.removeprefix("sqlite:///"))) if url.startswith("sqlite:///") else None
 
 
 class Head:
-    """The newest entry that was seen of an SQLite ledger, in a file beside it, which a restored copy does not have.
+    """The newest entry that was seen of an SQLite ledger, in a file beside it. A restored database lacks that entry.
 
-    It carries a keyed hash: without the ledger's key, only a head that was written before can be put in its place.
-    It only ever grows. Written after the entry itself: killed in between, it is one behind, which proves less and
-    refuses nothing.
+    The file carries a keyed hash: without the ledger's key, only a head that was written before can replace it. It is
+    written after the entry itself. If the process is killed in between, the head is one entry behind, which refuses
+    nothing.
+
+    Parameters
+    ----------
+    database : pathlib.Path
+        The SQLite file.
     """
 
     def __init__(self, database: Path) -> None:
@@ -78,31 +106,37 @@ class Head:
         self._lock = FileLock(f"{self.path}.lock", mode=0o600)
 
     def read(self, key: bytes) -> tuple[str, int, str]:
-        """(identity, sequence, hash). Errors: `Tampered` where it is gone, damaged or was changed without the key."""
+        """Return (identity, sequence, hash).
+
+        Raises
+        ------
+        Tampered
+            If the file is missing or damaged, or was changed without the key.
+        """
         try:
-            held = json.loads(self.path.read_text(encoding="utf-8"))
-            seen = str(held["identity"]), int(held["sequence"]), str(held["hash"])
-            sealed = held["seal"]
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            seen = str(content["identity"]), int(content["sequence"]), str(content["hash"])
+            sealed = content["seal"]
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Tampered(
                 f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
                 "restored from an older copy would pass for the newest; restore it."
             ) from None
-        if not equal(seal(key, "seen", *seen), sealed):
+        if not hashes_equal(seal(key, "seen", *seen), sealed):
             raise Tampered(
                 f"{self.path} was changed, or belongs to another key: restore it, and charge nothing until then."
             )
         return seen
 
     def claimed(self) -> int | None:
-        """The sequence that it names, without a key to verify it by; None where it names none."""
+        """Return the sequence that the file names, which is not verified; None if it names none."""
         try:
             return int(json.loads(self.path.read_text(encoding="utf-8"))["sequence"])
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
     def write(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
-        """Note that this entry was seen, whatever was seen before."""
+        """Note that this entry was seen, even if a later one was."""
         content = {"identity": identity, "sequence": sequence, "hash": seen}
         sealed = seal(key, "seen", identity, sequence, seen)
         write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600)

@@ -6,7 +6,7 @@ from loopback_owners import NAMES, reachable
 
 from ostrakon.data.checksummed import npy, write_checksummed
 from ostrakon.study import finish_study
-from ostrakon.study.opened import read_sum, write_sum
+from ostrakon.study.tables import read_sum, write_sum
 from ostrakon.validation import InvalidInput
 
 

@@ -1,0 +1,82 @@
+"""The audit log of a service: lines of JSON in files of limited size."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+LARGEST_FILE = 20 * 2**20
+"""Bytes of one file of the log."""
+OLDER_FILES = 5
+REFUSALS_WRITTEN = 5
+"""Refusals of unknown callers that get a line, per address and minute. Further ones are counted."""
+_MOST_ADDRESSES = 1000
+
+
+class AuditFile:
+    """Write lines into a file that its owner alone may read; older files stay beside it, up to `OLDER_FILES`.
+
+    On a full disk lines are lost, but no request fails.
+
+    Parameters
+    ----------
+    file : pathlib.Path
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._handler = _QuietHandler(file, maxBytes=LARGEST_FILE, backupCount=OLDER_FILES, encoding="utf-8")
+        self._handler.setFormatter(logging.Formatter("%(message)s"))
+        self._lock = threading.Lock()
+        self._minute, self._refused, self._unwritten = 0.0, Counter[str](), 0
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write one line.
+
+        Parameters
+        ----------
+        line : dict
+            Plain values for JSON; the time is added.
+        """
+        with self._lock:
+            if self._unwritten:
+                line, self._unwritten = {**line, "refusals_not_written": self._unwritten}, 0
+            content = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **line})
+            self._handler.emit(logging.LogRecord("audit", logging.INFO, "", 0, content, None, None))
+
+    def write_refusal(self, address: str | None, line: dict[str, Any]) -> None:
+        """Write a line about an unknown caller, or only count it: see `REFUSALS_WRITTEN`.
+
+        Parameters
+        ----------
+        address : str or None
+            The caller's network address; it is not written.
+        line : dict
+            As of `write`. The next line that is written carries the number of lines that were not.
+        """
+        if monotonic() - self._minute > 60:
+            self._minute, self._refused = monotonic(), Counter()
+        known = str(address) in self._refused or len(self._refused) < _MOST_ADDRESSES
+        if known:
+            self._refused[str(address)] += 1
+        if known and self._refused[str(address)] <= REFUSALS_WRITTEN:
+            self.write(line)
+        else:
+            self._unwritten += 1
+
+
+class _QuietHandler(RotatingFileHandler):
+    def _open(self) -> Any:
+        # A file that a rotation makes has the same rights as the first one.
+        return open(self.baseFilename, self.mode, encoding=self.encoding, opener=partial(os.open, mode=0o600))
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Ignore the error: see `AuditFile`."""
