@@ -18,10 +18,6 @@ NOT_YET = {
     "cli/plan.py:plan",
     "cli/study.py:create",
     "data/task.py:open_task",
-    "service/app.py:make_app",
-    "service/labeller.py:opened",
-    "study/create.py:create_study",
-    "study/party.py:connection_type",
 }
 
 

@@ -133,7 +133,6 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     fastapi.FastAPI
     """
     queue = RequestQueue(labeller)
-    bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -148,6 +147,32 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
         docs_url=None,
         redoc_url=None,
     )
+
+    _add_client_routes(app, labeller, queue)
+
+    @app.get("/health", responses=_refusal_models(413))
+    async def health() -> dict[str, str]:
+        """Say that the process runs."""
+        return {"status": "ok"}
+
+    @app.get("/ready", responses=_refusal_models(413, 503))
+    async def ready() -> JSONResponse:
+        """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
+        if queue.failed_lately or shutil.disk_usage(labeller.folder).free < MIN_FREE_BYTES:
+            return _problem(503, "New rows cannot be answered now; come again later.")
+        return JSONResponse({"status": "ready"})
+
+    _add_error_handlers(app)
+    large = f"A request must be of at most {LARGEST_BODY} bytes."
+    app.add_middleware(BodyLimit, error=lambda: HTTPException(413, large), refuse=_problem(413, large))  # pyright: ignore
+    app.add_middleware(TokenCheck, clients=clients, refuse=_problem)  # pyright: ignore
+    app.add_middleware(AuditLog, file=audit)  # pyright: ignore
+    return app
+
+
+def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) -> None:
+    """Add what a client with a token may ask."""
+    bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
 
     async def client_of(request: Request, _: Annotated[Any, Depends(bearer)]) -> Client:
         """Return the client that `TokenCheck` recognised."""
@@ -187,17 +212,9 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
         """Say what all answers together promise, to whom, and what they do not; and what rows must look like."""
         return JSONResponse(_statement(labeller))
 
-    @app.get("/health", responses=_refusal_models(413))
-    async def health() -> dict[str, str]:
-        """Say that the process runs."""
-        return {"status": "ok"}
 
-    @app.get("/ready", responses=_refusal_models(413, 503))
-    async def ready() -> JSONResponse:
-        """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
-        if queue.failed_lately or shutil.disk_usage(labeller.folder).free < MIN_FREE_BYTES:
-            return _problem(503, "New rows cannot be answered now; come again later.")
-        return JSONResponse({"status": "ready"})
+def _add_error_handlers(app: FastAPI) -> None:
+    """Give every refusal the same shape."""
 
     @app.exception_handler(InvalidInput)
     async def refused(request: Request, error: Exception) -> JSONResponse:
@@ -214,12 +231,6 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     @app.exception_handler(Exception)
     async def broken(request: Request, error: Exception) -> JSONResponse:
         return _problem(500, "Something went wrong here.")
-
-    large = f"A request must be of at most {LARGEST_BODY} bytes."
-    app.add_middleware(BodyLimit, error=lambda: HTTPException(413, large), refuse=_problem(413, large))  # pyright: ignore
-    app.add_middleware(TokenCheck, clients=clients, refuse=_problem)  # pyright: ignore
-    app.add_middleware(AuditLog, file=audit)  # pyright: ignore
-    return app
 
 
 def _statement(labeller: Labeller) -> dict[str, Any]:

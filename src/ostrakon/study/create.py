@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,15 +126,7 @@ def create_study(
         raise InvalidInput(f"public must be one file of public rows, got {source}.")
     kind = find_exchange(exchange)
     known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
-    if not isinstance(target, str) or not target:
-        raise InvalidInput(f"target must be the name of the column to predict, got {target!r}.")
-    labels, _ = agree_on_classes(
-        dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
-    )
-    require_shared(representation)
-    require_choices(teacher=AUTO, student=require_short_name("student", student), representation=representation)
-    if not is_auto(student):
-        require_exportable(make_student(student, seed=seed))
+    labels = _require_learnable(target, classes, representation=representation, student=student, seed=seed)
     trained = _trained(teacher, people_per_teacher, max_contributions=max_contributions)
     people, tuned = sum(owner.people for owner in known), dict[str, str]()
     tuned["epsilon"] = BY_THE_OPERATOR
@@ -154,20 +147,12 @@ def create_study(
         "tuned": tuned,
     }
     shape = kind.mechanism(owners=len(known), sigma2=10.0, **bounds, **among)
-    if trained is None:
-        tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
-        tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
-        mechanism, asked = _per_person_size(shape, people=people, **sizes)
-    else:
-        tuned["number of teachers"] = trained.in_words()
-        tuned["owners_per_person"] = BY_THE_OPERATOR
-        tuned["max_contributions"] = "the number of queries: every teacher votes on each"
-        mechanism, asked = _trained_size(shape, teachers=sum(map(trained.number, known)), **sizes)
+    size = partial(_per_person_size, people=people) if trained is None else partial(_trained_size, known, trained)
+    mechanism, asked = size(shape, **sizes)
     tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
     view = view_of(pool.X, representation, seed=seed)
     if trained is not None:
         trained.require_trainable(view.public, classes=len(labels))
-    chosen = queries_of(view, asked, strategy="representatives", seed=seed)
     facts = {
         "target": target,
         "classes": list(labels),
@@ -179,25 +164,47 @@ def create_study(
         "seed": whole("seed", seed),
         "public": f"pool{''.join(source.suffixes)}",
     }
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    with writing(partial):
-        partial.mkdir(parents=True)
-        write_study(
-            partial,
-            facts=facts,
-            noise={name: getattr(mechanism, name) for name in (*NOISE, *kind.facts)},
-            owners=known,
-            teachers=trained,
-            tuned=tuned,
-            versions=versions(),
-            public=source.read_bytes(),
-            queries=chosen,
-            features=np.asarray(view.public, np.float64)[chosen],
-        )
-        os.rename(partial, folder)
-        sync_folder(folder.parent)
+    chosen = queries_of(view, asked, strategy="representatives", seed=seed)
+    _write_aside(
+        folder,
+        facts=facts,
+        noise={name: getattr(mechanism, name) for name in (*NOISE, *kind.facts)},
+        owners=known,
+        teachers=trained,
+        tuned=tuned,
+        versions=versions(),
+        public=source.read_bytes(),
+        queries=chosen,
+        features=np.asarray(view.public, np.float64)[chosen],
+    )
     return Study.read(folder)
+
+
+def _write_aside(folder: Path, **parts: Any) -> None:
+    """Write a study under another name first, so that `folder` is never half-written."""
+    aside = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    with writing(aside):
+        aside.mkdir(parents=True)
+        write_study(aside, **parts)
+        os.rename(aside, folder)
+        sync_folder(folder.parent)
+
+
+def _require_learnable(
+    target: Any, classes: Sequence[str], *, representation: str, student: str, seed: int
+) -> tuple[str, ...]:
+    """Refuse a target, classes and names that no owner could learn from; return the classes."""
+    if not isinstance(target, str) or not target:
+        raise InvalidInput(f"target must be the name of the column to predict, got {target!r}.")
+    labels, _ = agree_on_classes(
+        dict.fromkeys(map(str, classes), 1), None, list(classes), target=target, public="", alone=False
+    )
+    require_shared(representation)
+    require_choices(teacher=AUTO, student=require_short_name("student", student), representation=representation)
+    if not is_auto(student):
+        require_exportable(make_student(student, seed=seed))
+    return tuple(labels)
 
 
 def _among(
@@ -251,6 +258,8 @@ def _per_person_size(
     # Any number of queries costs what `max_contributions` of them cost.
     asked = pool if queries is None else queries
     mechanism: Any = calibrate(shape, epsilon=epsilon, queries=asked, delta=delta)
+    tuned["number of teachers"] = "the sum of the numbers of people that the owners announced"
+    tuned["max_contributions, owners_per_person"] = BY_THE_OPERATOR
     tuned[QUERIES] = BY_THE_OPERATOR
     if queries is None:
         queries = default_per_record_queries(mechanism, units=people, pool=pool, classes=classes)
@@ -260,9 +269,10 @@ def _per_person_size(
 
 
 def _trained_size(
+    owners: Sequence[Owner],
+    trained: LocalTeachers,
     shape: SummedGNMax,
     *,
-    teachers: int,
     pool: int,
     classes: int,
     epsilon: float,
@@ -274,6 +284,10 @@ def _trained_size(
 
     By default, as many queries as noise of a fifth of the teachers pays for, as in a run of trained teachers.
     """
+    teachers = sum(map(trained.number, owners))
+    tuned["number of teachers"] = trained.in_words()
+    tuned["owners_per_person"] = BY_THE_OPERATOR
+    tuned["max_contributions"] = "the number of queries: every teacher votes on each"
     tuned[QUERIES] = BY_THE_OPERATOR
     if queries is None:
         loud: Any = replace(shape, sigma2=DEFAULT_NOISE * teachers, max_contributions=pool)

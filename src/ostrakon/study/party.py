@@ -184,84 +184,86 @@ def _no_password() -> str:
     raise Stopped("The key is protected by a password, and nobody is asked for it here: give a key without one.")
 
 
-def make_connection_type(base: Any) -> Any:
-    """Return MPyC's `MessageExchanger`, extended to recognise the other side by its certificate."""
+class OwnerConnection:
+    """Added to MPyC's `MessageExchanger` (which comes next in `super`): recognise the other side by its certificate."""
 
-    class Connection(base):
-        def __init__(self, runtime: Any, meeting: Meeting, called: int | None) -> None:
-            super().__init__(runtime, called)
-            self.meeting, self.called, self.received = meeting, called, set[int]()
-            self.gone = asyncio.Event()
-            self.farewell: asyncio.Future[bytes] | None = None
+    peer_pid: int | None
+    buffers: dict[int, Any]
+    send: Callable[[int, bytes], None]
+    receive: Callable[[int], Any]
 
-        def connection_made(self, transport: Any) -> None:
-            self.transport = transport
-            meeting, layer = self.meeting, transport.get_extra_info("ssl_object")
-            shown = layer.getpeercert(True)
-            peer = meeting.certificates.index(shown) if shown in meeting.certificates else None
-            expected = range(meeting.own) if self.called is None else (self.called,)
-            if peer is None or peer not in expected:
-                transport.abort()
-                if self.called is not None:
-                    meeting.stop(wrong_certificate_message(meeting, self.called))
-                return
-            self.peer_pid = peer
-            if layer.selected_alpn_protocol() != meeting.settings["protocol"]:
-                name = meeting.names[peer]
-                meeting.stop(
-                    f"{name} sums another study or version of it, other owners (--without), or by another version of "
-                    "MPyC: agree on the hash and on who takes part; nothing was sent."
-                )
-                transport.close()
-                return
-            if peer in meeting.peers:
-                self.send(BUSY, b"")
-                self.peer_pid = None
-                transport.close()
-                return
-            self.send(HELLO, b"")
-            self.expect(HELLO)
-            self.expect(BUSY)
-            self.farewell = self.expect(STOPPED)
+    def __init__(self, runtime: Any, meeting: Meeting, called: int | None) -> None:
+        super().__init__(runtime, called)  # pyright: ignore
+        self.meeting, self.called, self.received = meeting, called, set[int]()
+        self.gone = asyncio.Event()
+        self.farewell: asyncio.Future[bytes] | None = None
 
-        def expect(self, label: int) -> asyncio.Future[bytes]:
-            """Return the other side's message under a label, which is noted when it arrives."""
-            message: Any = self.receive(label)
-            if not isinstance(message, asyncio.Future):
-                future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-                future.set_result(message)
-                message = future
-            message.add_done_callback(partial(self.note, label))
-            return message
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        meeting, layer = self.meeting, transport.get_extra_info("ssl_object")
+        shown = layer.getpeercert(True)
+        peer = meeting.certificates.index(shown) if shown in meeting.certificates else None
+        expected = range(meeting.own) if self.called is None else (self.called,)
+        if peer is None or peer not in expected:
+            transport.abort()
+            if self.called is not None:
+                meeting.stop(wrong_certificate_message(meeting, self.called))
+            return
+        self.peer_pid = peer
+        if layer.selected_alpn_protocol() != meeting.settings["protocol"]:
+            name = meeting.names[peer]
+            meeting.stop(
+                f"{name} sums another study or version of it, other owners (--without), or by another version of "
+                "MPyC: agree on the hash and on who takes part; nothing was sent."
+            )
+            transport.close()
+            return
+        if peer in meeting.peers:
+            self.send(BUSY, b"")
+            self.peer_pid = None
+            transport.close()
+            return
+        self.send(HELLO, b"")
+        self.expect(HELLO)
+        self.expect(BUSY)
+        self.farewell = self.expect(STOPPED)
 
-        def is_awaited(self) -> bool:
-            """Return whether a message that the other side must send has not arrived."""
-            return any(isinstance(part, asyncio.Future) for label, part in self.buffers.items() if label not in _RARE)
+    def expect(self, label: int) -> asyncio.Future[bytes]:
+        """Return the other side's message under a label, which is noted when it arrives."""
+        message: Any = self.receive(label)
+        if not isinstance(message, asyncio.Future):
+            future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            future.set_result(message)
+            message = future
+        message.add_done_callback(partial(self.note, label))
+        return message
 
-        def note(self, label: int, message: asyncio.Future[bytes]) -> None:
-            if message.cancelled() or self.peer_pid is None:
-                return
-            self.received.add(label)
-            if label == HELLO:
-                self.meeting.add_peer(self.peer_pid, self)
-            elif label == BUSY:
-                self.meeting.stop(_TWICE)
-            elif label == STOPPED and self.meeting.peers.get(self.peer_pid) is self:
-                self.meeting.peer_stopped(self.peer_pid, message.result())
+    def is_awaited(self) -> bool:
+        """Return whether a message that the other side must send has not arrived."""
+        return any(isinstance(part, asyncio.Future) for label, part in self.buffers.items() if label not in _RARE)
 
-        def data_received(self, data: bytes) -> None:
-            if self.peer_pid is not None:
-                super().data_received(data)
+    def note(self, label: int, message: asyncio.Future[bytes]) -> None:
+        if message.cancelled() or self.peer_pid is None:
+            return
+        self.received.add(label)
+        if label == HELLO:
+            self.meeting.add_peer(self.peer_pid, self)
+        elif label == BUSY:
+            self.meeting.stop(_TWICE)
+        elif label == STOPPED and self.meeting.peers.get(self.peer_pid) is self:
+            self.meeting.peer_stopped(self.peer_pid, message.result())
 
-        def connection_lost(self, exc: BaseException | None) -> None:
-            self.gone.set()
-            if self.farewell is not None and self.farewell.done():
-                self.note(STOPPED, self.farewell)  # its own callback may come later
-            peer = self.called if self.peer_pid is None else self.peer_pid
-            if peer is not None:
-                self.meeting.remove_peer(peer, self)
+    def data_received(self, data: bytes) -> None:
+        if self.peer_pid is not None:
+            super().data_received(data)  # pyright: ignore
 
-    return Connection
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self.gone.set()
+        if self.farewell is not None and self.farewell.done():
+            self.note(STOPPED, self.farewell)  # its own callback may come later
+        peer = self.called if self.peer_pid is None else self.peer_pid
+        if peer is not None:
+            self.meeting.remove_peer(peer, self)
 
 
 _RARE = (BUSY, STOPPED)
@@ -306,28 +308,15 @@ async def take_part(
     meeting: Meeting, mpc: Any, connection_type: Any, table: asyncio.Future[list[int]]
 ) -> dict[str, Any]:
     """Connect, report that all owners are ready, wait for the table, add up, and agree on the sum."""
-    loop, settings = asyncio.get_running_loop(), meeting.settings
     try:
         for_callers, for_called = make_contexts(meeting)
         clients = {peer: for_called(peer) for peer in meeting.others if peer > meeting.own}
     except (OSError, ValueError) as error:
         raise Stopped(
-            f"The key {settings['key']} must be the one that belongs to this owner's certificate in the study "
+            f"The key {meeting.settings['key']} must be the one that belongs to this owner's certificate in the study "
             f"({getattr(error, 'reason', None) or error})."
         ) from None
-    server = None
-    if meeting.own:
-        host, port = settings["listen"]
-        try:
-            server = await loop.create_server(
-                lambda: connection_type(mpc, meeting, None), host, port, ssl=for_callers, ssl_handshake_timeout=20.0
-            )
-        except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error
-            raise Stopped(
-                f"Port {port} cannot be listened on ({reason}): another program has it, or another process of this "
-                "owner; or give the one that is forwarded here (--listen)."
-            ) from None
+    server = await listen(meeting, mpc, connection_type, for_callers) if meeting.own else None
     calls = [asyncio.ensure_future(call(meeting, mpc, connection_type, *client)) for client in clients.items()]
     try:
         await meeting.wait_for(meeting.everybody.wait(), meeting.missing_message)
@@ -338,17 +327,7 @@ async def take_part(
         started = time.perf_counter()
         opened = await meeting.wait_for(add_up(meeting, mpc, values), meeting.silent_message)
         seconds = time.perf_counter() - started
-        digest = hashlib.sha256(json.dumps(opened).encode()).digest()
-        unsure: list[str] = []
-        try:
-            digests = await exchange_with_all(meeting, DONE, digest)
-        except Stopped:
-            # The sum is open; an owner that left may not have it.
-            unsure = [meeting.names[peer] for peer in meeting.others if not has_sum(meeting, peer)]
-        else:
-            other = [meeting.names[peer] for peer, theirs in digests.items() if theirs != digest]
-            if other:
-                raise Stopped(f"{', '.join(other)} opened another sum: one of you has made an error; use none of them.")
+        unsure = await agree(meeting, opened)
         sent = sum(connection.nbytes_sent for connection in meeting.peers.values())
         return {"opened": opened, "seconds": seconds, "bytes": sent, "unsure": unsure}
     except Stopped:
@@ -365,6 +344,35 @@ async def take_part(
         closing = [asyncio.ensure_future(connection.gone.wait()) for connection in meeting.peers.values()]
         if closing:
             await asyncio.wait(closing, timeout=5)
+
+
+async def listen(meeting: Meeting, mpc: Any, connection_type: Any, tls: ssl.SSLContext) -> asyncio.Server:
+    """Wait for the owners that call this one."""
+    host, port = meeting.settings["listen"]
+    try:
+        return await asyncio.get_running_loop().create_server(
+            lambda: connection_type(mpc, meeting, None), host, port, ssl=tls, ssl_handshake_timeout=20.0
+        )
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else error
+        raise Stopped(
+            f"Port {port} cannot be listened on ({reason}): another program has it, or another process of this "
+            "owner; or give the one that is forwarded here (--listen)."
+        ) from None
+
+
+async def agree(meeting: Meeting, opened: list[int]) -> list[str]:
+    """Compare the opened sum with the other owners'. Returns the names of owners that may not have it."""
+    digest = hashlib.sha256(json.dumps(opened).encode()).digest()
+    try:
+        digests = await exchange_with_all(meeting, DONE, digest)
+    except Stopped:
+        # The sum is open; an owner that left may not have it.
+        return [meeting.names[peer] for peer in meeting.others if not has_sum(meeting, peer)]
+    other = [meeting.names[peer] for peer, theirs in digests.items() if theirs != digest]
+    if other:
+        raise Stopped(f"{', '.join(other)} opened another sum: one of you has made an error; use none of them.")
+    return []
 
 
 def has_sum(meeting: Meeting, peer: int) -> bool:
@@ -414,7 +422,7 @@ def make_runtime(settings: dict[str, Any]) -> tuple[Any, Any]:
     from mpyc import asyncoro
 
     sys.addaudithook(refuse_pickle)
-    return mpyc.runtime.mpc, make_connection_type(asyncoro.MessageExchanger)
+    return mpyc.runtime.mpc, type("Connection", (OwnerConnection, asyncoro.MessageExchanger), {})
 
 
 _OUT = os.fdopen(os.dup(1), "w", encoding="utf-8")
