@@ -128,46 +128,21 @@ def create_study(
     known = require_owners(read_owners(owners) if isinstance(owners, str | os.PathLike) else list(owners))
     labels = _require_learnable(target, classes, representation=representation, student=student, seed=seed)
     trained = _trained(teacher, people_per_teacher, max_contributions=max_contributions)
-    people, tuned = sum(owner.people for owner in known), dict[str, str]()
-    tuned["epsilon"] = BY_THE_OPERATOR
-    tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
-    delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
-    bounds = {
-        "max_contributions": whole("max_contributions", max_contributions, at_least=1),
-        "owners_per_person": whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(known)),
-    }
-    among = _among(kind, known, colluders, dropouts, tuned)
     pool = Pool.read(source, target=target, text=reads_text(representation))
-    sizes: dict[str, Any] = {
-        "pool": len(pool.X),
-        "classes": len(labels),
-        "epsilon": positive("epsilon", epsilon),
-        "delta": delta,
-        "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=len(pool.X)),
-        "tuned": tuned,
-    }
-    shape = kind.mechanism(owners=len(known), sigma2=10.0, **bounds, **among)
-    size = partial(_per_person_size, people=people) if trained is None else partial(_trained_size, known, trained)
-    mechanism, asked = size(shape, **sizes)
-    tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
+    bounds = {"max_contributions": max_contributions, "max_owners_per_person": max_owners_per_person}
+    among = {"colluders": colluders, "dropouts": dropouts, "pool": len(pool.X), "classes": len(labels)}
+    sizes: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "queries": queries, **bounds, **among}
+    mechanism, delta, count, tuned = _choose_noise(kind, known, trained, **sizes)
     view = view_of(pool.X, representation, seed=seed)
     if trained is not None:
         trained.require_trainable(view.public, classes=len(labels))
-    facts = {
-        "target": target,
-        "classes": list(labels),
-        "exchange": kind.name,
-        "epsilon": float(epsilon),
-        "delta": delta,
-        "representation": representation,
-        "student": student,
-        "seed": whole("seed", seed),
-        "public": f"pool{''.join(source.suffixes)}",
-    }
-    chosen = queries_of(view, asked, strategy="representatives", seed=seed)
+    task = {"target": target, "classes": list(labels), "exchange": kind.name}
+    learners = {"representation": representation, "student": student, "seed": whole("seed", seed)}
+    guarantee = {"epsilon": float(epsilon), "delta": delta}
+    chosen = queries_of(view, count, strategy="representatives", seed=seed)
     _write_aside(
         folder,
-        facts=facts,
+        facts={**task, **guarantee, **learners, "public": f"pool{''.join(source.suffixes)}"},
         noise={name: getattr(mechanism, name) for name in (*NOISE, *kind.facts)},
         owners=known,
         teachers=trained,
@@ -178,6 +153,46 @@ def create_study(
         features=np.asarray(view.public, np.float64)[chosen],
     )
     return Study.read(folder)
+
+
+def _choose_noise(
+    kind: Exchange,
+    owners: Sequence[Owner],
+    trained: LocalTeachers | None,
+    *,
+    pool: int,
+    classes: int,
+    epsilon: float,
+    delta: float | None,
+    queries: int | None,
+    max_contributions: int,
+    max_owners_per_person: int,
+    colluders: int | None,
+    dropouts: int | None,
+) -> tuple[SummedGNMax, float, int, dict[str, str]]:
+    """Return the mechanism, delta, the number of queries, and what each parameter was chosen on."""
+    people, tuned = sum(owner.people for owner in owners), dict[str, str]()
+    tuned["epsilon"] = BY_THE_OPERATOR
+    tuned["delta"] = BY_THE_OPERATOR if delta is not None else "a power of ten below 1 / number of people announced"
+    delta = default_delta(people) if delta is None else require_delta(delta, people, "person")
+    bounds = {
+        "max_contributions": whole("max_contributions", max_contributions, at_least=1),
+        "owners_per_person": whole("max_owners_per_person", max_owners_per_person, at_least=1, at_most=len(owners)),
+    }
+    among = _among(kind, owners, colluders, dropouts, tuned)
+    sizes: dict[str, Any] = {
+        "pool": pool,
+        "classes": classes,
+        "epsilon": positive("epsilon", epsilon),
+        "delta": delta,
+        "queries": None if queries is None else whole("queries", queries, at_least=1, at_most=pool),
+        "tuned": tuned,
+    }
+    shape = kind.mechanism(owners=len(owners), sigma2=10.0, **bounds, **among)
+    size = partial(_per_person_size, people=people) if trained is None else partial(_trained_size, owners, trained)
+    mechanism, count = size(shape, **sizes)
+    tuned["sigma2"] = f"the least that keeps epsilon {epsilon:g}, from public numbers alone"
+    return mechanism, delta, count, tuned
 
 
 def _write_aside(folder: Path, **parts: Any) -> None:
