@@ -3,7 +3,7 @@
     python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--seconds 30]
 
 `ostrakon serve` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
-handshake and say nothing; slow ones send one byte of a request's head a second; each that is ended is opened again.
+handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
 a process of their own.
 """
@@ -94,10 +94,10 @@ async def waste(port: int, trust: ssl.SSLContext, slow: bool) -> None:
         with contextlib.suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust)
             ended = asyncio.create_task(reader.read(1))
+            writer.write(b"GET /health HTTP/1.1\r\nX-Slow: " if slow else b"")
             while not ended.done():
-                if slow:
-                    writer.write(b"G")
                 await asyncio.wait({ended}, timeout=1)
+                writer.write(b"a" if slow else b"")
             ended.exception()
             writer.transport.abort()
         await asyncio.sleep(0.5)
@@ -167,7 +167,7 @@ def main() -> None:
         tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--port", str(port)]
         process = subprocess.Popen([*ask, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
         try:
-            for _ in range(100):
+            for _ in range(600):
                 time.sleep(0.3)
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
