@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from ostrakon.service.answers import Answer, AnswerStore
+from ostrakon.service.answers import RESERVE_BYTES, Answer, AnswerStore
 from ostrakon.validation import InvalidInput
 
 
@@ -45,3 +45,36 @@ def test_foreign_files_are_refused(tmp_path):
         other.execute("PRAGMA user_version = 7")
     with pytest.raises(InvalidInput, match="format 1, got 7"):
         AnswerStore(tmp_path)
+
+
+def test_on_a_disk_that_fills_up_drawn_answers_use_the_reserved_space(tmp_path, monkeypatch):
+    store, insert = AnswerStore(tmp_path), AnswerStore._insert
+    store.require_reserve()
+    reserve = tmp_path / "reserve"
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+    def full(self, answers):
+        if reserve.exists():
+            raise sqlite3.OperationalError("database or disk is full")
+        insert(self, answers)
+
+    monkeypatch.setattr(AnswerStore, "_insert", full)
+    store.add([given("x")])
+    assert not reserve.exists()
+    assert AnswerStore(tmp_path).labels == {"x": 1}
+    store.require_reserve()
+    assert reserve.stat().st_size == RESERVE_BYTES
+
+
+def test_a_disk_without_room_for_answers_is_refused(tmp_path):
+    store = AnswerStore(tmp_path)
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    many = [given(f"row {at}") for at in range(1000)]
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="full; nothing left this machine"):
+            store.add(many)
+    assert store.labels == {}
+    store._connection.execute("PRAGMA max_page_count = 1000000")
+    store.add(many)
+    assert len(AnswerStore(tmp_path).labels) == 1000

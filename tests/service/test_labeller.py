@@ -12,12 +12,14 @@ import pytest
 from scipy.stats import chisquare
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.data.files import CannotWrite
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.fits import Refused
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.run.budget import Budget
 from ostrakon.service import BudgetSpent, ClientLimitReached, open_service
+from ostrakon.service import answers as store
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
@@ -191,19 +193,21 @@ def test_answers_that_cannot_be_kept_do_not_leave(place, ask, rows, monkeypatch)
     assert held._block.checks == 7
 
 
-def test_on_a_full_disk_nothing_is_paid_or_drawn(place, ask, rows):
+def test_on_a_full_disk_nothing_is_paid_or_drawn(place, ask, rows, monkeypatch):
     labeller = place.open()
     before = len(Ledger(place.ledger).account("data-1").spends)
-    connection = labeller._store._connection
-    pages = connection.execute("PRAGMA page_count").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {pages}")
-    for _ in range(3):
-        with pytest.raises(InvalidInput, match="full; nothing was drawn"):
-            ask(labeller, rows(40))
+
+    def full(path, *_, **__):
+        raise CannotWrite(f"{path} could not be written: the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write_atomically", full)
+        for _ in range(3):
+            with pytest.raises(CannotWrite, match="reserve could not be written"):
+                ask(labeller, rows(40))
     assert labeller._block is None
     assert labeller._unstored == []
     assert len(Ledger(place.ledger).account("data-1").spends) == before
-    connection.execute("PRAGMA max_page_count = 1000000")
     assert len(ask(labeller, rows(3))) == 3
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ostrakon.data.files import private_folder
+from ostrakon.data.files import private_folder, sweep, write_atomically
 from ostrakon.validation import InvalidInput
 
 FORMAT = 1
@@ -16,9 +17,8 @@ _TABLE = """\
 CREATE TABLE IF NOT EXISTS answers (
     row TEXT PRIMARY KEY, label INTEGER NOT NULL, client TEXT NOT NULL, block TEXT NOT NULL
 ) WITHOUT ROWID"""
-_ROOM = "CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
-BYTES_OF_AN_ANSWER = 512
-"""No answer takes more, with its share of the index and of the write-ahead log."""
+RESERVE_BYTES = 16 * 2**20
+"""Space on the disk that only answers may use which were drawn before the disk was full."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,8 @@ class AnswerStore:
     def __init__(self, folder: Path) -> None:
         self.folder = private_folder(folder)
         self._file = self.folder / "answers.db"
+        self._reserve = self.folder / "reserve"
+        sweep(self.folder)
         try:
             # One thread at a time uses it, but not always the same one.
             self._connection = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
@@ -79,7 +81,6 @@ class AnswerStore:
             if version not in (0, FORMAT):
                 raise InvalidInput(f"{self._file} must be of format {FORMAT}, got {version}.")
             self._connection.execute(_TABLE)
-            self._connection.execute(_ROOM)
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
             stored = self._connection.execute("SELECT row, label, client, block FROM answers").fetchall()
         except sqlite3.Error as error:
@@ -88,24 +89,23 @@ class AnswerStore:
         self.rows_asked: Counter[str] = Counter(client for _, _, client, _ in stored)
         self.blocks = {block for _, _, _, block in stored}
 
-    def require_room(self, answers: int) -> None:
-        """Write as many bytes as `answers` answers take, before they are paid for and drawn.
+    def require_reserve(self) -> None:
+        """Reserve space on the disk (`RESERVE_BYTES`) before answers are paid for and drawn.
 
         Raises
         ------
         InvalidInput
-            If the disk does not take them.
+            If the disk has no room for it.
         """
-        try:
-            size = BYTES_OF_AN_ANSWER * answers
-            self._connection.execute("INSERT OR REPLACE INTO room VALUES (1, zeroblob(?))", (size,))
-        except sqlite3.Error as error:
-            raise InvalidInput(f"{self._file} could not be written: {error}; nothing was drawn.") from None
+        if not self._reserve.exists():
+            # Random bytes, which no file system compresses.
+            write_atomically(self._reserve, os.urandom(RESERVE_BYTES), mode=0o600)
 
     def add(self, answers: Iterable[Answer]) -> None:
         """Write all of these answers or none. When this returns, they are on the disk.
 
-        The same answers may be written again, if it is not known whether a failed attempt had written them.
+        On a full disk they use the reserved space. The same answers may be written again, if it is not known whether a
+        failed attempt had written them.
 
         Raises
         ------
@@ -113,6 +113,19 @@ class AnswerStore:
             If a row has another answer already, or the disk does not take what is written.
         """
         answers = list(answers)
+        try:
+            try:
+                self._insert(answers)
+            except sqlite3.OperationalError:
+                self._reserve.unlink(missing_ok=True)
+                self._insert(answers)
+        except sqlite3.Error as error:
+            raise InvalidInput(f"{self._file} could not be written: {error}; nothing left this machine.") from None
+        for answer in answers:
+            self.labels[answer.row] = answer.label
+            self.rows_asked[answer.client] += 1
+
+    def _insert(self, answers: Sequence[Answer]) -> None:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
@@ -124,13 +137,10 @@ class AnswerStore:
                 if label != (answer.label,):
                     raise sqlite3.IntegrityError("a row has another answer already")
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except sqlite3.Error:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise InvalidInput(f"{self._file} could not be written: {error}; nothing left this machine.") from None
-        for answer in answers:
-            self.labels[answer.row] = answer.label
-            self.rows_asked[answer.client] += 1
+            raise
 
     def close(self) -> None:
         """Close the file."""

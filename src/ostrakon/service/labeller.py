@@ -252,7 +252,7 @@ class Labeller:
         predictions = self._teachers.predict(np.stack([row.features for row in new_rows.values()]))
         votes = Votes.from_predictions(predictions, classes=self.plan.classes)
         keys, start = list(new_rows), 0
-        self._store.require_room(len(keys))
+        self._store.require_reserve()
         while start < len(keys):
             try:
                 block = self._paid_block()
@@ -349,7 +349,8 @@ def open_service(
     spend = {"ledger": ledger, "budget": budget, "ledger_account": ledger_account}
     others = {name: value for name, value in asked.items() if name not in spend}
     given = {name: value for name, value in spend.items() if value is not None}
-    own = Options.of({**Options.from_toml(others, home.description), **given})
+    # One process: workers would outlive a service that is killed.
+    own = Options.of({**Options.from_toml(others, home.description), **given, "jobs": 1})
     task = task_from_files(**files.for_task(), text=reads_text(own.representation))
     task = dataclasses.replace(task, classes=tuple(str(label) for label in task.classes))
     storage = InFolder(home, task, own, asked)
