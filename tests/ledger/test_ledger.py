@@ -399,6 +399,10 @@ def test_what_is_beside_a_ledger_must_stay(opened, suffix):
     beside.unlink()
     with pytest.raises(Tampered, match="gone or damaged"):
         opened.accounts()
+    # A pipe is not waited for.
+    os.mkfifo(beside)
+    with pytest.raises(Tampered, match="gone or damaged"):
+        opened.accounts()
 
 
 def test_another_key_does_not_fit(opened):

@@ -41,7 +41,7 @@ class Served:
             self.process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
 
     def __enter__(self):
-        for _ in range(300):
+        for _ in range(900):
             if self.process.poll() is not None:
                 raise AssertionError(self.said.read_text())
             try:

@@ -11,11 +11,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from filelock import FileLock
 
+from ostrakon.data.checksummed import read_regular
 from ostrakon.data.files import write_atomically
 from ostrakon.data.object_store import is_uri
 from ostrakon.ledger.chain import Tampered, hashes_equal, seal
 from ostrakon.validation import InvalidInput, shown
 
+_LARGEST_HEAD = 65_536
+_UNREADABLE = (InvalidInput, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError)
 _ALLOWED = "sqlite:///FILE or postgresql://HOST/DATABASE, without a password"
 
 
@@ -114,10 +117,10 @@ class Head:
             If the file is missing or damaged, or was changed without the key.
         """
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = self._content()
             seen = str(content["identity"]), int(content["sequence"]), str(content["hash"])
             sealed = content["seal"]
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        except _UNREADABLE:
             raise Tampered(
                 f"{self.path} must be beside its ledger, and it is gone or damaged: without it, a ledger that was "
                 "restored from an older copy would pass for the newest; restore it."
@@ -131,9 +134,13 @@ class Head:
     def claimed(self) -> int | None:
         """Return the sequence that the file names, which is not verified; None if it names none."""
         try:
-            return int(json.loads(self.path.read_text(encoding="utf-8"))["sequence"])
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return int(self._content()["sequence"])
+        except _UNREADABLE:
             return None
+
+    def _content(self) -> Any:
+        # A pipe under this name must not stop every run without a word.
+        return json.loads(read_regular(self.path, largest=_LARGEST_HEAD))
 
     def write(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
         """Note that this entry was seen, even if a later one was."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ostrakon.data.checksummed import read_regular
 from ostrakon.data.files import sync_folder, write_atomically
 from ostrakon.ledger.chain import Tampered, first_hash, hashes_equal
 from ostrakon.ledger.location import Head, require_url, sqlite_file
@@ -167,8 +168,8 @@ def _make_files(head: Head, beside: Path, where: str, *, identity: str, key: byt
 
 def _key_from(beside: Path | None, stored: str | None) -> bytes:
     try:
-        return bytes.fromhex(stored or "" if beside is None else beside.read_text(encoding="utf-8").strip())
-    except (OSError, ValueError):
+        return bytes.fromhex(stored or "" if beside is None else read_regular(beside, largest=1024).decode().strip())
+    except (InvalidInput, OSError, ValueError):
         raise Tampered(f"{beside} must be beside its ledger, and it is gone or damaged; restore it.") from None
 
 
