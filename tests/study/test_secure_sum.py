@@ -105,7 +105,7 @@ def test_only_the_sum_is_opened_and_everybody_has_it(owners, three):
     assert np.array_equal(outcome.answers.counts * 1024, total)
     said = json.loads((publish(outcome) / "statement.json").read_text())
     assert said["guarantee"]["epsilon"] <= 3
-    assert "even where one owner uses all that it knows" in said["trust_model"]
+    assert "even if one owner uses all that it knows" in said["trust_model"]
     assert "Shamir" in said["trust_model"]
     assert "dropped out" not in said["trust_model"]
 
