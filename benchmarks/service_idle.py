@@ -134,8 +134,9 @@ def measure(port: int, folder: Path, token: str, server: int, given: argparse.Na
             attacker.wait()
         medians.append(statistics.median(took))
         print(
-            f"{name}: {len(took)} requests, {sum(np.isinf(took))} failed, median {medians[-1]:.3f} s, "
-            f"slowest {max(took):.3f} s; the service used {used:.1f} processor seconds in {given.seconds:g} s",
+            f"{name}: {len(took)} requests, {sum(np.isinf(took))} failed, {sum(np.array(took) < 1)} within a second, "
+            f"median {medians[-1]:.3f} s, slowest {max(took):.3f} s; the service used {used:.1f} processor seconds in "
+            f"{given.seconds:g} s, {os.getloadavg()[0]:.0f} processes were ready to run on {os.cpu_count()} cores",
             flush=True,
         )
     print(f"ratio of medians {medians[1] / medians[0]:.1f}")

@@ -284,7 +284,7 @@ def test_who_is_trusted_depends_on_who_may_collude(three, tmp_path):
     asked = {"exchange": "secure-sum", "owners": reachable(three.folder / "keys")}
     told = {t: three.create(str(tmp_path / f"t{t}"), colluders=t, **asked).trust_model for t in (0, 1, 2)}
     assert "is not an owner" in told[0]
-    assert "even where one owner uses all that it knows" in told[1]
+    assert "even if one owner uses all that it knows" in told[1]
     assert "even if up to 2 owners share all that they know" in told[2]
     told = three.create(str(tmp_path / "d"), dropouts=1, **asked).trust_model
     assert "also holds if 1 of the owners dropped out" in told
