@@ -258,7 +258,6 @@ def test_a_parquet_file_of_other_types_than_described_is_refused(files):
     [
         {"teachers": 5},
         {"mechanism": "gnmax"},
-        {"mechanism": "bounded-gnmax"},
         {"guarantee": "gate"},
         {"max_answers": 3},
         {"smooth": True},
@@ -329,3 +328,17 @@ def test_the_command_line_from_nothing_but_a_private_table(files):
     assert draft.returncode == 0
     assert '[columns.age]\nlow = "?"' in draft.stdout
     assert ostrakon("schema", "statement", "age:whole", folder=files).returncode == 2
+
+
+def test_pairs_are_counted_where_there_are_enough_records(files):
+    few = Options(epsilon=0.2, delta=1e-5)
+    plan = plan_of(task_of(files), few)
+    assert isinstance(plan.mechanism, BoundedGNMax)
+    assert plan.mechanism.moment_noise is None
+    assert 0.98 * 0.2 < plan.bound.epsilon <= 0.2, "the whole budget for the counts by column"
+    for mechanism in ("moment-gnmax", "bounded-gnmax"):
+        asked = Options(epsilon=0.2, delta=1e-5, mechanism=mechanism)
+        assert plan_of(task_of(files), asked).mechanism.name == mechanism
+    (files / "columns.toml").write_text("[columns.age]\nlow = 18\nhigh = 90\n")
+    with pytest.raises(InvalidInput, match="mechanism must be bounded-gnmax where no pairs of columns are counted"):
+        plan_of(task_of(files), Options(epsilon=2.0, delta=1e-5, mechanism="moment-gnmax"))

@@ -17,6 +17,7 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
 SIZES = (4, 5, 3, 6)
+RANGES = (True, False, False, True)
 PAIRS = PairMap(sizes=SIZES, pairs=tuple(itertools.combinations(range(4), 2)), classes=2)
 
 
@@ -52,7 +53,7 @@ def released(rows, labels, *, sigma2, sigma, seed=0, classes=2, pairs=PAIRS):
 
 def fitted(*args, **options):
     given = released(*args, **options)
-    return given.fit_student(AdditiveLogistic(SIZES), None)
+    return given.fit_student(AdditiveLogistic(SIZES, RANGES), None)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -94,7 +95,7 @@ def test_equal_releases_give_equal_students():
 
 
 def test_what_are_not_counts_of_cells_is_refused():
-    student = AdditiveLogistic(SIZES)
+    student = AdditiveLogistic(SIZES, RANGES)
     with pytest.raises(InvalidInput, match="The student additive learns from noisy counts of cells"):
         student.fit(np.zeros((3, 18)), [0, 1, 0])
     for counts in (np.zeros((17, 2)), np.full((18, 2), np.nan)):
@@ -131,3 +132,15 @@ def test_counts_are_moved_onto_what_is_known_of_them():
     assert totals.sum() == pytest.approx(160)
     for part in np.split(counts, np.cumsum(SIZES)[:-1]):
         np.testing.assert_allclose(part.sum(axis=0), totals)
+
+
+def test_neighbouring_ranges_have_similar_weights():
+    rows, labels = people(400)
+    given = released(rows, labels, sigma2=40.0, sigma=1.0)
+    rough, smooth = (AdditiveLogistic(SIZES, RANGES, smoothness=each).fit_moments(None, given) for each in (0.0, 50.0))
+    first, words = slice(0, 3), slice(4, 9)
+    assert np.abs(np.diff(smooth.coef_[0, first])).max() < 0.3 * np.abs(np.diff(rough.coef_[0, first])).max()
+    assert np.ptp(smooth.coef_[0, words]) > 0.5 * np.ptp(rough.coef_[0, words]), "categories have no order"
+    for wrong in ({"penalty": 0.0}, {"smoothness": -1.0}):
+        with pytest.raises(InvalidInput, match="must be"):
+            AdditiveLogistic(SIZES, RANGES, **wrong).fit_moments(None, given)

@@ -183,6 +183,11 @@ class Domain:
         return tuple(column.cells for column in self.columns.values())
 
     @property
+    def ranges(self) -> tuple[bool, ...]:
+        """For each column, whether its cells are ranges, in order."""
+        return tuple(column.categories is None for column in self.columns.values())
+
+    @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """The pairs of columns that are counted: all, unless they have more than 10,000 cells or there are more than 40
         columns; a public rule.

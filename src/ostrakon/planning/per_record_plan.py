@@ -12,7 +12,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
-from ostrakon.options.options import WORST_CASE, Options, is_auto
+from ostrakon.options.options import AUTO, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
@@ -25,6 +25,9 @@ from ostrakon.validation import InvalidInput, shown
 
 PAIRS = 0.3
 """Share of the cost for counts of pairs of columns; chosen on Adult and eight small tables."""
+WORTH = 30
+"""Records for each standard deviation of the noise on a cell of a pair, below which pairs are not counted."""
+_OF_CELLS = (DEFAULT_MECHANISM, DEFAULT_OF_COUNTS)
 _OF_PUBLIC_ROWS = ("mechanism", "queries", "teacher", "student", "representation", "query_strategy", "smooth")
 
 
@@ -83,23 +86,39 @@ def additive_plan(options: Options, domain: Domain, *, units: int, classes: int,
 
     Errors: `InvalidInput` for options that belong to public rows or to trained teachers.
     """
-    mechanism = DEFAULT_MECHANISM if domain.pairs else DEFAULT_OF_COUNTS
     defaults = Options()
     for name in _OF_PUBLIC_ROWS:
         given = getattr(options, name)
-        if given != getattr(defaults, name) and not (name == "mechanism" and given == mechanism):
+        if given != getattr(defaults, name) and not (name == "mechanism" and given in _OF_CELLS):
             raise InvalidInput(
                 f"{name} cannot be chosen where the columns are described instead of public rows, got {shown(given)}: "
                 f"every {unit} votes on cells of the columns, and an additive model learns from the counts."
             )
-    fixed = {"max_contributions": len(domain.names), **({"moments": PAIRS} if domain.pairs else {})}
     bound = options.parameters.get("max_contributions")
     if bound not in (None, len(domain.names)):
         raise InvalidInput(f"max_contributions must be {len(domain.names)}, one for each column, got {shown(bound)}.")
-    options = dataclasses.replace(options, mechanism=mechanism, queries=int(sum(domain.sizes)))
-    sizes: dict[str, Any] = {"pool": int(sum(domain.sizes)), "classes": classes, "unit": unit}
-    plan = per_record_plan(options, units=units, fixed=fixed, **sizes)
-    return dataclasses.replace(plan, tuned={**plan.tuned, "number of queries": "the number of described cells"})
+    cells = sum(domain.sizes)
+
+    def planned(mechanism: str) -> Plan:
+        fixed = {
+            "max_contributions": len(domain.names),
+            **({"moments": PAIRS} if mechanism == DEFAULT_MECHANISM else {}),
+        }
+        asked = dataclasses.replace(options, mechanism=mechanism, queries=cells)
+        plan = per_record_plan(asked, units=units, pool=cells, classes=classes, unit=unit, fixed=fixed)
+        return dataclasses.replace(plan, tuned={**plan.tuned, "number of queries": "the number of described cells"})
+
+    if not domain.pairs and options.mechanism != DEFAULT_MECHANISM:
+        return planned(DEFAULT_OF_COUNTS)
+    if not domain.pairs:
+        raise InvalidInput(f"mechanism must be {DEFAULT_OF_COUNTS} where no pairs of columns are counted.")
+    if options.mechanism != AUTO:
+        return planned(options.mechanism)
+    with_pairs = planned(DEFAULT_MECHANISM)
+    noise = with_pairs.mechanism.moment_noise
+    assert noise is not None
+    worth = units >= WORTH * noise * math.sqrt(len(domain.pairs)) or options.parameters.get("moments") is not None
+    return with_pairs if worth else planned(DEFAULT_OF_COUNTS)
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:

@@ -96,7 +96,7 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
         moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=pairs)
     sigma2 = plan.mechanism.parameters()["sigma2"]
     released = Released(queries=queries, counts=answers.counts, sigma2=sigma2, moments=moments)
-    student = AdditiveLogistic(features.domain.sizes, random_state=learning.seed)
+    student = AdditiveLogistic(features.domain.sizes, features.domain.ranges, random_state=learning.seed)
     chosen = Candidate(name=ADDITIVE, student=student)
     return Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
 
