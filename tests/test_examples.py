@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
     "a_mechanism_of_your_own.py": ["Majority: not refuted", "Careless: refuted by"],
     "audit_a_trainer.py": ["every gradient clipped: The claim", "only the sum clipped: The claim of epsilon 1.76"],
+    "audit_other_libraries.py": ["Opacus", "DP-EBM", "PATE-GAN"],
     "images.py": ["-DP by BoundedGNMax", "of test images right"],
     "plan_an_epsilon.py": ["for 10 queries as for 1,000", "even odds become 5"],
     "table_by_patient.py": ["One user is protected.", "statement.json"],
