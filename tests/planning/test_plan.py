@@ -29,6 +29,21 @@ def test_without_epsilon_and_noise_the_epsilon_is_two():
     assert 1.95 < make_plan(Options(), **SIZES).bound.epsilon <= 2
 
 
+def test_embeddings_pay_more_for_sums_at_the_same_price():
+    asked = Options(mechanism="moment-gnmax", epsilon=1.0)
+    table, embeddings = (make_plan(asked, **SIZES, embedded=embedded) for embedded in (False, True))
+    assert (table.mechanism.moments, embeddings.mechanism.moments) == (0.5, 0.8)
+    # Of mu squared 0.8 instead of 0.5 pays for the sums, at the same epsilon.
+    assert embeddings.mechanism.moment_noise == pytest.approx(
+        table.mechanism.moment_noise * (0.5 / 0.8) ** 0.5, rel=1e-4
+    )
+    assert embeddings.mechanism.sigma2 == pytest.approx(table.mechanism.sigma2 * (0.5 / 0.2) ** 0.5, rel=1e-4)
+    assert 0.99 < embeddings.bound.epsilon <= 1
+    chosen = make_plan(replace(asked, parameters={"moments": 0.3}), **SIZES, embedded=True)
+    assert chosen.mechanism.moments == 0.3
+    assert make_plan(replace(asked, mechanism="bounded-gnmax"), **SIZES, embedded=True).mechanism.moment_noise is None
+
+
 def test_given_noise_is_kept_where_no_epsilon_is_asked():
     request = Options(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=640, teachers=250)
     plan = make_plan(request, **SIZES)

@@ -210,7 +210,7 @@ def test_of_many_answers_a_network_learns_from_its_own_labels_and_kernels_are_le
     assert make_student(again, seed=0).get_params() == many[again].student.get_params()
 
 
-def test_sums_of_embeddings_are_heard_alone_and_those_of_a_table_beside_its_counts():
+def test_sums_of_embeddings_are_heard_beside_labels_that_spread_and_those_of_a_table_beside_its_counts():
     told = {"counts": True, "moments": True, "classes": 2, "features": 20, "seed": 0}
     first = {
         (queries, embedded): table_candidates(queries=queries, embedded=embedded, **told)[0].name
@@ -220,9 +220,21 @@ def test_sums_of_embeddings_are_heard_alone_and_those_of_a_table_beside_its_coun
     assert first == {
         (299, False): "moments:extra-trees",
         (300, False): "moments:hist-gradient-boosting",
-        (299, True): "moments",
-        (300, True): "moments",
+        (299, True): "moments:label-spreading",
+        (300, True): "moments:label-spreading",
     }
+    embeddings = table_candidates(queries=300, embedded=True, **told)
+    assert [candidate.name for candidate in embeddings] == [
+        "moments:label-spreading",
+        "moments",
+        "logistic(C=0.3)",
+        "logistic(C=3.0)",
+        "label-spreading",
+        "majority",
+    ]
+    assert make_student(embeddings[0].name, seed=0).get_params() == embeddings[0].student.get_params()
+    # The released student would hold every public row.
+    assert table_candidates(queries=300, embedded=True, pool=20_001, **told)[0].name == "moments"
 
 
 def test_among_equals_the_earlier_candidate_is_kept():

@@ -199,6 +199,15 @@ def is_linear(name: Any, X_public: Any) -> bool:
     return name == PATCHES or default_representation(X_public) == PATCHES
 
 
+def is_embedded(choice: Any, X_public: Any) -> bool:
+    """Whether a line through what `choice` ("auto", a name, a transformer) makes of rows tells their classes apart.
+
+    True for encoders of images and texts, for columns of embeddings, and where `is_linear`; False for tables.
+    """
+    name = default_representation(X_public) if isinstance(choice, str) and choice == "auto" else choice
+    return _encoder(name) is not None or is_linear(name, X_public) or (isinstance(name, str) and name == "embeddings")
+
+
 def _encoder(representation: Any) -> Encoder | None:
     if reads_text(representation):
         return TextColumns(representation)

@@ -140,11 +140,13 @@ def make_offers(
     pool: int,
     classes: int,
     unit: Unit = "record",
+    embedded: bool = False,
 ) -> tuple[Offer, ...]:
     """Every mechanism at every epsilon, as `make_plan` settles it for a run of these public sizes.
 
     options: what holds for all of them; of several mechanisms each is asked what it has (`asked_for`). records: private
-    ones, or users where they are the unit. A plan that is refused is an offer too: it says what would do.
+    ones, or users where they are the unit. embedded: as of `make_plan`. A plan that is refused is an offer too: it says
+    what would do.
     Errors: `InvalidInput` for a parameter that no mechanism has.
     """
     offers: list[Offer] = []
@@ -161,7 +163,7 @@ def make_offers(
                 else dataclasses.replace(options, mechanism=name, epsilon=epsilon)
             )
             try:
-                plan = make_plan(asked, units=records, pool=pool, classes=classes, unit=unit)
+                plan = make_plan(asked, units=records, pool=pool, classes=classes, unit=unit, embedded=embedded)
             except InvalidInput as refused:
                 offers.append(Offer(epsilon=epsilon, mechanism=name, refusal=str(refused), unit=unit))
                 continue

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.estimators.choices import require_choices, sees_images
+from ostrakon.features.representation import is_embedded
 from ostrakon.forecast.least_epsilon import LeastEpsilon, least_epsilon
 from ostrakon.forecast.offers import Offer, default_mechanisms, make_offers, neighbours
 from ostrakon.forecast.public_rows import FEWEST_TO_REHEARSE, PublicRows
@@ -255,7 +256,8 @@ def outlook(
     if unit not in UNITS:
         raise InvalidInput(f"unit must be one of {', '.join(UNITS)}, got {unit!r}.")
     sizes: Any = {"unit": unit, "records": records, "pool": shown.rows, "classes": len(shown.classes)}
-    offers = make_offers(options, epsilons=asked, mechanisms=names, **sizes)
+    embedded = is_embedded(options.representation, shown.X)
+    offers = make_offers(options, epsilons=asked, mechanisms=names, embedded=embedded, **sizes)
     played = [offer for offer in offers if rehearsed == ALL or find(offer.mechanism).per_record]
     possible = [offer for offer in played if offer.plan is not None]
     why = _why_not_rehearsed(shown, rehearsed, unit=unit, played=len(played), possible=len(possible))

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from ostrakon.features.representation import Representation, learn_representation
+from ostrakon.features.representation import Representation, is_embedded, learn_representation
 from ostrakon.features.rowwise import take_rows
 from ostrakon.forecast.interval import Forecast
 from ostrakon.forecast.offers import Offer, asked_for
@@ -212,6 +212,7 @@ def rehearse(
     repetitions = whole("repetitions", repetitions, at_least=2)
     simulated = not len(shown.labelled)
     rows = _enough_rows(shown)
+    embedded = is_embedded(options.representation, shown.X)
     features = view_of(shown.X, options.representation, seed=options.seed).public if simulated else None
     scores: dict[int, list[tuple[float, float]]] = defaultdict(list)
     failures: dict[tuple[float, str], str] = {}
@@ -225,7 +226,7 @@ def rehearse(
     def planned(number: int, pool: int) -> Plan:
         # As a run of this pool would be planned, at the same teachers and delta; its noise may be for other queries.
         asked = asked_for(options, mechanism=offers[number].mechanism, epsilon=offers[number].epsilon)
-        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes))
+        return make_plan(asked, units=records, pool=pool, classes=len(shown.classes), embedded=embedded)
 
     with reporting(progress, label="Rehearsing", total=total) as report:
         for repetition in range(repetitions):

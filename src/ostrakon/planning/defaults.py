@@ -17,6 +17,8 @@ DEFAULT_OF_COUNTS = "bounded-gnmax"
 """The default if the student cannot use sums of features: for images, and for most students with a name."""
 MOST_OF_MOMENTS = 20
 """The most classes for which sums of features are worth their part of the budget."""
+SUMS_OF_EMBEDDINGS = 0.8
+"""Share of the cost for the sums of embeddings, where counts only correct what the sums say; 0.5 for tables."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
 """The default if an option needs trained teachers."""
 MOST_QUERIES = 1000

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
-from ostrakon.planning.defaults import DEFAULT_MECHANISM
+from ostrakon.planning.defaults import DEFAULT_MECHANISM, SUMS_OF_EMBEDDINGS
 from ostrakon.planning.per_record_plan import additive_plan, per_record_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.trained_plan import trained_plan
@@ -23,13 +24,16 @@ def make_plan(
     classes: int,
     unit: str = "record",
     images: bool = False,
+    embedded: bool = False,
     domain: Domain | None = None,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
-    units: private records or users. pool: public rows. images: whether rows are images. domain: the description of
-    the columns, where there are no public rows; else None. Without an epsilon, and unless all of the noise is
-    given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
+    units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
+    embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
+    description of the columns, where there are no public rows; else None. Without an epsilon, and unless all of the
+    noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
+    guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
@@ -44,5 +48,8 @@ def make_plan(
             f"student must be one that learns from what {options.mechanism} releases, got {options.student!r}, which "
             f"needs the sums of features of {DEFAULT_MECHANISM}."
         )
-    build_plan = per_record_plan if find(options.mechanism).per_record else trained_plan
-    return build_plan(options, units=units, pool=pool, classes=classes, unit=unit)
+    sizes: Any = {"units": units, "pool": pool, "classes": classes, "unit": unit}
+    if not find(options.mechanism).per_record:
+        return trained_plan(options, **sizes)
+    of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and options.mechanism == DEFAULT_MECHANISM else None
+    return per_record_plan(options, **sizes, fixed=of_sums)

@@ -18,7 +18,7 @@ from ostrakon.estimators.choices import is_images, require_choices, sees_images
 from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
-from ostrakon.features.representation import name_without_folder
+from ostrakon.features.representation import is_embedded, name_without_folder
 from ostrakon.mechanisms.base import StatefulMechanism
 from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
@@ -290,6 +290,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         classes=len(task.classes),
         unit=data.unit,
         images=sees_images(task.X_public, options.representation),
+        embedded=is_embedded(options.representation, task.X_public),
         domain=task.domain,
     )
 

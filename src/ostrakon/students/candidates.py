@@ -29,26 +29,39 @@ MOST_FOR_KERNELS = 2000
 """Answers up to which kernels are tried, and from which on a network learns from its own labels, too."""
 MOST_FEATURES = 200
 """Features up to which boosting is tried: it takes minutes to sort hundreds, and embeddings have no axes to split."""
-MOMENTS = "moments"
+MOST_TO_SPREAD = 20_000
+"""Public rows up to which labels spread beside sums of features: of 384 features so many are 61 MB."""
+MOMENTS, SPREADING = "moments", "label-spreading"
 HIST = "hist-gradient-boosting"
 
 
 def table_candidates(
-    *, counts: bool, classes: int, queries: int, features: int, seed: int, moments: bool = False, embedded: bool = False
+    *,
+    counts: bool,
+    classes: int,
+    queries: int,
+    features: int,
+    seed: int,
+    moments: bool = False,
+    embedded: bool = False,
+    pool: int = 0,
 ) -> list[Candidate]:
     """Students of the features of tables, the first to be preferred among equals.
 
     counts: whether they learn from noisy counts, else labels. queries: how many public rows were answered. features: of
     a row. moments: whether sums of features by class are released beside counts: what they say of all rows at once is
     then heard first. embedded: whether features are embeddings of images or texts, where a line tells classes apart:
-    the sums are heard alone. Of many answers boosting is preferred, and learns which rows of a cell are of which class;
-    of few it would learn their noise.
+    the sums are then heard beside labels that spread from row to row, or alone, and trees are not tried. pool: number
+    of public rows; of many, labels do not spread beside sums, because the released student would hold all of them. Of
+    many answers of tables boosting is preferred, and learns which rows of a cell are of which class; of few it would
+    learn their noise.
     """
     many = counts and queries >= MANY_QUERIES
     boosts = classes <= MOST_BOOSTED and features <= MOST_FEATURES
     boosting = HistGradientBoostingClassifier(max_iter=40, max_leaf_nodes=15, min_samples_leaf=10, max_bins=MOST_BINS)
     boosted = _candidate(HIST, boosting, counts=counts, seed=seed, rounds=ROUNDS if many else 0)
     few, most = (trees(number, counts=counts) for number in (FEW_TREES, MOST_TREES))
+    alone = Candidate(name=MOMENTS, student=MomentLogistic())
     found = [
         _candidate(SOFT_VOTE, soft_vote(most), counts=counts, seed=seed, tried=soft_vote(few)),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
@@ -56,18 +69,19 @@ def table_candidates(
         _candidate("extra-trees", most, counts=counts, seed=seed, tried=few),
         *([boosted] if boosts and not many else []),
         _candidate("svm-rbf(C=1.0)", SVC(C=1.0), counts=counts, seed=seed),
-        Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
+        Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("majority", DummyClassifier(strategy="prior"), counts=counts, seed=seed, fallback=True),
     ]
+    if moments and embedded:
+        spreading = next(each.student for each in found if each.name == SPREADING)
+        beside = Candidate(name=f"{MOMENTS}:{SPREADING}", student=MomentVote(spreading))
+        others = [each for each in found if each.name.startswith(("logistic", SPREADING, "majority"))]
+        return [*([beside] if pool <= MOST_TO_SPREAD else []), alone, *others]
     if moments:
         other = boosted if many and boosts else _candidate("extra-trees", most, counts=counts, seed=seed, tried=few)
-        both = MomentVote(other.student)
         quick = None if other.tried is None else MomentVote(other.tried)
-        heard = [
-            Candidate(name=f"{MOMENTS}:{other.name}", student=both, tried=quick),
-            Candidate(name=MOMENTS, student=MomentLogistic()),
-        ]
-        found = [*(reversed(heard) if embedded else heard), *found]
+        both = Candidate(name=f"{MOMENTS}:{other.name}", student=MomentVote(other.student), tried=quick)
+        found = [both, alone, *found]
     if not (many and boosts):
         return found
     if moments:
@@ -91,7 +105,7 @@ def image_candidates(*, counts: bool, classes: int, queries: int, representation
     return [
         *found,
         *([_candidate("svm-rbf(C=1.0)", kernel, counts=counts, seed=seed)] if queries <= MOST_FOR_KERNELS else []),
-        Candidate(name="label-spreading", student=LabelSpreadingStudent("raw", random_state=seed)),
+        Candidate(name=SPREADING, student=LabelSpreadingStudent("raw", random_state=seed)),
         _candidate("logistic(C=0.3)", LogisticRegression(C=0.3, max_iter=1000), counts=counts, seed=seed),
     ]
 

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.features.frozen import FrozenEncoder
-from ostrakon.features.representation import Representation, default_representation, is_linear, learn_representation
+from ostrakon.features.representation import (
+    Representation,
+    default_representation,
+    is_embedded,
+    is_linear,
+    learn_representation,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +27,8 @@ class View:
     public : array, shape (pool, features)
         Features of the pool.
     name : str
-    linear : bool
-        See `ostrakon.features.representation.is_linear`.
+    linear, embedded : bool
+        See `ostrakon.features.representation.is_linear` and `is_embedded`.
     """
 
     representation: Representation
@@ -30,6 +36,7 @@ class View:
     public: Any
     name: str
     linear: bool
+    embedded: bool
 
     @property
     def texts(self) -> dict[str, str]:
@@ -41,11 +48,6 @@ class View:
     def is_like_a_table(self) -> bool:
         """Whether learners see features, not images: those of a frozen network, or linearly separable ones."""
         return isinstance(self.representation.encoder, FrozenEncoder) or self.linear
-
-    @property
-    def is_embedded(self) -> bool:
-        """Whether a linear model on the features separates the classes: learned features, not those of a table."""
-        return self.representation.encoder is not None or self.linear or self.name == "embeddings"
 
     def rows_in_words(self, rows: str) -> str:
         """What a row of the student's input is, in words; `rows`: the same of a raw row."""
@@ -87,4 +89,5 @@ def view_of(X_public: Any, choice: Any = "auto", *, seed: int = 0) -> View:
         public=learned.transform(X_public),
         name=name,
         linear=is_linear(name, X_public),
+        embedded=is_embedded(choice, X_public),
     )

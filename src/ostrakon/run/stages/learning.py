@@ -49,7 +49,8 @@ class Learning:
             queries=queries,
             features=self.view.public.shape[1],
             moments=moments,
-            embedded=self.view.is_embedded,
+            embedded=self.view.embedded,
+            pool=len(self.view.public),
             seed=self.seed,
         )
 
