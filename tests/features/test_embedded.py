@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from ostrakon.data.embeddings import as_columns
@@ -10,6 +11,8 @@ from ostrakon.export.released import ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.export.student_files import export_student, load_student
 from ostrakon.features import EmbeddedFeatures, default_representation, learn_representation
+from ostrakon.features.representation import is_embedded
+from ostrakon.run.stages.features import view_of
 from ostrakon.validation import InvalidInput
 
 RNG = np.random.default_rng(0)
@@ -30,6 +33,16 @@ def test_each_embedding_is_a_direction_from_its_public_mean():
     np.testing.assert_allclose(np.linalg.norm(made[:, 5:], axis=1), 1, atol=1e-6)
     assert default_representation(public) == "embeddings"
     assert default_representation(public[["age", "city"]]) == "table"
+
+
+def test_what_is_an_embedding_is_known_before_features_are_learned():
+    public, pictures, grey = frame(10), np.zeros((4, 8, 8, 3)), np.zeros((4, 8, 8))
+    embedded = [("auto", public), ("embeddings", public), ("photos", pictures), ("auto", pictures), ("tfidf", public)]
+    assert all(is_embedded(choice, X) for choice, X in embedded)
+    others = [("auto", public[["age", "city"]]), ("table", public), ("auto", grey), ("hog", pictures), (PCA(2), public)]
+    assert not any(is_embedded(choice, X) for choice, X in others)
+    assert view_of(public).embedded
+    assert not view_of(public[["age"]]).embedded
 
 
 def test_without_lists_all_numbers_are_one_embedding():

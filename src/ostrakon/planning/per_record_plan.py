@@ -48,9 +48,8 @@ def per_record_plan(
             )
     tuned = {"number of teachers": f"one for every {unit}, which makes the number of {unit}s public"}
     delta = settled_delta(options, units, unit, tuned)
-    mechanism = build_with_defaults(
-        name, units, {**({} if fixed is None else fixed), **require_own(name, options.parameters)}
-    )
+    following = {} if fixed is None else fixed
+    mechanism = build_with_defaults(name, units, {**following, **require_own(name, options.parameters)})
     epsilon = settled_epsilon(options, mechanism, tuned)
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}
     queries = None if options.queries is None else settled_queries(options.queries, pool, tuned)
@@ -65,7 +64,7 @@ def per_record_plan(
         )
         queries = default_per_record_queries(mechanism, units=units, pool=pool, classes=classes)
     # The cells of one column share the votes of all units, so a column counts as one query.
-    shared = queries if fixed is None else fixed["max_contributions"]
+    shared = following.get("max_contributions", queries)
     require_votes_above_noise(mechanism, units=units, queries=shared, delta=delta, unit=unit)
     tuned |= parameter_sources(options, mechanism, epsilon)
     return Plan(
