@@ -275,7 +275,7 @@ def test_a_state_that_was_saved_does_not_fit_a_head_that_is_newer(opened):
 def test_with_the_key_a_forged_state_is_noticed_when_the_entries_are_read(opened, monkeypatch):
     opened.reserve("patients", "run 0", SMALL, **HOW)
     with monkeypatch.context() as forger:
-        forger.setattr("ostrakon.ledger.total.Total.plus", lambda total, _: total)
+        forger.setattr("ostrakon.ledger.total.Total.add", lambda total, _: total)
         opened.reserve("patients", "run 1", SMALL, **HOW)
     assert opened.balance("patients").total.runs == 1
     with pytest.raises(Tampered, match="its entries do not add up to what it says was spent"):

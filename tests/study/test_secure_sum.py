@@ -578,7 +578,7 @@ def test_a_key_under_a_password_is_refused_without_asking(owners):
     )
     (owners.place / "locked.key").write_bytes(locked)
     owners.seat("north")
-    assert "key is under a password" in owners.sum("north", key=owners.place / "locked.key", wait=LATE)
+    assert "key is protected by a password" in owners.sum("north", key=owners.place / "locked.key", wait=LATE)
 
 
 @pytest.mark.parametrize(
