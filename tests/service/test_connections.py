@@ -158,6 +158,33 @@ def test_clients_that_do_not_read_their_answers_end(tmp_path, monkeypatch, ended
     served(tmp_path, script, max_connections=3 if ended_by == "room" else 1000)
 
 
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [(HEAD, b"X: " + b"a" * 5_000 + b"\r\n"), (b"GET /", b"a" * 5_000), (HEAD + b"X: ", b"a" * 5_000)],
+    ids=["many headers", "a long path", "one long header"],
+)
+def test_a_head_without_end_is_refused(tmp_path, start, piece):
+    async def script(port):
+        # The connection may be closed before the refusal is read.
+        assert b"200" not in await talk(port, start, more=[piece] * 20)
+        # Many requests on one connection are not one large request.
+        assert (await talk(port, HEAD + b"\r\n", more=[HEAD + b"X: " + b"a" * 5_000 + b"\r\n\r\n"] * 20)).count(
+            b"ok"
+        ) == 21
+
+    assert [line["status"] for line in served(tmp_path, script)] == [431]
+
+
+def test_headers_without_end_after_a_body_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "MAX_REQUEST", 2**17)
+
+    async def script(port):
+        start = HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+        assert b"ok" not in await talk(port, start, more=[b"X: " + b"a" * 20_000 + b"\r\n"] * 10)
+
+    assert [line["status"] for line in served(tmp_path, script)] == [431]
+
+
 def test_what_is_not_http_is_refused_in_the_usual_shape(tmp_path):
     async def script(port):
         told = await talk(port, b"\x16\x03\x01 hello\r\n\r\n")

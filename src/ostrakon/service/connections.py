@@ -21,7 +21,13 @@ SECONDS_FOR_BODY = 30.0
 SECONDS_FOR_ANSWER = 30.0
 """For which a client may leave its answers unread."""
 
+MAX_HEAD = 2**16
+"""Bytes of a request's head."""
+MAX_REQUEST = 2**23
+"""Bytes of a request as it is sent: its body may be sent in many small pieces, and headers may follow it."""
+
 _BUSY = {"error": {"code": "unavailable", "message": "Too many connections; come again later."}}
+_TOO_LARGE = {"error": {"code": "too_large", "message": f"The head of a request must be of at most {MAX_HEAD} bytes."}}
 _MALFORMED = {"error": {"code": "bad_request", "message": "The request must be HTTP/1.1."}}
 
 
@@ -49,6 +55,7 @@ class Connection(HttpToolsProtocol):
         self._started = monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._received, self._limit = 0, MAX_HEAD
         self._close_after(SECONDS_FOR_HEAD)
         everyone: list[Any] = list(self.connections)
         same_address = [other for other in everyone if other.client and other.client[0] == self._address]
@@ -69,15 +76,25 @@ class Connection(HttpToolsProtocol):
             return
         if self._timer is None and self.idle:
             self._close_after(SECONDS_FOR_HEAD)
+        self._received += len(data)
         super().data_received(data)
+        if self._received > self._limit and not self.transport.is_closing():
+            self._refuse(431, "Request Header Fields Too Large", _TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """Start to count the bytes of a request."""
+        self._received, self._limit = 0, MAX_HEAD
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Start the time for the body."""
+        self._limit = MAX_REQUEST
         self._close_after(SECONDS_FOR_BODY)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """Stop the time: the client does not decide how long the answer takes."""
+        self._received = 0
         self._stop_timer()
         super().on_message_complete()
 
