@@ -16,6 +16,15 @@ from ostrakon.cli.app import app, console
 from ostrakon.cli.options import mechanism_parameters, with_options
 from ostrakon.validation import InvalidInput
 
+Run = Annotated[
+    Path | None,
+    typer.Option(help="Audit a whole run instead: its folder, or a TOML file of options of `ostrakon train`."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the audited run, with canaries, of per-record teachers. [default: RUN-audit]"),
+]
+
 
 @app.command()
 @with_options(parameters=mechanism_parameters())
@@ -44,14 +53,8 @@ def audit(
         typer.Option(help="Teachers of the neighbouring votes. [default: enough to exceed the noise]"),
     ] = None,
     classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
-    run: Annotated[
-        Path | None,
-        typer.Option(help="Audit a whole run instead: its folder, or a TOML file of options of `ostrakon train`."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the audited run, with canaries, of per-record teachers. [default: RUN-audit]"),
-    ] = None,
+    run: Run = None,
+    out: Out = None,
     jobs: Annotated[int, typer.Option(help="Workers of the audited run; -1: one per core.")] = -1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -74,9 +77,7 @@ def audit(
     from ostrakon.mechanisms.registry import build
     from ostrakon.noise import secure_rng
 
-    law = None
-    if mechanism is not None:
-        law = build(mechanism, parameters)
+    law = None if mechanism is None else build(mechanism, parameters)
     subject: Any = law if sampler is None else _function(sampler)
     if subject is None:
         raise InvalidInput("--mechanism, --sampler or --run must be given, got none.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from ostrakon.cli.train import say
 from ostrakon.data.classes import labels_in
 from ostrakon.options.options import Options
 from ostrakon.validation import InvalidInput
+
+if TYPE_CHECKING:
+    from ostrakon.forecast.outlook import Outlook
 
 _ASKED = (
     *("delta", "guarantee", "agreement", "teachers", "queries", "max_answers"),
@@ -26,6 +29,15 @@ def _asked() -> dict[str, Declared]:
     return {name: every[name] for name in _ASKED}
 
 
+Epsilons = Annotated[
+    list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
+]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option(help=r"May be repeated. \[default: moment-gnmax (for images bounded-gnmax), confident-gnmax, gnmax]"),
+]
+
+
 @app.command()
 @with_options(options=_asked(), parameters=mechanism_parameters())
 def plan(
@@ -36,15 +48,8 @@ def plan(
     target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
     by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,
     classes: Annotated[str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them.")] = None,
-    epsilons: Annotated[
-        list[float] | None, typer.Option(help=r"One or several: --epsilons 0.5 1 2. \[default: 0.1 0.5 1 2 4]")
-    ] = None,
-    mechanism: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=r"May be repeated. \[default: moment-gnmax (for images bounded-gnmax), confident-gnmax, gnmax]"
-        ),
-    ] = None,
+    epsilons: Epsilons = None,
+    mechanism: Mechanisms = None,
     accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,
     rehearse: Annotated[
         str, typer.Option(help="What is played on PUBLIC: per-record (teachers), all (trained ones too: slow), none.")
@@ -57,19 +62,15 @@ def plan(
 ) -> None:
     """What would an epsilon buy? Queries, noise, cost and the accuracy forecast, before anything private is read."""
     from ostrakon.features.text import reads_text
-    from ostrakon.forecast.outlook import EPSILONS, Outlook, outlook
+    from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
-    from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table, outlook_sentences, outlook_table
+    from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     text = reads_text(settled.representation)
     shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text)
-
-    def show(found: Outlook) -> None:
-        console.print(outlook_table(found))
-        _print(outlook_sentences(found))
 
     def told(done: int, total: int) -> None:
         # Where no bar can move: a line for each repetition.
@@ -87,7 +88,7 @@ def plan(
         rehearsed=rehearse,
         repetitions=repetitions,
         progress=False if as_json else (True if console.is_terminal else told),
-        settled=(lambda found: None) if as_json else show,
+        settled=(lambda priced: None) if as_json else _show,
     )
     drawn: list[Path] = []
     if out is not None:
@@ -100,6 +101,13 @@ def plan(
     if found.rehearsal is not None:
         console.print(accuracy_table(found.rehearsal))
     _print([*accuracy_sentences(found), *(f"Picture: {path}" for path in drawn)])
+
+
+def _show(priced: Outlook) -> None:
+    from ostrakon.report.forecast_table import outlook_sentences, outlook_table
+
+    console.print(outlook_table(priced))
+    _print(outlook_sentences(priced))
 
 
 def _print(sentences: list[str]) -> None:

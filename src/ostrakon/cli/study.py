@@ -23,6 +23,15 @@ Shares = Annotated[
 ]
 
 
+Exchange = Annotated[
+    str,
+    typer.Option(
+        help="trusted: an aggregator adds the noise; files: every owner noises its own table; secure-sum: so, and "
+        "only the sum is opened."
+    ),
+]
+
+
 @study.command()
 def create(
     *,
@@ -31,13 +40,7 @@ def create(
     classes: Annotated[str, typer.Option(help="All labels, as a,b,c.")],
     owners: Annotated[Path, typer.Option(help=r"TOML file of the owners: tables \[\[owner]] with name and people.")],
     out: Annotated[Path, typer.Option(help="The study's folder, a new one.")] = Path("study"),
-    exchange: Annotated[
-        str,
-        typer.Option(
-            help="trusted: an aggregator adds the noise; files: every owner noises its own table; secure-sum: so, and "
-            "only the sum is opened."
-        ),
-    ] = "trusted",
+    exchange: Exchange = "trusted",
     epsilon: Annotated[float, typer.Option(help="Keep the guarantee of every person within this.")] = 2.0,
     delta: Annotated[
         float | None, typer.Option(help="Chance that it fails. [default: below 1 / number of people]")

@@ -144,32 +144,22 @@ def open_task(
     """
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
-        if names is None:
-            _require_vouched_header(hidden, None, target, by)
     else:
         shown = open_table(public, header=header)
         hidden = open_table(private, names=names, header=header, like=shown)
-        if header is None and names is None:
-            _require_vouched_header(hidden, shown, target, by)
+    if names is None and (public is None or header is None):
+        _require_vouched_header(hidden, None if public is None else shown, target, by)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
     shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
-    features = tuple(name for name in hidden.columns if name not in (target_name, by_name))
-    if not features:
-        raise InvalidInput(f"{hidden.path} has no column to learn from beside {target_name!r}.")
+    features = _features(hidden, target_name, by_name)
     require_same_widths(hidden.columns, shown.columns, what="public table")
     _needs(shown, features, hidden, "public")
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
-    tested = None
-    if test is not None:
-        tested = _named_like(open_table(test, header=header), hidden, target_name, header)
-        require_same_widths(hidden.columns, tested.columns, what="test table")
-        _needs(tested, (*features, target_name), hidden, "test")
-        if same_content(hidden, tested, features):
-            raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+    tested = None if test is None else _test_table(test, hidden, features, target_name, header)
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
@@ -197,6 +187,24 @@ def open_task(
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in hidden.columns),
     )
+
+
+def _features(hidden: Table, target: str, by: str | None) -> tuple[str, ...]:
+    features = tuple(name for name in hidden.columns if name not in (target, by))
+    if not features:
+        raise InvalidInput(f"{hidden.path} has no column to learn from beside {target!r}.")
+    return features
+
+
+def _test_table(
+    test: str | os.PathLike[str], hidden: Table, features: tuple[str, ...], target: str, header: bool | None
+) -> Table:
+    tested = _named_like(open_table(test, header=header), hidden, target, header)
+    require_same_widths(hidden.columns, tested.columns, what="test table")
+    _needs(tested, (*features, target), hidden, "test")
+    if same_content(hidden, tested, features):
+        raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
+    return tested
 
 
 def open_described_task(
