@@ -43,7 +43,7 @@ def main() -> None:
         found = compare(votes, epsilon=EPSILON[at], delta=DELTA, at=at, labels=labels)
         seconds = time.perf_counter() - started
         if at == "worst-case" and chosen.picture is not None:
-            from ostrakon.report.compare_picture import save_picture
+            from ostrakon.report.pictures import save_picture
 
             save_picture(found, chosen.picture)
         print(f"\n**Equal {at} epsilon {EPSILON[at]:g}** ({seconds:.1f} s)\n")

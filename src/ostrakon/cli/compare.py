@@ -70,7 +70,7 @@ def compare(
             progress=lambda name: status.update(f"Comparing: {name}"),
         )
     if picture is not None:
-        from ostrakon.report.compare_picture import save_picture
+        from ostrakon.report.pictures import save_picture
 
         save_picture(found, picture)
     if as_json:

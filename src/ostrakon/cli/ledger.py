@@ -77,7 +77,7 @@ def show(
     accounts = held.accounts() if account is None else {account: held.account(account)}
     _tell(accounts, as_json=as_json)
     if out is not None:
-        from ostrakon.report.budget_picture import save_burn_down
+        from ostrakon.report.pictures import save_burn_down
 
         drawn = save_burn_down(accounts, out)
         if not as_json:

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
-from ostrakon.export.onnx_images import upright_gradients
-from ostrakon.export.onnx_patches import patch_features
+from ostrakon.export.onnx_images import patch_features, upright_gradients
 from ostrakon.features.representation import Representation
 from ostrakon.validation import InvalidInput
 

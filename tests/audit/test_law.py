@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ostrakon.audit.law_scores import Score, agreement_score, weighted_score
+from ostrakon.audit.law import Score, agreement_score, weighted_score
 
 LAW = np.array([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.1, 0.0, 0.9], [0.25, 0.25, 0.5], [1.0, 0.0, 0.0]])
 WEIGHTS = np.array([[0.3, -1.0, 0.0], [0.3, -1.0, 0.0], [2.0, 0.0, -50.0], [0.0, 0.1, 0.2], [1.0, 7.0, 0.0]])
