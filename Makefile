@@ -23,7 +23,7 @@ coverage: $(VENV)/test-installed
 # The privacy side's core, while one works on it.
 QUICK := tests/test_votes.py tests/test_noise.py tests/test_checks.py tests/numerics tests/mechanisms/test_contract.py \
 	tests/accounting/composition tests/accounting/data_independent/test_worst_case.py tests/accounting/test_rdp.py \
-	tests/accounting/test_epsilons.py tests/accounting/test_statement.py tests/accounting/gate/test_certificate.py
+	tests/accounting/test_epsilons.py tests/statements tests/accounting/gate/test_certificate.py
 
 quick: $(VENV)/test-installed
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(QUICK)

@@ -20,20 +20,12 @@ NAMES = frozenset({"told", "heard", "held", "made", "found", "place", "placed", 
 """Words that no identifier contains."""
 INHERITED = frozenset({"connection_made"})
 """Names that asyncio gives."""
-FINISHED = (
-    *("estimator.py", "accounting", "mechanisms", "numerics", "options", "planning", "statements"),
-    *("audit", "estimators", "export", "forecast", "papers", "report", "run", "run_audit", "students"),
-    *("ledger", "service", "study"),
-)
-"""Modules and packages whose docstrings, comments and identifiers are checked, too."""
 NOT_YET = (
     "accounting/composition/adaptive.py",
     "export/loader.py",  # a release holds a copy, whose bytes stay
     *("students/agreement_estimate.py", "students/candidates.py", "students/selection.py"),
     *("students/additive.py", "students/row_law.py", "audit/training.py"),
 )
-INTERNAL = {("teachers/placed.py", "told-"), ("teachers/placed.py", "what workers are told")}
-"""Names of files, which no user reads."""
 
 
 def messages(source: str) -> Iterator[tuple[int, str]]:
@@ -68,9 +60,8 @@ def identifiers(source: str) -> Iterator[tuple[int, str]]:
 
 def finished_modules() -> list[Path]:
     package = ROOT / "src" / "ostrakon"
-    rooms = [package / name for name in FINISHED]
-    files = [file for room in rooms for file in (room.rglob("*.py") if room.is_dir() else [room])]
-    return sorted(file for file in files if file.relative_to(package).as_posix() not in NOT_YET)
+    names = {file.relative_to(package).as_posix(): file for file in sorted(package.rglob("*.py"))}
+    return [file for name, file in names.items() if name not in NOT_YET]
 
 
 def banned(text: str) -> list[str]:
@@ -93,7 +84,7 @@ def test_messages_use_none_of_the_phrases() -> None:
         f"{file.relative_to(package)}:{line}: {text}"
         for file in sorted(package.rglob("*.py"))
         for line, text in messages(file.read_text())
-        if banned(text) and (file.relative_to(package).as_posix(), text) not in INTERNAL
+        if banned(text)
     ]
     assert found == []
 

@@ -1,4 +1,4 @@
-"""Where privacy noise comes from: a cryptographic generator seeded by the operating system.
+"""The source of privacy noise: a cryptographic generator seeded by the operating system.
 
 The seed that makes data splits and models repeatable never reaches this file.
 """
@@ -37,33 +37,87 @@ class SecureGenerator(np.random.Generator):
 
 
 def secure_rng() -> SecureGenerator:
-    """A fresh cryptographic noise source, seeded by the operating system.
+    """A new cryptographic noise source, seeded by the operating system.
 
-    Guarantee: noise drawn from it is unpredictable to whoever does not read this process's memory.
+    Returns
+    -------
+    SecureGenerator
+        A NumPy generator.
+
+    Notes
+    -----
+    Guarantee: its noise is unpredictable to anybody who cannot read the memory of this process.
     """
     return SecureGenerator()
 
 
 def require_rng(rng: Any) -> np.random.Generator:
-    """`rng` itself, refused unless it is a NumPy generator: noise has no default source."""
+    """Check that `rng` is a NumPy generator: noise has no default source.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of noise.
+
+    Returns
+    -------
+    numpy.random.Generator
+        `rng` itself.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else.
+    """
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator, such as ostrakon.noise.secure_rng(), got {rng!r}.")
     return rng
 
 
 def is_private(rng: np.random.Generator) -> bool:
-    """Whether noise from `rng` is covered by the guarantee: false for ordinary seeded generators (tests)."""
+    """Whether the guarantee covers noise from a generator.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of noise.
+
+    Returns
+    -------
+    bool
+        False for ordinary seeded generators, as in tests.
+    """
     return isinstance(rng, SecureGenerator)
 
 
 def discrete_gaussian(size: int, *, sigma: float) -> NDArray[np.int64]:
-    """So many independent draws of the discrete Gaussian N_Z(0, sigma^2), shape (size,), by OpenDP's exact sampler.
+    """Independent draws of the discrete Gaussian N_Z(0, sigma^2) by OpenDP's exact sampler.
 
-    sigma: its parameter, in steps, at most 2^40. P(x) is proportional to exp(-x^2 / (2 sigma^2)) on the whole numbers.
-    Guarantee: no floating-point number enters a draw, and entropy is OpenDP's, of the operating system; nothing seeds
-    it.
-    Errors: `InvalidInput` for a sigma that is none, and where OpenDP is not installed.
-    Source: Canonne, Kamath and Steinke 2020, Algorithm 3.
+    Parameters
+    ----------
+    size : int
+        Number of draws, at least 0.
+    sigma : float
+        In steps, from 1e-50 to 2^40; P(x) is proportional to exp(-x^2 / (2 sigma^2)) on the integers.
+
+    Returns
+    -------
+    int64 array of shape (size,)
+        Draws.
+
+    Raises
+    ------
+    InvalidInput
+        For a sigma outside of this range, and if OpenDP is not installed.
+
+    Notes
+    -----
+    Guarantee: no floating-point number enters a draw. OpenDP takes its entropy from the operating system; there is no
+    seed.
+
+    References
+    ----------
+    Canonne, Kamath and Steinke 2020, Algorithm 3.
     """
     sigma, size = scale("sigma", sigma, at_most=2.0**40), whole("size", size)
     try:
@@ -75,7 +129,7 @@ def discrete_gaussian(size: int, *, sigma: float) -> NDArray[np.int64]:
     except ImportError:
         raise InvalidInput("Integer noise needs OpenDP: pip install 'ostrakon[study]'.") from None
     enable_features("contrib")
-    # Not its default of 32 bits, at whose ends it would cut wide noise off.
+    # With its default of 32 bits, it would truncate wide noise.
     space: Any = vector_domain(atom_domain(T=i64), size), l2_distance(T=float)
     draw = make_gaussian(*space, scale=sigma)
     return np.array(draw([0] * size), dtype=np.int64)

@@ -35,13 +35,13 @@ def from_entry_point(group: Group, name: str) -> Any:
     >>> from_entry_point("ostrakon.mechanisms", "not-installed") is None
     True
     """
-    found = list(entry_points(group=group, name=name))
-    if not found:
+    entries = list(entry_points(group=group, name=name))
+    if not entries:
         return None
-    if len(found) > 1:
-        packages = ", ".join(sorted(each.dist.name if each.dist else each.value for each in found))
+    if len(entries) > 1:
+        packages = ", ".join(sorted(entry.dist.name if entry.dist else entry.value for entry in entries))
         raise InvalidInput(f"{name!r} must be offered by one package, got {packages}.")
     try:
-        return found[0].load()
+        return entries[0].load()
     except (ImportError, AttributeError) as error:
-        raise InvalidInput(f"{name!r} of {found[0].value} cannot be imported: {error}.") from error
+        raise InvalidInput(f"{name!r} of {entries[0].value} cannot be imported: {error}.") from error

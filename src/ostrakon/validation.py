@@ -1,4 +1,4 @@
-"""Refusals in one sentence: every public entry checks its numbers here, and fails closed."""
+"""Checks of arguments with one sentence for an error: every public function checks its numbers here."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Never, TypeVar
 M = TypeVar("M")
 
 LARGEST_WHOLE = 2**53
-"""No whole number may be above it: up to here every one is a float, and no formula rounds a count down."""
+"""Maximum of whole numbers: up to here floats represent all of them, so no formula rounds a count down."""
 
 LONGEST_LINE = 200
-"""Characters of a name."""
+"""Maximum number of characters of a name."""
 
 
 class InvalidInput(ValueError):
-    """Input that ostrakon refuses; the message names the value and what is allowed."""
+    """Invalid input; the message names the value and what is allowed."""
 
 
 def _refuse(name: str, value: Any, allowed: str) -> Never:
@@ -36,7 +36,7 @@ def shown(value: Any) -> str:
 
 
 def _real(name: str, value: Any, allowed: str) -> float:
-    # bool is a number in Python and a NaN compares false with everything: neither may pass.
+    # In Python, bool is a number, and every comparison with NaN is false: neither is accepted.
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         _refuse(name, value, allowed)
     try:
@@ -118,9 +118,7 @@ def line(name: str, value: Any) -> str:
 def settle(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
     """Replace fields of a frozen dataclass by what their checks return, in its `__post_init__`.
 
-    None stays only where it is the field's default: whoever gives None for what is required is refused.
-
-    The one place that writes to a frozen instance: what is kept is what was checked.
+    None is accepted only where it is the default of a field. No other function writes to a frozen instance.
     """
     optional = {field.name for field in dataclasses.fields(instance) if field.default is None}
     for name, check in checks.items():
@@ -130,19 +128,19 @@ def settle(instance: Any, **checks: Callable[[str, Any], Any]) -> None:
 
 
 def marked_fields(kind: type, mark: type[M]) -> dict[str, M]:
-    """Fields of a dataclass by name → the one `mark` that stands in their annotation; fields without one are left out.
+    """Field name → the `mark` in its annotation, for the fields of a dataclass that have one.
 
     Errors: `TypeError` for a field with more than one.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
-    found: dict[str, M] = {}
+    marked: dict[str, M] = {}
     for field in dataclasses.fields(kind):
         marks = _marks(hints[field.name], mark)
         if len(marks) > 1:
             raise TypeError(f"{kind.__name__}.{field.name} must be annotated by one {mark.__name__}, got {len(marks)}.")
         if marks:
-            found[field.name] = marks[0]
-    return found
+            marked[field.name] = marks[0]
+    return marked
 
 
 def _marks(hint: Any, mark: type[M]) -> list[M]:

@@ -13,19 +13,29 @@ from ostrakon.validation import InvalidInput, whole
 IntArray = NDArray[np.int64]
 
 STEPS = 1024
-"""Steps in a vote, on which noisy counts are released, so that no low-order bits of the noise leave."""
+"""Steps in a vote: noisy counts are released in these steps, so that low-order bits of the noise are not released."""
 
 
 class Votes:
-    """Validated vote histograms of one ensemble of teachers.
+    """Validated vote histograms of one ensemble of teachers. Private: nothing here adds noise.
 
-    counts: integers, shape (queries, classes); row sums equal `teachers`, or stay at or below it where
-    `abstentions=True` declares that teachers may abstain.
-    teachers: number of teachers; may be left out where nobody abstains (the common row sum).
+    Parameters
+    ----------
+    counts : int array of shape (queries, classes)
+        Number of teachers that chose every class, at least 0; row sums equal `teachers`, or are at most `teachers` with
+        abstentions.
+    teachers : int, optional
+        Number of teachers, at least 1. Default: the common row sum.
+    abstentions : bool
+        Whether teachers may abstain; then `teachers` must be given.
 
-    Votes are private: nothing here adds noise. Raises `InvalidInput` for anything that is not a rectangular
-    array of non-negative integers with a constant number of teachers.
+    Raises
+    ------
+    InvalidInput
+        For anything but a rectangular array of non-negative integers with a constant number of teachers.
 
+    Examples
+    --------
     >>> votes = Votes([[8, 2], [5, 5]])
     >>> votes.queries, votes.classes, votes.teachers
     (2, 2, 10)
@@ -37,7 +47,7 @@ class Votes:
     teachers: int
     abstentions: bool
     classes_are_public: bool
-    """False where the number of classes was read off private predictions, so that no guarantee may rest on it."""
+    """False if the number of classes comes from private predictions, so that no guarantee may depend on it."""
 
     def __init__(self, counts: ArrayLike, *, teachers: int | None = None, abstentions: bool = False) -> None:
         array = _integers(counts)
@@ -65,17 +75,32 @@ class Votes:
     def from_predictions(
         cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = None
     ) -> Self:
-        """Count the teachers' predicted classes.
+        """Count the predicted classes of the teachers.
 
-        predictions: integers, shape (queries, teachers), one column per teacher, values 0 to classes - 1.
-        classes: number of classes; default: the largest prediction + 1, at least 2, and `classes_are_public` is False.
-        abstain: the value that means "abstains" (such as -1); None: nobody may abstain.
+        Parameters
+        ----------
+        predictions : int array of shape (queries, teachers)
+            One column per teacher, values from 0 to classes - 1.
+        classes : int, optional
+            Number of classes, at least 2. Default: the largest prediction + 1, and `classes_are_public` is False.
+        abstain : int, optional
+            The value that means "abstains", such as -1. Default: no teacher may abstain.
+
+        Returns
+        -------
+        Votes
+            The counts.
+
+        Raises
+        ------
+        InvalidInput
+            For predictions of another shape or range.
         """
         array = _integers(predictions, name="predictions", lowest=None)
         queries, teachers = array.shape
         valid = np.ones(array.shape, bool) if abstain is None else array != abstain
         highest = int(array[valid].max(initial=-1))
-        told = classes is not None
+        classes_given = classes is not None
         classes = max(highest + 1, 2) if classes is None else whole("classes", classes, at_least=2)
         bad = valid & ((array < 0) | (array >= classes))
         if bad.any():
@@ -85,7 +110,7 @@ class Votes:
         flat = rows[valid] * classes + array[valid]
         counts = np.bincount(flat, minlength=queries * classes).reshape(queries, classes)
         votes = cls(counts, teachers=teachers, abstentions=abstain is not None)
-        votes.classes_are_public = told
+        votes.classes_are_public = classes_given
         return votes
 
     @property
@@ -146,17 +171,17 @@ class Votes:
 
 
 class BoundedVotes(Votes):
-    """Votes of teachers each of whom votes on at most `max_contributions` of the queries and abstains on all others.
+    """Votes of teachers that vote on at most `max_contributions` queries each and abstain on all others.
 
-    `from_predictions` verifies the bound teacher by teacher. Made from counts alone, it is the caller's word: only the
-    total, at most teachers * max_contributions, can be checked.
+    `from_predictions` verifies the bound for every teacher. With counts alone, the caller is responsible: only the
+    total, at most teachers * max_contributions, is checked.
     """
 
     __slots__ = ("max_contributions", "moments")
 
     max_contributions: int
     moments: Moments | None
-    """What the same teachers say of their features beside; of these votes as a whole, so a part of them has none."""
+    """The sums of features of the same teachers; they belong to all queries together, so a part of them has None."""
 
     def __init__(
         self, counts: ArrayLike, *, teachers: int | None = None, max_contributions: int, abstentions: bool = True
@@ -177,7 +202,7 @@ class BoundedVotes(Votes):
     def from_predictions(
         cls, predictions: ArrayLike, *, classes: int | None = None, abstain: int | None = -1, max_contributions: int = 1
     ) -> Self:
-        """Count predictions (queries, teachers); refused where a teacher votes on more than `max_contributions`."""
+        """Count predictions (queries, teachers); refused for teachers with more than `max_contributions` votes."""
         max_contributions = whole("max_contributions", max_contributions, at_least=1)
         abstain = whole("abstain", abstain, at_least=-(2**31))
         plain = Votes.from_predictions(predictions, classes=classes, abstain=abstain)
@@ -193,7 +218,7 @@ class BoundedVotes(Votes):
         return votes
 
     def __getitem__(self, rows: slice | Sequence[int] | NDArray[Any]) -> Self:
-        """The chosen queries, none of them twice: repeated, a teacher would vote more often than it may."""
+        """The chosen queries, without repetition: else a teacher would vote more often than allowed."""
         chosen = np.arange(self.queries)[rows]
         if len(np.unique(chosen)) < np.size(chosen):
             raise InvalidInput("rows must name no query twice: its teachers would exceed their max_contributions.")
@@ -212,12 +237,12 @@ class BoundedVotes(Votes):
 
 
 class Moments:
-    """Sums of what teachers say besides their votes, in whole steps of 1/1024 vote. Private.
+    """Sums of contributions besides votes, in whole steps of 1/1024 vote. Private.
 
-    counts: whole numbers of either sign, (directions, classes): sums of features by class, where the first direction is
-    the constant one (`ostrakon.features.moments`), or counts of pairs of columns (`ostrakon.features.cells.PairMap`).
-    teachers: how many may have spoken. That each of them adds a vector of at most the length of a vote, and that no two
-    such vectors have a negative product, is the word of who summed them.
+    counts: integers, (directions, classes): sums of features by class, where the first direction is the constant one
+    (`ostrakon.features.moments`), or counts of pairs of columns (`ostrakon.features.cells.PairMap`).
+    teachers: maximum number of contributing teachers. The caller ensures that every contribution has at most the length
+    of a vote, and that no two contributions have a negative product.
     """
 
     __slots__ = ("counts", "teachers")
@@ -251,9 +276,15 @@ class Moments:
 
 
 class PublicVotes(Votes):
-    """Votes that depend on no private record: simulated, published, or cast by teachers of public data.
+    """Votes that depend on no private record: simulated, published, or from teachers of public data.
 
-    counts, teachers, abstentions: as of `Votes`.
+    Parameters
+    ----------
+    counts, teachers, abstentions
+        As of `Votes`.
+
+    Notes
+    -----
     Parameters of a release (thresholds, noise, gates) may be chosen on these, never on plain `Votes`.
     """
 

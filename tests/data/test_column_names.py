@@ -12,14 +12,14 @@ ADULT = KNOWN_NAMES["adult"]
     [("a, b,c", ["a", "b", "c"]), (["a", 1], ["a", "1"]), ("adult", ADULT), (None, None)],
 )
 def test_as_given(tmp_path, names, expected):
-    assert resolve_names(names, place=tmp_path / "table.csv", columns=3) == expected
+    assert resolve_names(names, file=tmp_path / "table.csv", columns=3) == expected
 
 
 def test_a_table_that_all_know_has_its_names_where_they_fit(tmp_path):
     for name in ("adult.data", "Adult.csv.gz"):
-        assert resolve_names(None, place=tmp_path / name, columns=len(ADULT)) == ADULT
-    assert resolve_names(None, place=tmp_path / "adult.data", columns=3) is None
-    made = resolve_names("adult", place=tmp_path / "x", columns=15)
+        assert resolve_names(None, file=tmp_path / name, columns=len(ADULT)) == ADULT
+    assert resolve_names(None, file=tmp_path / "adult.data", columns=3) is None
+    made = resolve_names("adult", file=tmp_path / "x", columns=15)
     made.append("more")
     assert len(KNOWN_NAMES["adult"]) == 15
 
@@ -37,7 +37,7 @@ def test_a_table_that_all_know_has_its_names_where_they_fit(tmp_path):
 def test_a_file_of_names(tmp_path, text, columns, expected):
     beside = tmp_path / "table.names"
     beside.write_text(text)
-    assert resolve_names(None, place=tmp_path / "table.csv", columns=columns) == expected
-    assert resolve_names(str(beside), place=tmp_path / "other.csv", columns=columns) == expected
+    assert resolve_names(None, file=tmp_path / "table.csv", columns=columns) == expected
+    assert resolve_names(str(beside), file=tmp_path / "other.csv", columns=columns) == expected
     # One that does not fit the table beside it is not its own.
-    assert resolve_names(None, place=tmp_path / "table.csv", columns=columns + 7) is None
+    assert resolve_names(None, file=tmp_path / "table.csv", columns=columns + 7) is None

@@ -224,10 +224,10 @@ def test_types_of_files_are_refused_where_the_description_says_otherwise():
     for name, column in columns.items():
         for held in {held for each in right.values() for held in each} | {"BOOLEAN", "BLOB"}:
             if held in right[name] or (name == "p" and held.startswith("ENUM")):
-                column.require_held_as(name, held, "a.parquet")
+                column.require_type(name, held, "a.parquet")
             else:
                 with pytest.raises(InvalidInput, match=r"of a.parquet must hold .* as it is described; got"):
-                    column.require_held_as(name, held, "a.parquet")
+                    column.require_type(name, held, "a.parquet")
 
 
 def test_cells_have_names():

@@ -46,7 +46,7 @@ def test_arrays_are_given_out_as_they_would_be_in_memory(tmp_path, kind, form):
         (np.savez if form == "npz" else np.savez_compressed)(path, X=X, y=y)
     found = read_images(path, in_memory=False).X
     assert isinstance(found, Pixels)
-    assert isinstance(found.held, np.memmap) or kind == "in columns"
+    assert isinstance(found.array, np.memmap) or kind == "in columns"
     expected = as_read(X)
     assert found.shape == X.shape
     assert found[:].dtype == np.float32
@@ -74,7 +74,7 @@ def test_folders_too(tmp_path, odd):
         expected[70] = as_read(coloured)
     found = read_images(tmp_path, in_memory=False).X
     assert isinstance(found, Pixels)
-    assert isinstance(found.held, np.memmap)
+    assert isinstance(found.array, np.memmap)
     np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=2e-8)
     np.testing.assert_array_equal(read_images(tmp_path).X, np.asarray(found))
 

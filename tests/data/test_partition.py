@@ -12,9 +12,9 @@ from scipy import sparse, stats
 from ostrakon.data.partition import (
     adjacency,
     assign_teachers,
+    identity_numbers,
     key_from_seed,
     new_key,
-    number_of_each,
     random_partition,
     require_users,
 )
@@ -59,7 +59,7 @@ def test_a_user_of_text_moves_no_numbered_one(first: int) -> None:
     before = assign_teachers(np.asarray(numbers), 25, key=KEY)
     for beside in ([*numbers, "x"], np.array([*numbers, "x"], object)):
         np.testing.assert_array_equal(before, assign_teachers(np.asarray(beside), 25, key=KEY)[:-1])
-        assert number_of_each(np.asarray(beside)).tolist() == list(range(101))
+        assert identity_numbers(np.asarray(beside)).tolist() == list(range(101))
 
 
 def test_users_whose_type_one_of_them_could_change_are_refused() -> None:

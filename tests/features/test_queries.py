@@ -118,7 +118,7 @@ def test_of_more_rows_they_are_as_good_nested_and_none_twice(monkeypatch, blocks
     points = np.random.default_rng(1).normal(size=(3000, 4)).astype(np.float32)
     plain = spread_of(points, plain_representatives.representatives(points, 80, random_state=0))
     monkeypatch.setattr(queries, "FEWEST", 1000)
-    monkeypatch.setattr(queries, "EACH", 10)
+    monkeypatch.setattr(queries, "PER_CLUSTER", 10)
     monkeypatch.setattr(clusters, "_CELLS", blocks)
     chosen = representatives(points, 80, random_state=0)
     assert spread_of(points, chosen) < 1.03 * plain

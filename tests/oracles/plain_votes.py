@@ -5,7 +5,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.columns import days, word
-from ostrakon.data.partition import key_from_seed, number_of_each
+from ostrakon.data.partition import identity_numbers, key_from_seed
 from ostrakon.features.rowwise import in_blocks, own_rows
 from ostrakon.votes import STEPS
 
@@ -34,7 +34,7 @@ def by_unit(task, folder):
         most = AT_ONCE if task.by is None else len(rows)
         for at in range(0, len(rows), most):
             some = rows.iloc[at : at + most]
-            owners = np.arange(len(some)) if task.by is None else number_of_each(some[task.by])
+            owners = np.arange(len(some)) if task.by is None else identity_numbers(some[task.by])
             yield owners, task.columns.apply(some), task.indices(some[task.target])
 
 

@@ -328,7 +328,7 @@ def test_teachers_that_were_exchanged_are_neither_read_nor_their_answers_taken(d
         mine.predictions_file(piece, key).parent.mkdir(exist_ok=True)
         mine.predictions_file(piece, key).write_bytes(others.predictions_file(piece, key).read_bytes())
     assert teachers.kept[0].predictions(key) is None
-    with pytest.raises(InvalidInput, match="was exchanged while the run went on"):
+    with pytest.raises(InvalidInput, match="was replaced during the run"):
         teachers.predict(pool)
     with pytest.raises(InvalidInput, match="trained on other rows"):
         train(data, store=mine)

@@ -1,4 +1,4 @@
-"""`ostrakon account VOTES`: what a mechanism costs on votes that one already has."""
+"""`ostrakon account VOTES`: the cost of a mechanism on existing votes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ostrakon.accounting.account import Account
 from ostrakon.accounting.account import account as price
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.accounting.rdp import Conversion
-from ostrakon.cli.app import app, console
-from ostrakon.cli.bar import bar
+from ostrakon.cli.app import app, bar, console
 from ostrakon.cli.options import VotesFile, mechanism_parameters, with_options
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import build
@@ -57,7 +56,7 @@ def account(
     VOTES is .npy, .npz, .csv or .parquet. `ostrakon draw` draws the answers and pays for them.
     """
     law = mechanism_of(mechanism, parameters)
-    held = read_votes(
+    votes_read = read_votes(
         votes,
         kind=kind,
         teachers=teachers,
@@ -65,7 +64,7 @@ def account(
         abstentions=abstentions,
         max_contributions=law.contribution_bound,
     )
-    loaded = first_queries(held, queries)
+    loaded = first_queries(votes_read, queries)
     if conversion not in ("cks", "mironov"):
         raise InvalidInput(f"--conversion must be cks or mironov, got {conversion!r}.")
     converted: Conversion = "cks" if conversion == "cks" else "mironov"
@@ -81,11 +80,11 @@ def account(
             report=report,
         )
     if as_json:
-        found = as_object(loaded, cost)
+        answer = as_object(loaded, cost)
         claimed = law.claimed_epsilon(queries=loaded.queries, delta=delta)
         if claimed is not None:
-            found |= {"claimed": claimed, "warning": law.warning}
-        typer.echo(json.dumps(found, allow_nan=False))
+            answer |= {"claimed": claimed, "warning": law.warning}
+        typer.echo(json.dumps(answer, allow_nan=False))
     else:
         console.print(as_table(loaded, law, cost))
         if law.warning:
@@ -94,7 +93,7 @@ def account(
 
 
 def read_votes(path: Path, **shape: Any) -> Votes:
-    """The votes of a file, or one sentence why they cannot be read; shape: see `VotesFile`."""
+    """The votes of a file; shape: see `VotesFile`. Errors: `InvalidInput`."""
     from ostrakon.data.votes_file import load_votes
 
     return load_votes(path, **shape)
@@ -114,7 +113,7 @@ def first_queries(votes: Votes, queries: int | None) -> Votes:
 
 
 def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispersion: float) -> PublicVotes | None:
-    """What a gate may be planned on: the votes themselves if declared public, or simulated ones of their shape."""
+    """The votes for planning a gate: the given ones if declared public, or simulated ones of their shape."""
     if public:
         return PublicVotes(votes.counts, teachers=votes.teachers, abstentions=votes.abstentions)
     if plurality is None:
@@ -132,7 +131,7 @@ def planning_votes(votes: Votes, *, public: bool, plurality: float | None, dispe
 
 
 def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
-    """What `--json` prints. An epsilon without bound is the text "infinity", which JSON has no number for."""
+    """The output of `--json`. An infinite epsilon is the text "infinity", because JSON has no such number."""
     local = published = None
     if cost.data_dependent is not None and cost.forecast is not None:
         known = cost.data_dependent.reveal()
@@ -143,12 +142,12 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
         published = {"epsilon": number(known["epsilon"]), "order": known["order"]}
     gated = sanitized = None
     if cost.gated is not None:
-        found = dataclasses.asdict(cost.gated)
+        gate = dataclasses.asdict(cost.gated)
         gated = {
-            "epsilon": number(found["epsilon"]),
-            "delta": found["delta"],
+            "epsilon": number(gate["epsilon"]),
+            "delta": gate["delta"],
             "pass_probability": cost.pass_probability,
-            **{name: found[name] for name in ("order", "B", "kappa", "s")},
+            **{name: gate[name] for name in ("order", "B", "kappa", "s")},
         }
     if cost.sanitized is not None:
         sanitized = dataclasses.asdict(cost.sanitized)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import io
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 from typer.core import TyperGroup
 
@@ -36,7 +38,7 @@ _FILES = (
 
 
 class _Commands(TyperGroup):
-    """The commands, each imported when it is asked for: importing what trains takes longer than pricing votes."""
+    """The commands, imported when they are called: importing the learning libraries takes longer than pricing votes."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         self._load([cmd_name] if cmd_name in _FILES else _FILES)
@@ -59,7 +61,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-# Into a pipe or a file a table has no window to fit: cells must not be cut.
+# In a pipe or a file there is no window to fit into, and cells must not be truncated.
 console = Console(width=None if sys.stdout.isatty() else 120)
 errors = Console(stderr=True)
 
@@ -69,27 +71,27 @@ _ROOT = app
 
 @app.callback()
 def root() -> None:
-    """Nothing of its own: there are only commands."""
+    """Empty: there are only commands."""
 
 
 def main() -> None:
-    """Run the command line: errors in the input, and of a machine too small, are one sentence and exit status 2."""
+    """Run the command line: invalid input and a lack of memory become one sentence and exit status 2."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A label that the terminal's encoding lacks must not end a run.
         sys.stdout.reconfigure(errors="replace")
     try:
         with warnings.catch_warnings():
-            # Libraries warn developers, in files and lines; who asks for that with -W gets it.
+            # Warnings of libraries are for developers; -W shows them.
             if not sys.warnoptions:
                 warnings.simplefilter("ignore")
             app()
     except InvalidInput as error:
         _fail(str(error))
     except (KeyboardInterrupt, SystemExit) as stop:
-        # Typer turns Ctrl-C into this exit status, without a word.
+        # Typer silently turns Ctrl-C into this exit status.
         if isinstance(stop, SystemExit) and stop.code != 130:
             raise
-        errors.print("Interrupted: what was finished is kept; the same command goes on from there.")
+        errors.print("Interrupted: finished work is kept, and the same command continues from there.")
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -98,19 +100,19 @@ def main() -> None:
         if not is_lack_of_memory(error):
             raise
         _fail(
-            "Memory ran out; what was finished is kept, and the same command goes on from there, with more memory or "
+            "Memory ran out; finished work is kept, and the same command continues from there, with more memory or "
             "fewer workers (--jobs)."
         )
 
 
 def is_lack_of_memory(error: BaseException) -> bool:
-    """Whether an error says that the system gave no more memory: not every library raises MemoryError for that."""
+    """Whether an error means a lack of memory: not every library raises MemoryError."""
     seen: BaseException | None = error
     while seen is not None:
-        told = str(seen).lower()
+        message = str(seen).lower()
         if isinstance(seen, MemoryError) or getattr(seen, "errno", None) == errno.ENOMEM:
             return True
-        if isinstance(seen, RuntimeError | ImportError | OSError) and any(sign in told for sign in _NO_MEMORY):
+        if isinstance(seen, RuntimeError | ImportError | OSError) and any(sign in message for sign in _NO_MEMORY):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -122,15 +124,24 @@ _NO_MEMORY = (
 )
 
 
+@contextlib.contextmanager
+def bar(label: str) -> Generator[Callable[[int, int], None]]:
+    """A progress bar on the error stream: a function (done, total) to call; the bar disappears at the end."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=errors, transient=True) as shown:
+        task = shown.add_task(label, total=None, visible=False)
+        yield lambda done, total: shown.update(task, completed=done, total=total, visible=True)
+
+
 def _fail(sentence: str) -> NoReturn:
-    told = in_command_line_words(sentence, _arguments())
-    # As it is: brackets in a path or a label are no markup.
-    errors.print("[bold red]Error:[/]", Text(told), highlight=False, soft_wrap=True)
+    message = in_command_line_words(sentence, _arguments())
+    # As plain text: brackets in a path or a label are not markup.
+    errors.print("[bold red]Error:[/]", Text(message), highlight=False, soft_wrap=True)
     sys.exit(2)
 
 
 def _arguments(commands: typer.Typer = app) -> set[str]:
-    """The names of all options of the command that was called, as the library knows them."""
+    """The names of all options of the called command, as arguments of the library."""
     group: Any = typer.main.get_group(commands)
     context = typer.Context(group)
     asked = (
@@ -143,5 +154,5 @@ def _arguments(commands: typer.Typer = app) -> set[str]:
 
 def _named(command: Any) -> Iterator[str]:
     yield from (one.name for one in command.params if one.name and one.param_type_name == "option")
-    for each in getattr(command, "commands", {}).values():
-        yield from _named(each)
+    for subcommand in getattr(command, "commands", {}).values():
+        yield from _named(subcommand)

@@ -1,4 +1,4 @@
-"""`ostrakon audit`: does what a mechanism, or a whole run, does contradict the epsilon that it claims?"""
+"""`ostrakon audit`: does the behaviour of a mechanism, or of a whole run, contradict its epsilon?"""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def audit(
     if subject is None:
         raise InvalidInput("--mechanism, --sampler or --run must be given, got none.")
     with console.status("Sampling on neighbouring votes"):
-        found = run_audit(
+        result = run_audit(
             subject,
             like=law,
             claimed=claimed,
@@ -94,30 +94,32 @@ def audit(
             classes=classes,
             rng=secure_rng(),
         )
-    _tell(found, as_json=as_json, warning="" if law is None else law.warning)
+    _tell(result, as_json=as_json, warning="" if law is None else law.warning)
 
 
-def _tell(found: Any, *, as_json: bool, warning: str = "") -> None:
-    """Print what samples showed; exit status 1 where it refutes the claim."""
+def _tell(result: Any, *, as_json: bool, warning: str = "") -> None:
+    """Print the result; exit status 1 if it refutes the claim."""
     if as_json:
-        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+        typer.echo(json.dumps(result.as_json(), allow_nan=False))
     else:
         table = Table(show_header=False, box=None, pad_edge=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column(overflow="fold")
-        asked = "one query" if found.queries == 1 else f"{found.queries:,} queries together"
-        table.add_row("Mechanism", found.mechanism)
-        table.add_row("Claimed epsilon", f"{found.claimed:.4g} for {asked} at delta {found.delta:g}")
-        table.add_row("Certified lower bound", f"{found.lower_bound:.4g} with {100 * found.confidence:g}% confidence")
-        for finding in found.findings:
+        asked = "one query" if result.queries == 1 else f"{result.queries:,} queries together"
+        table.add_row("Mechanism", result.mechanism)
+        table.add_row("Claimed epsilon", f"{result.claimed:.4g} for {asked} at delta {result.delta:g}")
+        table.add_row("Certified lower bound", f"{result.lower_bound:.4g} with {100 * result.confidence:g}% confidence")
+        for finding in result.findings:
             table.add_row(finding.test.capitalize(), finding.detail or "no contradiction")
-        table.add_row("Neighbouring votes", f"{found.neighbours[0]} and {found.neighbours[1]}")
-        table.add_row("Event seen", f"{found.seen[0]:,} and {found.seen[1]:,} times in {found.samples:,} runs on each")
+        table.add_row("Neighbouring votes", f"{result.neighbours[0]} and {result.neighbours[1]}")
+        table.add_row(
+            "Event seen", f"{result.seen[0]:,} and {result.seen[1]:,} times in {result.samples:,} runs on each"
+        )
         console.print(table)
-        console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
+        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
         if warning:
             console.print(warning, highlight=False)
-    if found.refuted:
+    if result.refuted:
         raise typer.Exit(1)
 
 
@@ -137,8 +139,8 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
     from ostrakon.run_audit.audit_teachers import audit_teachers
 
     description = path / "run.toml" if path.is_dir() else path
-    held = RunFolder(path).read() if path.is_dir() else None
-    if held is not None and "study" in held.get("asked", {}):
+    stored = RunFolder(path).read() if path.is_dir() else None
+    if stored is not None and "study" in stored.get("asked", {}):
         raise InvalidInput(f"--run must be a run of ostrakon train; the rows of the study of {path} are its owners'.")
     asked = read_config(description, given_as="--run")
     missing = [name for name in Files.required() if name not in asked]
@@ -146,11 +148,11 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
         raise InvalidInput(f"{description} must name the run's {missing[0]} data.")
     text = reads_text(asked.get("representation"))
     task = task_from_files(**Files.of(asked).for_task(), text=text)
-    if held is not None:
-        # Of other data the run claims nothing.
-        RunFolder(path).refuse_other_run(held["asked"], task.fingerprints)
+    if stored is not None:
+        # The claim of the run is about its own data only.
+        RunFolder(path).refuse_other_run(stored["asked"], task.fingerprints)
     options = Options.of({**asked, "jobs": jobs})
-    plan = plan_of(task, options) if held is None else plan_from(held["settled"], classes=len(task.classes))
+    plan = plan_of(task, options) if stored is None else plan_from(stored["settled"], classes=len(task.classes))
 
     def say(stage: str) -> None:
         errors.print(f"[dim]{stage} …[/]", highlight=False)
@@ -164,37 +166,37 @@ def _audit_run(path: Path, *, out: Path | None, samples: int, confidence: float,
             as_json=as_json,
         )
         return
-    found = audit_run(
+    result = audit_run(
         path.with_name(f"{path.resolve().stem}-audit") if out is None else out,
         task,
         options,
         rng=secure_rng(),
         plan=plan,
-        original=path if held is not None else None,
+        original=path if stored is not None else None,
         confidence=confidence,
         say=say,
     )
     if as_json:
-        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+        typer.echo(json.dumps(result.as_json(), allow_nan=False))
     else:
-        console.print(found.verdict, style="bold red" if found.refuted else "", highlight=False)
-    if found.refuted:
+        console.print(result.verdict, style="bold red" if result.refuted else "", highlight=False)
+    if result.refuted:
         raise typer.Exit(1)
 
 
 def _function(name: str) -> Any:
-    """The function named MODULE:FUNCTION; modules of the working directory count."""
+    """The function named MODULE:FUNCTION, also from modules of the working directory."""
     module, _, attribute = name.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        function = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InvalidInput(f"--sampler must be an importable MODULE:FUNCTION, got {name!r} ({error}).") from None
-    if not callable(found):
+    if not callable(function):
         raise InvalidInput(f"--sampler must name a function, got {name!r}.")
     try:
-        inspect.signature(found).bind("votes", "rng")
+        inspect.signature(function).bind("votes", "rng")
     except (TypeError, ValueError):
         raise InvalidInput(f"--sampler must name a function of (votes, rng), got {name!r}.") from None
-    return found
+    return function

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -20,6 +20,9 @@ from ostrakon.cli.options import VotesFile
 from ostrakon.data.votes_file import class_names
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
+
+if TYPE_CHECKING:
+    from ostrakon.accounting.comparison import Comparison
 
 
 @app.command()
@@ -48,20 +51,20 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Which mechanism should I use? All of them on one set of votes, with noise for equal epsilon, in one table."""
-    from ostrakon.accounting.comparison import ADJACENCY, AT, NOTICE, Comparison
+    from ostrakon.accounting.comparison import ADJACENCY, AT, NOTICE
     from ostrakon.accounting.comparison import compare as run
 
     if at not in AT:
         raise InvalidInput(f"--at must be one of {', '.join(AT)}, got {at!r}.")
-    held = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
-    loaded = first_queries(held, queries)
+    votes_read = read_votes(votes, kind=kind, teachers=teachers, classes=classes, abstentions=abstentions)
+    loaded = first_queries(votes_read, queries)
     if public:
         loaded = PublicVotes(loaded.counts, teachers=loaded.teachers, abstentions=loaded.abstentions)
     elif at == "gated":
         raise InvalidInput("--at gated needs --public: a gate may not be planned on votes of private data.")
-    truth = None if labels is None else read_labels(labels, loaded.queries, names=class_names(votes, held))
+    truth = None if labels is None else read_labels(labels, loaded.queries, names=class_names(votes, votes_read))
     with console.status("Comparing") as status:
-        found: Comparison = run(
+        comparison = run(
             loaded,
             epsilon=epsilon,
             delta=delta,
@@ -72,15 +75,15 @@ def compare(
     if picture is not None:
         from ostrakon.report.pictures import save_picture
 
-        save_picture(found, picture)
+        save_picture(comparison, picture)
     if as_json:
-        typer.echo(json.dumps(found.as_json(), allow_nan=False))
+        typer.echo(json.dumps(comparison.as_json(), allow_nan=False))
         return
-    console.print(_table(found))
-    for row in found.rows:
+    console.print(_table(comparison))
+    for row in comparison.rows:
         if row.claimed is not None:
             console.print(f"{row.name}: its epsilon of {row.claimed:.3g} is claimed, not true.", style="red")
-    console.print(found.advice, style="bold", highlight=False)
+    console.print(comparison.advice, style="bold", highlight=False)
     console.print(ADJACENCY, style="dim", highlight=False)
     console.print(NOTICE, style="dim", highlight=False)
 
@@ -89,37 +92,34 @@ def read_labels(path: Path, queries: int, *, names: Sequence[str] = ()) -> IntAr
     """The first `queries` labels of a .npy file, or of a text file with a class number or one of `names` per line."""
     try:
         if path.suffix == ".npy":
-            found = np.load(path, allow_pickle=False)
+            values = np.load(path, allow_pickle=False)
         else:
-            found = np.array(path.read_text(encoding="utf-8").split("\n"))
+            values = np.array(path.read_text(encoding="utf-8").split("\n"))
     except (OSError, ValueError) as error:
         raise InvalidInput(f"--labels must be a readable .npy or text file, got {path}: {error}.") from None
-    if found.ndim == 1 and found.dtype.kind == "U":
-        found = _numbered([word for cell in found if (word := cell.strip().strip("\"'"))], path, names)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or len(found) < queries:
+    if values.ndim == 1 and values.dtype.kind == "U":
+        values = _numbered([word for cell in values if (word := cell.strip().strip("\"'"))], path, names)
+    if values.ndim != 1 or values.dtype.kind not in "iu" or len(values) < queries:
         raise InvalidInput(
-            f"--labels must hold at least {queries} classes, one per query, got {found.dtype} of shape {found.shape}."
+            f"--labels must hold at least {queries} classes, one per query, got {values.dtype} of shape {values.shape}."
         )
-    return found[:queries].astype(np.int64)
+    return values[:queries].astype(np.int64)
 
 
 def _numbered(words: list[str], path: Path, names: Sequence[str]) -> NDArray[np.int64]:
     """Class numbers of labels that are numbers, or all among the names; a first line that is neither is a header."""
-    places = {name: place for place, name in enumerate(names)}
-    if not all(re.fullmatch(r"-?\d+", word) for word in words[1:]) or set(words[1:]) <= set(places):
-        unknown = next((word for word in words[1:] if word not in places), None)
+    numbers = {name: number for number, name in enumerate(names)}
+    if not all(re.fullmatch(r"-?\d+", word) for word in words[1:]) or set(words[1:]) <= set(numbers):
+        unknown = next((word for word in words[1:] if word not in numbers), None)
         if unknown is not None:
             known = ", ".join(names) if names else "none: it names no classes, so that labels must be numbers"
             raise InvalidInput(f"--labels must name classes of VOTES ({known}), got {unknown!r} in {path}.")
     else:
-        places = {word: int(word) for word in words if re.fullmatch(r"-?\d+", word)}
-    return np.array([places[word] for at, word in enumerate(words) if at or word in places], np.int64)
+        numbers = {word: int(word) for word in words if re.fullmatch(r"-?\d+", word)}
+    return np.array([numbers[word] for at, word in enumerate(words) if at or word in numbers], np.int64)
 
 
-def _table(found: object) -> Table:
-    from ostrakon.accounting.comparison import Comparison
-
-    comparison = cast(Comparison, found)
+def _table(comparison: Comparison) -> Table:
     right = "right" if comparison.labelled else "the plurality"
     table = Table(
         title=(

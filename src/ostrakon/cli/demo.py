@@ -35,11 +35,11 @@ def demo(
     from ostrakon.run.pipeline import run
 
     scale = 10 if small else 1
-    # A tenth of the teachers would need more noise than there are votes.
+    # With a tenth of the teachers, the noise would be larger than the number of votes.
     seats = TEACHERS // 2 if small else TEACHERS
     say(f"Drawing {PRIVATE // scale:,} private, {PUBLIC // scale:,} public and {TEST // scale:,} test images")
     task = task_from_dataset(glyphs(PRIVATE // scale, PUBLIC // scale, TEST // scale, random_state=seed))
-    # One network where there is PyTorch: to compare several, as a run does by default, would take minutes.
+    # One network if PyTorch is installed: comparing several, as a run does by default, takes minutes.
     student = "cnn(network='quick-cnn')" if find_spec("torch") is not None else AUTO
     ways = {
         f"{seats} trained teachers": ("trained", Options(teachers=seats, epsilon=epsilon, seed=seed, student=student)),

@@ -1,4 +1,4 @@
-"""`ostrakon draw VOTES`: noisy answers to votes that one already has, paid from a ledger."""
+"""`ostrakon draw VOTES`: noisy answers to existing votes, paid from a ledger."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def draw(
 
     law = mechanism_of(mechanism, parameters)
     shape: dict[str, Any] = {"kind": kind, "teachers": teachers, "classes": classes, "abstentions": abstentions}
-    held = first_queries(read_votes(votes, **shape, max_contributions=law.contribution_bound), queries)
-    drawn = draw_once(held, law, out, ledger=ledger, account=ledger_account, delta=delta, max_answers=max_answers)
+    votes_read = first_queries(read_votes(votes, **shape, max_contributions=law.contribution_bound), queries)
+    drawn = draw_once(votes_read, law, out, ledger=ledger, account=ledger_account, delta=delta, max_answers=max_answers)
     if as_json:
         worst = {"epsilon": number(drawn.cost.epsilon), "delta": drawn.cost.delta}
-        found = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
-        typer.echo(json.dumps(found, allow_nan=False))
+        answer = {"worst_case": worst, "labels": str(drawn.file), "account": drawn.account.as_dict()}
+        typer.echo(json.dumps(answer, allow_nan=False))
         return
     console.print(account_table(drawn.account))
     answered = int((drawn.labels >= 0).sum())
     console.print(
-        f"{answered:,} of {held.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
+        f"{answered:,} of {votes_read.queries:,} queries answered; paid: epsilon {shown(drawn.cost.epsilon)} at delta "
         f"{drawn.cost.delta!r}.",
         highlight=False,
     )

@@ -51,16 +51,16 @@ def open_account(
 ) -> None:
     """Open an account: its cap stays what it is for ever. Of one that is open, bind it to data that have grown."""
     url, name = _of_account(url, name, given)
-    held = _ledger(url)
+    book = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
     known = epsilon is None and delta is None and private is not None
     if not known:
-        held.open(name, epsilon=epsilon, delta=delta, **options)
+        book.open(name, epsilon=epsilon, delta=delta, **options)
     if private is not None:
         from ostrakon.run.inputs.files import fingerprint_of_file
 
-        held.bind(name, held.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
-    _tell({name: held.account(name)}, as_json=as_json)
+        book.bind(name, book.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
+    _tell({name: book.account(name)}, as_json=as_json)
 
 
 @ledger.command()
@@ -73,8 +73,8 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Print what was spent and what remains, after every entry was verified."""
-    held = _ledger(_of_ledger(url, given))
-    accounts = held.accounts() if account is None else {account: held.account(account)}
+    book = _ledger(_of_ledger(url, given))
+    accounts = book.accounts() if account is None else {account: book.account(account)}
     _tell(accounts, as_json=as_json)
     if out is not None:
         from ostrakon.report.pictures import save_burn_down
@@ -88,9 +88,9 @@ def show(
 def close(url: Url = None, name: Name = None, *, given: Given = None, as_json: AsJson = False) -> None:
     """End an account: nothing more may be spent on its data; what was spent stays written."""
     url, name = _of_account(url, name, given)
-    held = _ledger(url)
-    held.close(name)
-    _tell({name: held.account(name)}, as_json=as_json)
+    book = _ledger(url)
+    book.close(name)
+    _tell({name: book.account(name)}, as_json=as_json)
 
 
 @ledger.command()
@@ -101,14 +101,14 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Write into this file. [default: print]")] = None,
 ) -> None:
     """Every entry as it was written, with its hash, after the chain was verified; as JSON."""
-    held = _ledger(_of_ledger(url, given))
-    entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in held.entries()]
+    book = _ledger(_of_ledger(url, given))
+    entries = [{"sequence": link.sequence, **link.fields, "hash": link.hash} for link in book.entries()]
     if out is None:
-        typer.echo(json.dumps({"ledger": held.url, "entries": entries}, allow_nan=False))
+        typer.echo(json.dumps({"ledger": book.url, "entries": entries}, allow_nan=False))
         return
     from ostrakon.data.files import write_json
 
-    write_json(out, {"ledger": held.url, "entries": entries})
+    write_json(out, {"ledger": book.url, "entries": entries})
 
 
 def _of_ledger(url: str | None, given: str | None) -> str:
@@ -134,11 +134,11 @@ def _ledger(url: str) -> Ledger:
 
 def _tell(accounts: dict[str, History], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"accounts": [each.as_dict() for each in accounts.values()]}, allow_nan=False))
+        typer.echo(json.dumps({"accounts": [history.as_dict() for history in accounts.values()]}, allow_nan=False))
         return
     from ostrakon.report.budget_table import account_table
 
-    for each in accounts.values():
-        console.print(account_table(each))
+    for history in accounts.values():
+        console.print(account_table(history))
     if not accounts:
         console.print("No account yet.")

@@ -1,4 +1,4 @@
-"""Options that are declared elsewhere, or shared: a run's, the mechanisms' parameters, what a file of votes holds."""
+"""Options that are declared elsewhere or shared: of runs, of mechanisms, of files with votes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _PANEL = "Mechanism parameters"
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """An option that something else than a command's signature declares.
+    """An option that is not declared in the signature of a command.
 
-    kind: bool (a flag), int, float or str. advanced: left out of `--help`. Defaults and ranges are checked where the
-    value is used.
+    kind: bool (a flag), int, float or str. advanced: whether `--help` leaves it out. Defaults and ranges are checked
+    where the value is used.
     """
 
     kind: type
@@ -41,7 +41,7 @@ def mechanism_parameters() -> dict[str, Declared]:
 
 
 def options_of(settings: type[Settings]) -> dict[str, Declared]:
-    """The options that the fields of `settings` are, by name."""
+    """The options that the fields of `settings` declare, by name."""
     kinds = plain_types(settings)
     return {
         name: Declared(kind=kinds[name], help=one.help, panel=one.panel, advanced=one.advanced)
@@ -50,19 +50,19 @@ def options_of(settings: type[Settings]) -> dict[str, Declared]:
 
 
 def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: `command` with more options, handed on as dicts by name of what was given, None where it was not.
+    """A decorator that adds options to `command`, which receives them as dicts by name, with None where not given.
 
-    declared: for arguments of `command`, in whose places they stand, the options that each receives.
+    declared: argument of `command` → the options that it receives.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = typing.get_type_hints(command, include_extras=True)
         merged: list[inspect.Parameter] = []
-        for each in inspect.signature(command).parameters.values():
-            if each.name in declared:
-                merged += [_parameter(name, one) for name, one in declared[each.name].items()]
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name in declared:
+                merged += [_parameter(name, one) for name, one in declared[parameter.name].items()]
             else:
-                merged.append(each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY))
+                merged.append(parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY))
 
         @functools.wraps(command)
         def wrapped(**given: Any) -> None:
@@ -73,7 +73,7 @@ def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., 
 
         # Typer reads these two; without them it would see the names of `command` itself.
         wrapped.__signature__ = inspect.Signature(merged)  # pyright: ignore[reportAttributeAccessIssue]
-        wrapped.__annotations__ = {each.name: each.annotation for each in merged}
+        wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
         del wrapped.__wrapped__  # pyright: ignore[reportAttributeAccessIssue]
         return wrapped
 
@@ -82,16 +82,16 @@ def with_options(**declared: Mapping[str, Declared]) -> Callable[[Callable[..., 
 
 def _parameter(name: str, one: Declared) -> inspect.Parameter:
     flag = one.kind is bool
-    # A bracket is no markup.
-    told: Any = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel, "hidden": one.advanced}
-    option = typer.Option(*([_option(name)] if flag else []), **told)
+    # Brackets are not markup.
+    settings: Any = {"help": one.help.replace("[", r"\["), "rich_help_panel": one.panel, "hidden": one.advanced}
+    option = typer.Option(*([_option(name)] if flag else []), **settings)
     hint: Any = bool if flag else one.kind | None
     default = False if flag else None
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, option])
 
 
 def in_command_line_words(message: str, names: typing.Collection[str]) -> str:
-    """A refusal of the library with the arguments `names` written as options.
+    """An error message of the library with the arguments `names` written as options.
 
     >>> in_command_line_words("sigma2 must be a number, got 'x'.", ["sigma2"])
     "--sigma2 must be a number, got 'x'."
@@ -104,7 +104,7 @@ def in_command_line_words(message: str, names: typing.Collection[str]) -> str:
     if anywhere:
         message = re.sub(rf"(?<![-\w'\"/.])({'|'.join(anywhere)})(?![\w/.]\w)", lambda hit: _option(hit[1]), message)
     listed = rf"(?<=needs |takes )({'|'.join(known)})((?:, --?[\w-]+|, [\w-]+)*)\.$"
-    return re.sub(listed, lambda hit: ", ".join(_option(each) for each in hit[0][:-1].split(", ")) + ".", message)
+    return re.sub(listed, lambda hit: ", ".join(_option(part) for part in hit[0][:-1].split(", ")) + ".", message)
 
 
 def _option(name: str) -> str:
@@ -112,7 +112,7 @@ def _option(name: str) -> str:
 
 
 def _type_of(name: str) -> type:
-    """int where the parameter of the first mechanism that has it is annotated so, else float."""
+    """The type of a parameter by the first mechanism that has it: int or float."""
     kind = next(kind for kind in MECHANISMS.values() if name in kind.declared())
     return int if plain_types(kind)[name] is int else float
 
@@ -123,8 +123,8 @@ def _owners(name: str) -> str:
 
 def _show_all(ctx: typer.Context, wanted: bool) -> None:
     if wanted:
-        for each in ctx.command.params:
-            each.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
+        for parameter in ctx.command.params:
+            parameter.hidden = False  # pyright: ignore[reportAttributeAccessIssue]
         typer.echo(ctx.get_help())
         raise typer.Exit
 
@@ -137,7 +137,7 @@ _VOTES_PANEL = "Votes file"
 
 
 class VotesFile:
-    """Option types of what a file of votes holds, for `ostrakon.data.votes_file.load_votes`."""
+    """Option types of a file with votes, for `ostrakon.data.votes_file.load_votes`."""
 
     kind = Annotated[
         str, typer.Option(help="What the columns are: auto, counts or predictions.", rich_help_panel=_VOTES_PANEL)

@@ -1,4 +1,4 @@
-"""`ostrakon plan`: what an epsilon would buy, from public rows and numbers alone."""
+"""`ostrakon plan`: queries, noise and expected accuracy for an epsilon, from public rows and numbers alone."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def plan(
     text = reads_text(settled.representation)
     shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text)
 
-    def told(done: int, total: int) -> None:
-        # Where no bar can move: a line for each repetition.
+    def report(done: int, total: int) -> None:
+        # Without a terminal there is no bar: one line for every repetition.
         if done * repetitions % total == 0:
             say(f"Rehearsed {done} of {total}")
 
-    found = outlook(
+    result = outlook(
         shown,
         settled,
         records=records,
@@ -87,20 +87,20 @@ def plan(
         accuracy=accuracy,
         rehearsed=rehearse,
         repetitions=repetitions,
-        progress=False if as_json else (True if console.is_terminal else told),
+        progress=False if as_json else (True if console.is_terminal else report),
         settled=(lambda priced: None) if as_json else _show,
     )
     drawn: list[Path] = []
     if out is not None:
         from ostrakon.report.forecast_picture import save_pictures
 
-        drawn = save_pictures(found, out)
+        drawn = save_pictures(result, out)
     if as_json:
-        typer.echo(json.dumps(found.as_dict(), allow_nan=False))
+        typer.echo(json.dumps(result.as_dict(), allow_nan=False))
         return
-    if found.rehearsal is not None:
-        console.print(accuracy_table(found.rehearsal))
-    _print([*accuracy_sentences(found), *(f"Picture: {path}" for path in drawn)])
+    if result.rehearsal is not None:
+        console.print(accuracy_table(result.rehearsal))
+    _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in drawn)])
 
 
 def _show(priced: Outlook) -> None:

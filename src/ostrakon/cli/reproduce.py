@@ -36,8 +36,8 @@ def reproduce(
     """Recompute a paper's tables and figures: as printed, published bound, exact, worst-case."""
     from ostrakon.papers import reproduce as recompute
 
-    def say(told: str) -> None:
-        errors.print(told, style="dim", highlight=False, markup=False)
+    def say(sentence: str) -> None:
+        errors.print(sentence, style="dim", highlight=False, markup=False)
 
     tables = recompute(paper, data=data, out=out, say=say, progress=console.is_terminal and not as_json)
     if as_json:

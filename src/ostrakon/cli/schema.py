@@ -1,4 +1,4 @@
-"""`ostrakon schema NAME`: the keys of our JSON, for a program that reads it; or a draft of a description of columns."""
+"""`ostrakon schema NAME`: the JSON Schema of an output; or a draft of a description of columns."""
 
 from __future__ import annotations
 

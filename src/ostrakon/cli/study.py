@@ -1,4 +1,4 @@
-"""`ostrakon study`: one student from the data of several owners, which stay where they are."""
+"""`ostrakon study`: one student from the data of several owners, who keep their data."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def create(
     """Write down everything that is public about a study, to be reviewed before anybody joins."""
     from ostrakon.study.create import create_study
 
-    made = create_study(
+    study = create_study(
         out,
         public=public,
         target=target,
@@ -93,7 +93,7 @@ def create(
         student=student,
         seed=seed,
     )
-    _show(made)
+    _show(study)
 
 
 @study.command()
@@ -213,8 +213,8 @@ def sum_tables(
         markup=False,
     )
     if done.unsure:
-        told = f"{', '.join(done.unsure)} left before saying that they have it: give them the file."
-        console.print(told, highlight=False, markup=False)
+        sentence = f"{', '.join(done.unsure)} left before saying that they have it: give them the file."
+        console.print(sentence, highlight=False, markup=False)
     console.print(f"The same for all owners: {done.path}", highlight=False, markup=False)
 
 

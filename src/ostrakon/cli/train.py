@@ -107,7 +107,7 @@ def read_config(path: Path, *, given_as: str = "--config") -> dict[str, Any]:
 
 def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
     """Run with the options `given`, by name, and print the table. where: engine and store, as of `ostrakon.train`."""
-    # Learning libraries take seconds to import: not before the options are known to be sound.
+    # Importing the learning libraries takes seconds, so the options are checked before.
     for kind in _KINDS:
         kind.of(given)
     from ostrakon.api import train as trained
@@ -125,9 +125,9 @@ def train_from(given: Mapping[str, Any], *, out: Path, **where: Any) -> None:
 
 
 def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
-    """Print what was understood and what a run with these options would settle; writes nothing, asks no engine.
+    """Print how the files were read and the plan of a run with these options; writes nothing, uses no engine.
 
-    Of the private file as much is read as settles a run: its columns, its classes, how many records there are.
+    Of the private file it reads the columns, the classes and the number of records, which the plan needs.
     """
     files, options = Files.of(given), Options.of(given)
     from ostrakon.estimators.choices import require_choices
@@ -159,5 +159,5 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
 
 
 def say(stage: str) -> None:
-    """Tell the user which stage begins."""
+    """Print the name of a stage when it begins."""
     console.print(f"[dim]{stage} …[/]", highlight=False)

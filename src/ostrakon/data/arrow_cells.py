@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns, typed
-from ostrakon.data.partition import number_of_each
+from ostrakon.data.partition import identity_numbers
 
 
 def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
@@ -21,8 +21,8 @@ def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
 
     Guarantee: as of `Columns`, cell by cell: no row has a say in how another is read.
     """
-    made = {name: _typed(table.column(name), columns.kinds[name]) for name in columns.kept}
-    return pd.DataFrame(made, index=pd.RangeIndex(table.num_rows), copy=False)
+    cells = {name: _typed(table.column(name), columns.kinds[name]) for name in columns.kept}
+    return pd.DataFrame(cells, index=pd.RangeIndex(table.num_rows), copy=False)
 
 
 def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str]) -> NDArray[np.int64]:
@@ -34,8 +34,8 @@ def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str]) -> NDArray[np
 
 
 def owner_numbers(users: pa.ChunkedArray) -> NDArray[np.int64]:
-    """`number_of_each` of a column of users."""
-    return number_of_each(pa.table({"user": users}))
+    """`identity_numbers` of a column of users."""
+    return identity_numbers(pa.table({"user": users}))
 
 
 def _typed(cells: pa.ChunkedArray, kind: Any) -> Any:

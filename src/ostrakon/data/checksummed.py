@@ -1,8 +1,9 @@
-"""Files that say themselves whether they are whole, and lists of checksums for files that others must read as they are.
+"""Files that end with their own checksum, and lists of the checksums of a folder.
 
-A checksummed file is its payload (an .npy, a pickle, …, which ordinary readers still open), then what it is and what
-it belongs to, then the SHA-256 of all that. So a flipped bit, a cut end, a file under another's name and a file of
-another run are all seen when it is read. It guards against accidents, not against whoever may write into the folder.
+A checksummed file is its payload (an .npy, a pickle, …, which ordinary readers still open), then a header that says
+what it is and what it belongs to, then the SHA-256 of all that. Reading it detects a flipped bit, a missing end, a file
+under another name and a file of another run. It protects against accidents, not against people who may write into the
+folder.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _FOOTER_LENGTH = len(b"\nostrakon sha256 ") + 64 + 1 + 10 + 1
 
 
 class Damaged(InvalidInput):
-    """A file is not as it was written, or is not the file that its name promises."""
+    """A file was changed after it was written, or is not the file that its name says."""
 
 
 class Unreachable(Damaged):
@@ -41,7 +42,7 @@ class Unreachable(Damaged):
 
 @dataclass(frozen=True)
 class Checksummed:
-    """What a whole file holds. belongs: the JSON value that it was written with. checksum: of all of it."""
+    """The content of an intact file. belongs: the JSON value that it was written with. checksum: of the whole file."""
 
     belongs: Any
     payload: bytes
@@ -59,10 +60,9 @@ def write_checksummed(
 ) -> str:
     """Write `payload`, whole or not at all; returns the checksum.
 
-    what: what the file is, such as "teacher 17"; a reader who expects something else refuses it. belongs: a JSON value
-    that says what it was made from. In object storage, `mode` is the store's own affair; create: only where there is
-    nothing yet (raises `FileExistsError`), which matters there alone, where others may write. Raises `CannotWrite` on a
-    full disk.
+    what: what the file is, such as "teacher 17"; readers that expect something else refuse it. belongs: a JSON value
+    that says what it was made from. mode: permissions, which object storage ignores. create: in object storage, where
+    others may write too, refuse to replace a file (raises `FileExistsError`). Raises `CannotWrite` on a full disk.
     """
     header = json.dumps({"what": what, "belongs": belongs}).encode()
     checksum = _checksum(payload, header)
@@ -95,10 +95,10 @@ def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) ->
     except FileNotFoundError:
         return None
     except OSError as error:
-        told = f"{path} cannot be read ({(error.strerror or str(error)).lower()})"
+        problem = f"{path} cannot be read ({(error.strerror or str(error)).lower()})"
         if isinstance(path, ObjectPath):
-            raise Unreachable(f"{told}; the same command goes on once storage answers.") from error
-        raise Damaged(f"{told}.") from error
+            raise Unreachable(f"{problem}; the same command goes on once storage answers.") from error
+        raise Damaged(f"{problem}.") from error
     footer = _FOOTER.fullmatch(content[-_FOOTER_LENGTH:])
     if footer is not None:
         checksum, length = footer[1].decode(), int(footer[2])
@@ -114,12 +114,12 @@ def read_checksummed(path: AnyPath, *, what: str, largest: int | None = None) ->
 
 
 def read_regular(path: str | os.PathLike[str], *, largest: int | None = None) -> bytes:
-    """The content of a regular file; a pipe, a device or a folder under its name is neither waited for nor read.
+    """The content of a regular file; pipes, devices and folders are refused without waiting for them.
 
-    largest: the most bytes that it may have. Raises `Damaged` for what is not a regular file or is larger, `OSError`
+    largest: the maximum size in bytes. Raises `Damaged` for anything but a regular file and for a larger one, `OSError`
     where it cannot be opened.
     """
-    # Without waiting: opening a pipe would wait for somebody who writes into it.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         about = os.fstat(handle)
@@ -150,7 +150,7 @@ def array_from(payload: bytes) -> NDArray[Any]:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
         size = math.prod(shape) * dtype.itemsize
-    except Exception as error:  # a header is parsed as Python: what a crafted one raises there is no short list
+    except Exception as error:  # a header is parsed as Python, and a crafted one may raise anything
         raise ValueError("not an .npy file") from error
     if dtype.hasobject or size != len(payload) - file.tell():
         raise ValueError("not an .npy file, or a part of one")
@@ -158,9 +158,9 @@ def array_from(payload: bytes) -> NDArray[Any]:
 
 
 def checksums(folder: str | os.PathLike[str], *, leave_out: Iterable[str] = ()) -> dict[str, str]:
-    """SHA-256 of every file in a folder and below it, by its place there, in the order of the names."""
-    place, out = Path(folder), set(leave_out)
-    files = {file.relative_to(place).as_posix(): file for file in place.rglob("*") if not file.is_dir()}
+    """SHA-256 of every file in a folder and its subfolders, by relative path, sorted by name."""
+    root, out = Path(folder), set(leave_out)
+    files = {file.relative_to(root).as_posix(): file for file in root.rglob("*") if not file.is_dir()}
     return {name: _file_checksum(files[name]) for name in sorted(files.keys() - out)}
 
 
@@ -176,11 +176,11 @@ def sha256(content: bytes | memoryview) -> str:
 
 def _header(text: bytes) -> dict[str, Any] | None:
     try:
-        held = json.loads(text)
+        header = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    whole = isinstance(held, dict) and {"what", "belongs"} <= set(held) and isinstance(held["what"], str)
-    return held if whole and held["what"].isprintable() else None
+    whole = isinstance(header, dict) and {"what", "belongs"} <= set(header) and isinstance(header["what"], str)
+    return header if whole and header["what"].isprintable() else None
 
 
 def _file_checksum(path: Path) -> str:
@@ -191,6 +191,6 @@ def _file_checksum(path: Path) -> str:
 def _checksum(payload: bytes | memoryview, header: bytes) -> str:
     digest = hashlib.sha256(payload)
     digest.update(header)
-    # The length says where the payload ends, so it must not change unseen either.
+    # The length says where the payload ends, so a change to it must be detected, too.
     digest.update(b"%010d" % len(header))
     return digest.hexdigest()

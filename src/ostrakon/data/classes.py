@@ -1,4 +1,4 @@
-"""The classes of a task: one list, known to all, which the labels of every part are read by."""
+"""The classes of a task: one public list, by which the labels of all parts of the data are read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ostrakon.validation import InvalidInput
 
 MOST_CLASSES = 1000
 FROM_PRIVATE = "from-private"
-"""What stands for the list of classes where the private labels shall be that list, and are published."""
+"""The value of `classes` that takes the list from the private labels, which publishes them."""
 OFTEN = 10
-"""Private rows that a label needs to be offered in the refusal of a missing list of classes."""
+"""Private rows that a label needs before an error message may suggest it as a class."""
 MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
-"""Classes that are all numbers: above how many they may be a quantity, and are one (with fractions, and without)."""
+"""Above these numbers of numeric classes, the target may be a quantity, and is one (with fractions, and without)."""
 
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
@@ -30,34 +30,34 @@ CLASSES_FROM = {
     "public": "the labels in the public data",
     "private": "the labels in the private data, which the operator chose to make public",
 }
-"""Who said so (see `agree_on_classes`), as the statement words it."""
+"""Where the list comes from (see `agree_on_classes`), in the words of the statement."""
 
 
 def label_indices(labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
-    """Text labels as indices into `classes`; a final full stop makes no difference where the class is else unknown.
+    """Text labels as indices into `classes`; an unknown class is also looked up with or without a final full stop.
 
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
     """
-    places = {label: place for place, label in enumerate(classes)}
+    indices = {label: index for index, label in enumerate(classes)}
     known = pd.Series(labels, dtype=object)
     if known.isna().any():
         raise InvalidInput(f"The target is missing in {int(known.isna().sum())} of {len(known)} rows.")
-    different = {label: _place(str(label), places) for label in known.unique()}
-    unknown = next((label for label, place in different.items() if place is None), None)
+    different = {label: _index_of(str(label), indices) for label in known.unique()}
+    unknown = next((label for label, index in different.items() if index is None), None)
     if unknown is not None:
         raise InvalidInput(f"The label {unknown!r} is not among the classes {', '.join(classes)}.")
     return known.map(different).to_numpy(np.int64)
 
 
-def _place(label: str, places: dict[str, int]) -> int | None:
-    found = places.get(label)
-    if found is None:
-        found = places.get(label.removesuffix(".") if label.endswith(".") else f"{label}.")
-    return found
+def _index_of(label: str, indices: dict[str, int]) -> int | None:
+    index = indices.get(label)
+    if index is None:
+        index = indices.get(label.removesuffix(".") if label.endswith(".") else f"{label}.")
+    return index
 
 
 def looks_like_a_quantity(classes: Sequence[str]) -> bool:
-    """Whether so many classes are all numbers that the target may be one to be estimated.
+    """Whether there are many classes and all of them are numbers, so that the target may be a quantity.
 
     >>> looks_like_a_quantity([str(place) for place in range(60)]), looks_like_a_quantity(["0", "1"])
     (True, False)
@@ -73,7 +73,7 @@ def _refuse_quantity(classes: Sequence[str], target: str) -> None:
 
 
 def quantity(target: str, different: int, *, about: bool = False) -> str:
-    """The sentence that refuses a target of so many different numbers."""
+    """The sentence that refuses a target with too many different numbers."""
     return (
         f"The target {target!r} has {'about ' if about else ''}{different} different values: a quantity (regression) "
         "cannot be learned, only classes; cut it into a few ranges, or name all classes with --classes."
@@ -89,24 +89,23 @@ def agree_on_classes(
     public: str,
     alone: bool = True,
 ) -> tuple[tuple[str, ...], str]:
-    """The classes in order, and who said so: "user", "public" or "private".
+    """The classes in order, and where they come from: "user", "public" or "private".
 
-    counts: how often the private data has each label, None standing for a missing one. shown: the public data's labels,
-    None where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target, public: names for
-    the messages. alone: whether these are all private data that there are, so that one class among them cannot be
-    learned.
-    The list becomes part of what is released, so "private" belongs into the statement.
+    counts: how often the private data has each label (None: a missing one). shown: the labels of the public data, None
+    where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target, public: names for
+    the messages. alone: whether these are all private data of the run, so that a single class is refused.
+    The list becomes part of the release, so the statement mentions "private".
     Raises `InvalidInput` for missing labels, a constant target, a private class that is not in the list, more than
-    `MOST_CLASSES`, so many different numbers that they are a quantity (unless the user lists them), and where nobody
-    but the private data names the classes and `FROM_PRIVATE` was not given: one record's label would be published.
+    `MOST_CLASSES`, too many different numbers (unless the user lists them), and where only the private data names the
+    classes and `FROM_PRIVATE` was not given: it would publish the label of a single record.
     """
     if counts.get(None):
         raise InvalidInput(
             f"The target {target!r} is missing in {counts[None]} of {sum(counts.values())} private rows; "
             "every row needs its label."
         )
-    held = [str(label) for label in counts]
-    if alone and len(held) < 2:
+    labels_seen = [str(label) for label in counts]
+    if alone and len(labels_seen) < 2:
         raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
     if isinstance(classes, str) and classes != FROM_PRIVATE:
         raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {classes!r}.")
@@ -115,12 +114,12 @@ def agree_on_classes(
     elif classes is None and shown is not None:
         given, origin = tuple(label for label in shown if label is not None), "public"
     else:
-        given, origin = tuple(held), "private"
+        given, origin = tuple(labels_seen), "private"
     if origin != "user":
         _refuse_quantity(given, target)
-    if len(held) > MOST_CLASSES:
+    if len(labels_seen) > MOST_CLASSES:
         raise InvalidInput(
-            f"The target {target!r} has {len(held)} different values; at most {MOST_CLASSES} are classes."
+            f"The target {target!r} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes."
         )
     if origin == "private" and classes is None:
         labels = _often(counts)
@@ -131,8 +130,8 @@ def agree_on_classes(
         raise InvalidInput(f"The target {target!r} has {only} in {public}; name all classes with --classes.")
     if len(set(given)) < 2 or len(set(given)) != len(given):
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(given)}.")
-    places = {label: place for place, label in enumerate(given)}
-    unseen = [label for label in held if _place(label, places) is None]
+    indices = {label: index for index, label in enumerate(given)}
+    unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
         where = public if origin == "public" else "the classes given"
         raise InvalidInput(

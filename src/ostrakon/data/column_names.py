@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-# The header-less tables that many know by name; a `.names` file beside the table says the same for others.
+# Well-known tables without a header; for others, a `.names` file beside the table gives the names.
 KNOWN_NAMES = {
     "adult": [
         *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
@@ -15,14 +15,14 @@ KNOWN_NAMES = {
 }
 
 
-def resolve_names(names: Sequence[str] | str | None, *, place: Path, columns: int) -> list[str] | None:
-    """Column names from whatever the user gave (see `open_table`); None where nothing is known."""
-    stem = place.name.split(".")[0]
+def resolve_names(names: Sequence[str] | str | None, *, file: Path, columns: int) -> list[str] | None:
+    """Column names from the user's argument (see `open_table`); None where nothing is known."""
+    stem = file.name.split(".")[0]
     if names is None:
-        beside = place.with_name(f"{stem}.names")
+        beside = file.with_name(f"{stem}.names")
         if beside.is_file():
-            found = _names_of_file(beside, columns=columns)
-            return found if len(found) == columns else None
+            in_file = _names_of_file(beside, columns=columns)
+            return in_file if len(in_file) == columns else None
         known = KNOWN_NAMES.get(stem.lower(), [])
         return list(known) if len(known) == columns else None
     if not isinstance(names, str):

@@ -1,4 +1,4 @@
-"""What the columns of a table are (numbers, dates, categories), decided on the public table for all others."""
+"""The kinds of the columns of a table (numbers, dates, categories), decided on the public table alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Kind = Literal["number", "decimal comma", "date", "category", "text", "left out"
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
-"""Moments beyond which count as missing: microseconds hold no year much beyond."""
+"""Times outside of this range count as missing: microseconds cannot represent years much beyond it."""
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
 _FEWEST_WORDS = 3
-"""In most cells of a column of free text: names have fewer."""
+"""Median number of words in a column of free text: names have fewer."""
 _MOSTLY, _SEVERAL = 0.9, 10
-"""A column is of numbers (dates) where this share of its cells is, and more than so many different ones are."""
+"""A column has numbers (dates) if this share of its cells are numbers, with more than `_SEVERAL` different ones."""
 
 EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
@@ -36,13 +36,13 @@ EITHER = "; its commas may set thousands apart or be decimal ones, which no othe
 class Columns:
     """The kind of every column: "number", "decimal comma" (0,5), "date" (days), "category", "text" or "left out".
 
-    Left out are columns that do not vary in public and, unless text is read, text that is nearly unique in each row
-    (names, free text).
-    A column of numbers or dates among which there are a few words is one with missing values.
-    notes: why a column was left out, and what of a kept one counts as missing; from public cells alone.
+    Columns that do not vary in the public rows are left out and, unless text is read, so is text that is nearly unique
+    in every row (names, free text).
+    A column of numbers or dates with a few words in it has missing values in their cells.
+    notes: why a column was left out, and which cells of a kept one count as missing; from public cells alone.
 
-    Guarantee: learned from public rows alone, and applied cell by cell: no private row has a say in how another
-    is read, so the votes of a teacher rest on its own shard.
+    Guarantee: learned from public rows alone, and applied cell by cell: no private row influences how another
+    is read, so the votes of a teacher depend on its own shard.
     """
 
     kinds: dict[str, Kind]
@@ -50,31 +50,31 @@ class Columns:
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
-        """Look at a public table. text: whether free text is read. Raises `InvalidInput` where no column is of use."""
-        found = {str(name): _judged(public[name], text=text) for name in public.columns}
-        # 1,234 has a decimal comma where others of the same table have.
-        decimal = any(kind == "decimal comma" for kind, _ in found.values())
-        found |= {
+        """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
+        judged = {str(name): _judged(public[name], text=text) for name in public.columns}
+        # 1,234 has a decimal comma if another column of the table has decimal commas.
+        decimal = any(kind == "decimal comma" for kind, _ in judged.values())
+        judged |= {
             name: _judged(public[name], either="decimal comma" if decimal else None, text=text)
-            for name, (_, note) in found.items()
+            for name, (_, note) in judged.items()
             if note.endswith(EITHER)
         }
         # A part of an embedding that does not vary in public is still a part of it.
-        parts = [name for names in groups(found).values() for name in names if found[name] == ("left out", CONSTANT)]
-        found |= dict.fromkeys(parts, ("number", ""))
-        kinds: dict[str, Kind] = {name: kind for name, (kind, _) in found.items()}
-        notes = {name: note for name, (_, note) in found.items() if note}
+        parts = [name for names in groups(judged).values() for name in names if judged[name] == ("left out", CONSTANT)]
+        judged |= dict.fromkeys(parts, ("number", ""))
+        kinds: dict[str, Kind] = {name: kind for name, (kind, _) in judged.items()}
+        notes = {name: note for name, (_, note) in judged.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            # Free text first: what reads it would help.
-            told = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
-            said = "; ".join(f"{name} is {note}" for name, note in told)
+            # Free text first, because there is an option that reads it.
+            first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
+            said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
         return cls(kinds, notes)
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
 
-        Raises `InvalidInput` for a column that is not there.
+        Raises `InvalidInput` if a column is missing.
         """
         absent = next((name for name in self.kept if name not in frame.columns), None)
         if absent is not None:
@@ -102,7 +102,7 @@ def is_text(column: pd.Series) -> bool:
 
 
 def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False) -> tuple[Kind, str]:
-    """(kind, note). either: what a column is whose commas may be of both sorts; None: text. text: free text is read."""
+    """(kind, note). either: the kind of a column with ambiguous commas; None: text. text: whether free text is read."""
     known = column.dropna()
     different = known.nunique()
     if different == 0 or (different == 1 and len(known) == len(column)):
@@ -135,7 +135,7 @@ def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False
 
 
 def _mostly(text: pd.Series, read: pd.Series) -> bool:
-    # Of few different numbers every word may be one more category: 1, 2, 3 and "crew".
+    # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
     return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
 
 
@@ -153,14 +153,14 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         try:
             return text.map(word, na_action="ignore")
         except UnicodeEncodeError:
-            # Half a character, which pandas' type of text cannot hold: one such cell must not stop the others.
+            # A lone surrogate, which pandas' string type refuses: one such cell must not stop the others.
             return pd.Series([None if cell is None else word(cell) for cell in text], text.index, dtype=object)
     if kind == "date":
         return days(column)
     if kind == "decimal comma":
         column = column.astype(object).map(with_point, na_action="ignore")
     if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("decimal"):
-        # Of decimal ones with a missing cell pandas loses the missing one.
+        # pandas loses the missing cells of decimal columns.
         column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
@@ -168,15 +168,15 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
 
 
 def word(cell: Any) -> str:
-    """A cell as a category: its text. A missing cell elsewhere makes whole numbers floating: 7 and 7.0 are one word."""
+    """A cell as a category: its text. A missing cell elsewhere turns integers into floats, so 7 and 7.0 are equal."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def days(column: pd.Series) -> pd.Series:
-    """Moments as days since 2000, each cell on its own; NaN for what is no ISO date.
+    """Times as days since 2000, cell by cell; NaN for anything but an ISO date.
 
-    Text is cut to microseconds: one finer cell would have all of the column read in nanoseconds, which hold no year
-    beyond 2262. "now" and other words are no dates.
+    Text is truncated to microseconds: one finer cell would make pandas read the whole column in nanoseconds, which end
+    in the year 2262. "now" and other words are not dates.
     """
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         moments = pd.to_datetime(column, utc=True)
@@ -189,11 +189,11 @@ def days(column: pd.Series) -> pd.Series:
 
 
 def require_same_types(private: Any, public: Any) -> None:
-    """Refuse private columns of other types than the public ones: in frames and arrays they follow from all cells.
+    """Refuse private columns whose types differ from the public ones: in frames and arrays, types depend on all cells.
 
-    One private cell can turn a whole column of numbers or moments into text, or integers into floats that beyond 2**53
-    are no longer the same numbers. Where that would change how other rows are read, the frame is refused.
-    Images, sparse matrices, and columns that one of them lacks are not looked at. Raises `InvalidInput` naming the
+    One private cell can turn a whole column of numbers or times into text, or integers into floats that are inexact
+    beyond 2**53. Where that would change how other rows are read, the frame is refused.
+    Images, sparse matrices, and columns that one of the two lacks are not checked. Raises `InvalidInput` that names the
     column.
     """
     private, public = _as_frame(private), _as_frame(public)
@@ -214,7 +214,7 @@ def require_same_types(private: Any, public: Any) -> None:
 
 
 def _as_frame(X: Any) -> pd.DataFrame | None:
-    """A table in memory with its columns' types; None for what is none."""
+    """A table in memory as a frame; None for anything else."""
     if isinstance(X, pd.DataFrame):
         return X
     return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None

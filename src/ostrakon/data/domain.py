@@ -1,4 +1,4 @@
-"""What columns may hold, in public words: categories and ranges, which cut each column into cells."""
+"""The public description of columns: categories and ranges, which divide each column into cells."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _KEYS = ("kind", "categories", "low", "high", "bins", "edges", "whole")
 class Described:
     """One column: a list of categories, or ranges of numbers (of dates: days since 2000).
 
-    kind: as of `Columns`. categories: of a column of words, else None. edges: increasing ends of the ranges, one more
-    than there are; what lies beyond belongs to the outermost. whole: whether values are whole numbers. The last cell
-    of every column is for missing values, and for words that are no category.
+    kind: as in `Columns`. categories: of a column of words, else None. edges: increasing ends of the ranges, one more
+    than there are ranges; values beyond them belong to the outermost. whole: whether values are whole numbers. The last
+    cell of every column is for missing values, and for words outside of the categories.
     """
 
     kind: Kind
@@ -57,11 +57,11 @@ class Described:
 
     @property
     def cells(self) -> int:
-        """Ranges or categories, and one for what is missing."""
+        """Number of ranges or categories, and one for missing values."""
         return (len(self.edges) - 1 if self.categories is None else len(self.categories)) + 1
 
     def cell_names(self) -> tuple[str, ...]:
-        """What each cell holds."""
+        """The values of every cell, in words."""
         if self.categories is not None:
             return (*self.categories, "(other or missing)")
         ends = [f"[{low:g}, {high:g})" for low, high in itertools.pairwise(self.edges)]
@@ -70,9 +70,9 @@ class Described:
     def typed(self, name: str, column: pd.Series) -> pd.Series:
         """A column in memory as float64 (of dates days since 2000, NaN where missing), or words (None where missing).
 
-        Errors: `InvalidInput` for a column of another form than the one that its description stands for: numbers of a
-        numeric type, dates as datetime64, all else as text. What type a column has, all of its cells have a say in (one
-        odd cell makes numbers text, and 7 becomes 7.0 or "007"), so nothing is read by its type.
+        Errors: `InvalidInput` for a column whose type does not match its description: numbers need a numeric type,
+        dates datetime64, all else text. All cells of a column influence its type (one odd cell turns numbers into text,
+        and 7 becomes 7.0 or "007"), so the type never decides how a column is read.
         """
         kind = column.dtype
         if self.categories is not None or self.kind == "decimal comma":
@@ -88,27 +88,27 @@ class Described:
         return typed(column, self.kind)
 
     def codes(self, column: pd.Series) -> IntArray:
-        """The cell of every value of a typed column, (rows,): each on its own."""
+        """The cell of every value of a typed column, shape (rows,)."""
         if self.categories is not None:
-            place = {name: at for at, name in enumerate(self.categories)}
-            return np.array([place.get(cell, len(place)) for cell in column], np.int64)
+            index = {name: at for at, name in enumerate(self.categories)}
+            return np.array([index.get(cell, len(index)) for cell in column], np.int64)
         values = column.to_numpy(np.float64)
         cell = np.searchsorted(self.edges[1:-1], values, side="right")
         return np.where(np.isfinite(values), cell, self.cells - 1).astype(np.int64)
 
-    def require_held_as(self, name: str, held: str, where: object) -> None:
-        """Refuse a column of a Parquet file whose type, as DuckDB names it, is not what the description stands for.
+    def require_type(self, name: str, stored: str, where: object) -> None:
+        """Refuse a column of a Parquet file whose type, as DuckDB names it, does not match the description.
 
-        Errors: `InvalidInput`, for the reason that `typed` has.
+        Errors: `InvalidInput`, for the reason given in `typed`.
         """
         if self.categories is not None or self.kind == "decimal comma":
-            right, wanted = held == "VARCHAR" or held.startswith("ENUM"), "text"
+            right, wanted = stored == "VARCHAR" or stored.startswith("ENUM"), "text"
         elif self.kind == "date":
-            right, wanted = held.startswith(("DATE", "TIMESTAMP")), "dates or timestamps"
+            right, wanted = stored.startswith(("DATE", "TIMESTAMP")), "dates or timestamps"
         else:
-            right, wanted = held.startswith(_NUMERIC), "numbers"
+            right, wanted = stored.startswith(_NUMERIC), "numbers"
         if not right:
-            raise InvalidInput(f"The column {name!r} of {where} must hold {wanted}, as it is described; got {held}.")
+            raise InvalidInput(f"The column {name!r} of {where} must hold {wanted}, as it is described; got {stored}.")
 
     def values(self, codes: IntArray, rng: np.random.Generator) -> Any:
         """Values in these cells, drawn evenly from each range; NaN or None where missing."""
@@ -119,20 +119,20 @@ class Described:
         if not self.whole:
             return drawn
         first = np.ceil(low)
-        # The last range holds its own end, the others do not.
+        # The last range includes its end, the others do not.
         last = np.where(high == self.edges[-1], np.floor(high), np.ceil(high) - 1)
         return np.clip(np.floor(first + rng.random(len(codes)) * (last - first + 1)), first, last)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """What the columns of a private table may hold, written down without looking into it.
+    """The possible values of the columns of a private table, written down without looking at the table.
 
-    columns: name → what it may hold. delimiter: what cuts the private table where it is a CSV.
+    columns: name → its possible values. delimiter: of the private table if it is a CSV.
 
-    Guarantee: public as far as whoever wrote it looked at no private row; a row is read by its own cells and this
-    alone.
-    Errors: `InvalidInput` for no columns, or a delimiter that no CSV has.
+    Guarantee: public if its author did not look at private rows; how a row is read depends on its own cells and on this
+    description alone.
+    Errors: `InvalidInput` for no columns, or an unknown delimiter.
 
     >>> domain = Domain.of({"age": {"low": 0, "high": 100, "bins": 4}, "city": {"categories": ["Ulm", "Bonn"]}})
     >>> domain.codes(pd.DataFrame({"city": ["Bonn", "Rom", None], "age": [25.0, 120.0, None]})).tolist()
@@ -152,9 +152,10 @@ class Domain:
     def of(cls, columns: Mapping[str, Any], *, delimiter: str = ",") -> Self:
         """From plain values: a mapping for every column, with `categories`, or with `low` and `high`, or `edges`.
 
-        low, high: the least and the greatest value, numbers or dates, cut into `bins` ranges of one width (16; whole
-        numbers one each where there are no more). edges: the ends of ranges of your own. whole: values are whole
-        numbers. kind: "number", "decimal comma", "date" or "category", where it does not follow from the others.
+        low, high: the smallest and the largest value, numbers or dates, divided into `bins` ranges of equal width
+        (default 16; at most one range per whole number). edges: your own ends of ranges, in place of those. whole:
+        whether values are whole numbers. kind: "number", "decimal comma", "date" or "category", where it does not
+        follow from the others.
         Errors: `InvalidInput` that names the column and says what it needs.
         """
         if not isinstance(columns, Mapping):
@@ -168,8 +169,8 @@ class Domain:
         content = read_toml("columns", path)
         foreign = [name for name in content if name not in ("columns", "delimiter")]
         if foreign or "columns" not in content:
-            found = f"{foreign[0]!r}" if foreign else "no columns"
-            raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {found}.")
+            got = f"{foreign[0]!r}" if foreign else "no columns"
+            raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {got}.")
         return cls.of(**content)
 
     @property
@@ -229,7 +230,7 @@ class Domain:
         )
 
     def examples(self) -> pd.DataFrame:
-        """Rows with every cell equally often: what a row looks like, in public words alone."""
+        """Example rows with every cell equally often, from public words alone."""
         rng, rows = np.random.default_rng(0), max(_EXAMPLES, *self.sizes)
         return self.frame(np.column_stack([rng.permutation(np.arange(rows) % size) for size in self.sizes]), seed=0)
 
@@ -249,7 +250,9 @@ def drafted(header: Sequence[str]) -> str:
     whole = true
     <BLANKLINE>
     [columns.ward]
-    categories = ["?"]
+    categories = [
+        "?",
+    ]
     <BLANKLINE>
     """
     ends: dict[str, Any] = {"low": UNKNOWN, "high": UNKNOWN}
@@ -278,78 +281,89 @@ def _described(name: str, given: Any) -> Described:
         return given
     if not isinstance(given, Mapping):
         raise InvalidInput(f"columns.{name} must be a table, as {EXAMPLE}; got {shown(given)}.")
-    told = cast("Mapping[str, Any]", given)
-    foreign = [key for key in told if key not in _KEYS]
+    description = cast("Mapping[str, Any]", given)
+    foreign = [key for key in description if key not in _KEYS]
     if foreign:
         raise InvalidInput(f"columns.{name} may have {', '.join(_KEYS)}, got {foreign[0]!r}.")
-    kind = told.get("kind", "category" if "categories" in told else _kind_of(told))
+    kind = description.get("kind", "category" if "categories" in description else _kind_of(description))
     if kind == "category":
-        return Described(kind="category", categories=_categories(name, told))
+        return Described(kind="category", categories=_categories(name, description))
     if kind not in _NUMBERS:
         raise InvalidInput(
             f"columns.{name}.kind must be one of {', '.join((*_NUMBERS, 'category'))}, got {shown(kind)}."
         )
-    if "categories" in told:
+    if "categories" in description:
         raise InvalidInput(f"columns.{name} must have categories or a range, got both.")
-    is_whole = told.get("whole", False)
+    is_whole = description.get("whole", False)
     if not isinstance(is_whole, bool):
         raise InvalidInput(f"columns.{name}.whole must be true or false, got {shown(is_whole)}.")
-    return Described(kind=kind, edges=_edges(name, told, is_whole=is_whole), whole=is_whole)
+    return Described(kind=kind, edges=_edges(name, description, is_whole=is_whole), whole=is_whole)
 
 
-def _kind_of(told: Mapping[str, Any]) -> Kind:
-    ends = told.get("edges", [told.get("low")])
+def _kind_of(description: Mapping[str, Any]) -> Kind:
+    ends = description.get("edges", [description.get("low")])
     return "date" if isinstance(ends, Sequence) and any(isinstance(end, datetime.date) for end in ends) else "number"
 
 
-def _categories(name: str, told: Mapping[str, Any]) -> tuple[str, ...]:
-    given = told.get("categories")
-    if set(told) - {"kind", "categories"} or not isinstance(given, Sequence) or isinstance(given, str) or not given:
+def _categories(name: str, description: Mapping[str, Any]) -> tuple[str, ...]:
+    given = description.get("categories")
+    if (
+        set(description) - {"kind", "categories"}
+        or not isinstance(given, Sequence)
+        or isinstance(given, str)
+        or not given
+    ):
         raise InvalidInput(
             f"columns.{name} must have categories, a list of words, and nothing else; got {shown(given)}."
         )
-    if any(not isinstance(each, str | int | float) for each in given):
+    if any(not isinstance(item, str | int | float) for item in given):
         raise InvalidInput(f"columns.{name}.categories must be words, got {shown(given)}.")
-    words = tuple(word(each) for each in given)
+    words = tuple(word(one) for one in given)
     if words == (UNKNOWN,):
         raise InvalidInput(f"columns.{name}.categories must be filled in, got {UNKNOWN!r}.")
-    twice = next((each for each in words if words.count(each) > 1), None)
+    twice = next((one for one in words if words.count(one) > 1), None)
     if twice is not None or len(words) >= MOST_CELLS:
-        found = f"{twice!r} twice" if twice is not None else f"{len(words)}"
-        raise InvalidInput(f"columns.{name}.categories must be fewer than {MOST_CELLS} different words, got {found}.")
+        got = f"{twice!r} twice" if twice is not None else f"{len(words)}"
+        raise InvalidInput(f"columns.{name}.categories must be fewer than {MOST_CELLS} different words, got {got}.")
     return words
 
 
-def _edges(name: str, told: Mapping[str, Any], *, is_whole: bool) -> tuple[float, ...]:
-    if "edges" in told:
-        if {"low", "high", "bins"} & set(told) or not isinstance(told["edges"], Sequence) or len(told["edges"]) < 2:
+def _edges(name: str, description: Mapping[str, Any], *, is_whole: bool) -> tuple[float, ...]:
+    if "edges" in description:
+        if (
+            {"low", "high", "bins"} & set(description)
+            or not isinstance(description["edges"], Sequence)
+            or len(description["edges"]) < 2
+        ):
             raise InvalidInput(
                 f"columns.{name}.edges must be two or more increasing ends, beside no low, high or bins; got "
-                f"{shown(told['edges'])}."
+                f"{shown(description['edges'])}."
             )
-        edges = [_end(f"columns.{name}.edges", end) for end in told["edges"]]
+        edges = [_end(f"columns.{name}.edges", end) for end in description["edges"]]
     else:
         for side in ("low", "high"):
-            if side not in told:
+            if side not in description:
                 raise InvalidInput(
                     f"columns.{name} must say in public words what it may hold: categories, low and high, or edges; "
                     f"{side} is missing."
                 )
-        low, high = (_end(f"columns.{name}.{side}", told[side]) for side in ("low", "high"))
-        bins = whole(f"columns.{name}.bins", told.get("bins", DEFAULT_BINS), at_least=1, at_most=MOST_CELLS - 1)
+        low, high = (_end(f"columns.{name}.{side}", description[side]) for side in ("low", "high"))
+        bins = whole(f"columns.{name}.bins", description.get("bins", DEFAULT_BINS), at_least=1, at_most=MOST_CELLS - 1)
         if not low < high:
-            raise InvalidInput(f"columns.{name}.low must be below high, got {told['low']} and {told['high']}.")
+            raise InvalidInput(
+                f"columns.{name}.low must be below high, got {description['low']} and {description['high']}."
+            )
         if is_whole and math.floor(high) - math.ceil(low) < bins:
             edges = [*np.arange(math.ceil(low), math.floor(high) + 1) - 0.5, math.floor(high) + 0.5]
         else:
             edges = np.linspace(low, high, bins + 1).tolist()
-    found = tuple(map(float, edges))
-    if any(not a < b for a, b in itertools.pairwise(found)) or len(found) > MOST_CELLS:
-        raise InvalidInput(f"columns.{name} must have at most {MOST_CELLS} increasing ends, got {shown(told)}.")
-    ends = [*[math.ceil(b) - 1 for b in found[1:-1]], math.floor(found[-1])]
-    if is_whole and any(math.ceil(a) > end for a, end in zip(found, ends, strict=False)):
-        raise InvalidInput(f"columns.{name} must have a whole number in every range, got {shown(told)}.")
-    return found
+    limits = tuple(map(float, edges))
+    if any(not a < b for a, b in itertools.pairwise(limits)) or len(limits) > MOST_CELLS:
+        raise InvalidInput(f"columns.{name} must have at most {MOST_CELLS} increasing ends, got {shown(description)}.")
+    ends = [*[math.ceil(b) - 1 for b in limits[1:-1]], math.floor(limits[-1])]
+    if is_whole and any(math.ceil(a) > end for a, end in zip(limits, ends, strict=False)):
+        raise InvalidInput(f"columns.{name} must have a whole number in every range, got {shown(description)}.")
+    return limits
 
 
 def _end(name: str, value: Any) -> float:

@@ -23,14 +23,14 @@ def groups(names: Iterable[str]) -> dict[str, list[str]]:
     >>> groups(["age", "note.0", "note.1", "x.1", "x.2"])
     {'note': ['note.0', 'note.1']}
     """
-    found: dict[str, set[int]] = {}
+    numbers_of: dict[str, set[int]] = {}
     for name in names:
         match = _NUMBERED.fullmatch(name)
         if match is not None:
-            found.setdefault(match[1], set()).add(int(match[2]))
+            numbers_of.setdefault(match[1], set()).add(int(match[2]))
     return {
         name: [f"{name}.{number}" for number in range(len(numbers))]
-        for name, numbers in found.items()
+        for name, numbers in numbers_of.items()
         if len(numbers) > 1 and numbers == set(range(len(numbers)))
     }
 
@@ -45,10 +45,10 @@ def as_columns(name: str, rows: NDArray[Any]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index([f"{name}.{number}" for number in range(rows.shape[1])]))
 
 
-def unfolded(connection: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[str, str], place: Any) -> str:
+def unfolded(connection: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[str, str], path: Any) -> str:
     """The SQL relation with its columns of lists of numbers as the columns name.0, name.1, …
 
-    columns: DuckDB types by name. place: the file, for messages. One pass over the lists.
+    columns: DuckDB types by name. path: the file, for messages. One pass over the lists.
     Errors: `InvalidInput` for lists of different lengths, missing ones, and numbers that are missing or not finite.
     """
     lists = [name for name, kind in columns.items() if _LIST.fullmatch(kind)]
@@ -59,17 +59,17 @@ def unfolded(connection: duckdb.DuckDBPyConnection, relation: str, columns: Mapp
         cell = f"{quoted(name)}::DOUBLE[]"
         whole = f"coalesce(list_count({cell}) = len({cell}) AND isfinite(list_sum({cell})), false)"
         asked += [f"min(len({cell}))", f"max(len({cell}))", f"count(*) FILTER (NOT {whole})"]
-    told = connection.execute(f"SELECT {', '.join(asked)} FROM {relation}").fetchall()[0]
+    answer = connection.execute(f"SELECT {', '.join(asked)} FROM {relation}").fetchall()[0]
     widths: dict[str, int] = {}
     for at, name in enumerate(lists):
-        least, most, broken = told[3 * at : 3 * at + 3]
+        least, most, broken = answer[3 * at : 3 * at + 3]
         if least is not None and least != most:
             raise InvalidInput(
-                f"The embeddings {name!r} of {place} must all have one width, got lists of {least} to {most} numbers."
+                f"The embeddings {name!r} of {path} must all have one width, got lists of {least} to {most} numbers."
             )
         if broken or not least:
             raise InvalidInput(
-                f"The embeddings {name!r} of {place} must be lists of finite numbers in every row, got {broken} rows "
+                f"The embeddings {name!r} of {path} must be lists of finite numbers in every row, got {broken} rows "
                 "with a missing list, a missing number, a NaN or an infinity."
             )
         widths[name] = int(most)

@@ -24,7 +24,7 @@ class CannotWrite(InvalidInput):
 def private_folder(path: str | os.PathLike[str]) -> Path:
     """The folder `path`, created where it is missing, open to its owner alone (mode 0700).
 
-    A folder that is already there keeps its mode: it may be one that others share (files in it are still private).
+    An existing folder keeps its mode, because others may share it (the files in it are still private).
     Raises `CannotWrite` where it cannot be made, such as on a full or read-only disk.
     """
     folder = Path(path)
@@ -40,7 +40,7 @@ def private_folder(path: str | os.PathLike[str]) -> Path:
 def write_atomically(
     path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object], *, mode: int = 0o600
 ) -> None:
-    """Write a file so that whoever is killed at any moment leaves the old file or the new one, never a part.
+    """Write a file so that a process that is killed at any moment leaves the old file or the new one, never a part.
 
     content: bytes, text (written as UTF-8), or a function that writes to the open binary file.
     mode: permissions of the new file; default: readable by its owner alone.
@@ -72,7 +72,7 @@ def write_atomically(
 def read_toml(name: str, path: str | os.PathLike[str]) -> dict[str, Any]:
     """The content of a TOML file that a user wrote, with or without a byte order mark. name: of the argument.
 
-    Errors: `InvalidInput` for a file that cannot be read, or is no TOML.
+    Errors: `InvalidInput` for a file that cannot be read, or is not TOML.
     """
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))

@@ -1,4 +1,4 @@
-"""Tables of other libraries as pandas frames, column by column; what is no table of rows is refused."""
+"""Tables of other libraries as pandas frames, column by column; anything but a table of rows is refused."""
 
 from __future__ import annotations
 

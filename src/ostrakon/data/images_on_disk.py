@@ -1,4 +1,4 @@
-"""Images in a byte a value, or on the disk, given out as numbers some at a time; more of them than fit memory."""
+"""Images as bytes or on disk, converted to numbers in blocks, so that there may be more of them than fit in memory."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from numpy.typing import DTypeLike, NDArray
 from ostrakon.validation import InvalidInput
 
 _AT_ONCE, _BYTES = 4096, 2**26
-"""Images that are looked at together, at most, and their size as numbers."""
+"""Images per block at most, and their size in bytes as numbers."""
 _IN_MEMORY = 2**30
 """Bytes up to which images are kept in memory; beyond, in a file without a name (in TMPDIR), gone with the process."""
 
 
 class Pixels:
-    """Images as float32, of which only those that are asked for are made.
+    """Images as float32, converted only when they are indexed.
 
-    held: numbers, (images, height, width) or with channels, in memory or mapped from a file. divisor: of every number.
-    Indexing by rows gives an array of those rows, and `numpy.asarray` one of all.
+    array: numbers, (images, height, width) or with channels, in memory or mapped from a file. divisor: of every number.
+    Indexing by rows gives an array of those rows, and `numpy.asarray` one of all rows.
     """
 
-    def __init__(self, held: NDArray[Any], *, divisor: int) -> None:
-        self.held, self.divisor, self._stamp = held, divisor, _stamp(held)
-        self.shape, self.ndim, self.dtype = held.shape, held.ndim, np.dtype(np.float32)
+    def __init__(self, array: NDArray[Any], *, divisor: int) -> None:
+        self.array, self.divisor, self._stamp = array, divisor, _stamp(array)
+        self.shape, self.ndim, self.dtype = array.shape, array.ndim, np.dtype(np.float32)
 
     def __len__(self) -> int:
-        return len(self.held)
+        return len(self.array)
 
     def __getitem__(self, rows: Any) -> NDArray[np.float32]:
-        made = self.held[rows].astype(np.float32)
-        return made if self.divisor == 1 else made / np.float32(self.divisor)
+        values = self.array[rows].astype(np.float32)
+        return values if self.divisor == 1 else values / np.float32(self.divisor)
 
     def require_unchanged(self) -> None:
-        """Refuse images that are read from a file which was written again since. Errors: `InvalidInput`."""
-        if _stamp(self.held) != self._stamp:
+        """Refuse images whose file was written again since it was opened. Errors: `InvalidInput`."""
+        if _stamp(self.array) != self._stamp:
             raise InvalidInput("The file of the images changed while it was read; nothing was made of it.")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return self[:].astype(np.float32 if dtype is None else dtype, copy=False)
 
 
-def _stamp(held: NDArray[Any]) -> tuple[int, ...]:
-    name = held.filename if isinstance(held, np.memmap) else None
+def _stamp(array: NDArray[Any]) -> tuple[int, ...]:
+    name = array.filename if isinstance(array, np.memmap) else None
     if name is None:
         return ()
     try:
-        found = os.stat(name)
+        status = os.stat(name)
     except FileNotFoundError:
         return (0,)
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def blocks_of(X: Any) -> Iterator[NDArray[Any]]:
-    """The rows of an array, or of `Pixels`, some at a time."""
+    """The rows of an array, or of `Pixels`, in blocks."""
     several = at_once(X)
     for at in range(0, len(X), several):
         yield X[at : at + several]
 
 
 def at_once(X: Any) -> int:
-    """How many rows of an array of images, or of `Pixels`, are looked at together."""
+    """Number of rows of an image array, or of `Pixels`, in a block."""
     return max(1, min(_AT_ONCE, _BYTES // (4 * max(1, int(np.prod(X.shape[1:]))))))
 
 
@@ -79,7 +79,7 @@ def room(shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
 
 
 def stored_arrays(path: Path, large: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The arrays of a NumPy file by name (of an .npy: as "X"), without any code that it may hold.
+    """The arrays of a NumPy file by name (of an .npy: as "X"), without running any code in it.
 
     large: names of arrays that may be larger than memory. Raises what NumPy and the layers below it raise.
     """
@@ -105,10 +105,10 @@ def _unpacked(path: Path, name: str) -> NDArray[Any]:
             raise ValueError("objects are not read")
         if in_columns or not shape or version > (2, 0):
             return np.load(path, allow_pickle=False)[name]
-        made = room(shape, dtype)
-        rows = made.reshape(len(made), -1) if made.size else made
-        several = at_once(rows) if made.size else 1
-        for at in range(0, len(rows) if made.size else 0, several):
+        array = room(shape, dtype)
+        rows = array.reshape(len(array), -1) if array.size else array
+        several = at_once(rows) if array.size else 1
+        for at in range(0, len(rows) if array.size else 0, several):
             some = rows[at : at + several]
             content = file.read(some.nbytes)
             if len(content) != some.nbytes:
@@ -117,4 +117,4 @@ def _unpacked(path: Path, name: str) -> NDArray[Any]:
         # At its end, zipfile compares the checksum.
         if file.read(1):
             raise ValueError("the file goes on after the array")
-        return made
+        return array

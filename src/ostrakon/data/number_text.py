@@ -31,7 +31,7 @@ def commas_in(text: pd.Series) -> Commas:
 
 
 def with_point(cell: Any) -> Any:
-    """A cell of a column of decimal commas with a decimal point; None for text that is no such number.
+    """A cell of a column of decimal commas with a decimal point; None for text that is not such a number.
 
     >>> [with_point(cell) for cell in (" 1.234,5", "0,5", "7", 2.5, "0.5", "unbekannt")]
     ['1234.5', '0.5', '7', 2.5, None, None]

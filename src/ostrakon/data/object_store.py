@@ -1,7 +1,7 @@
-"""A folder in S3-compatible object storage: one put an object, whole or absent; credentials are the client's own.
+"""A folder in S3-compatible object storage: every object is written in one request, and is complete or absent.
 
-Endpoint, region and credentials come from where the client of S3 looks for them (AWS_ENDPOINT_URL, AWS_PROFILE, a
-machine's role, ...): none is given to ostrakon, so none is written down.
+The S3 client finds endpoint, region and credentials itself (AWS_ENDPOINT_URL, AWS_PROFILE, the role of a machine, ...):
+ostrakon never receives them, so it cannot store them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPTIONS = {
     "SSEKMSKeyId": None,
     "BucketKeyEnabled": (True, False),
 }
-"""What may be asked of every put, by the names of S3's API. A customer's own key (SSE-C) would be a secret here."""
+"""Options of every put, by their names in the S3 API. A customer's own key (SSE-C) would be a secret in a file."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ObjectPath:
 
     @property
     def parent(self) -> ObjectPath:
-        """The folder that it is in."""
+        """The folder of the object."""
         return ObjectPath(self.uri.rpartition("/")[0], self.options)
 
     def read_bytes(self) -> bytes:
@@ -54,34 +54,36 @@ class ObjectPath:
         return talk(self.uri, lambda: client().cat_file(self.uri))
 
     def below(self, suffix: str) -> list[str]:
-        """URIs of the objects in this folder whose names end so (or in capitals), in order; its own where it is one.
+        """URIs of the objects in this folder with this suffix (in any case), in order; its own if it is an object.
 
         Raises `OSError`; `InvalidInput` for a name that the client would read as another object's.
         """
-        found = [name for name in self._listed() if name.lower().endswith(suffix)]
-        for name in found:
-            # "?versionId=" in a name asks for a version of what stands before it.
+        names = [name for name in self._listed() if name.lower().endswith(suffix)]
+        for name in names:
+            # "?versionId=" in a name requests a version of the object named before it.
             if "/".join(client().split_path(name)[:2]) != name:
                 raise InvalidInput(f"s3://{name} must have another name: the client of S3 reads another object by it.")
-        return [f"s3://{name}" for name in found]
+        return [f"s3://{name}" for name in names]
 
     def stamps(self) -> tuple[tuple[str, ...], ...]:
-        """What tells that an object of this folder (or it itself) was written again: name, ETag, size and time.
+        """Name, ETag, size and time of the objects in this folder (or of itself), which change when one is rewritten.
 
         Raises `OSError`.
         """
-        found = self._listed()
-        return tuple((name, *(str(found[name].get(key)) for key in ("ETag", "size", "LastModified"))) for name in found)
+        objects = self._listed()
+        return tuple(
+            (name, *(str(objects[name].get(key)) for key in ("ETag", "size", "LastModified"))) for name in objects
+        )
 
     def _listed(self) -> dict[str, Any]:
-        found = talk(self.uri, lambda: client().find(self.uri, detail=True))
-        return {name: found[name] for name in sorted(found)}
+        objects = talk(self.uri, lambda: client().find(self.uri, detail=True))
+        return {name: objects[name] for name in sorted(objects)}
 
     def put(self, content: bytes, *, create: bool = False) -> None:
-        """Write the content in one step that readers see as a whole.
+        """Write the content in one request, so that readers see all of it or nothing.
 
-        create: only where there is no such object (If-None-Match: *); raises `FileExistsError` where there is one.
-        Raises `CannotWrite` where storage refuses it or is not reached.
+        create: refuse to replace an object (If-None-Match: *); raises `FileExistsError` if it exists.
+        Raises `CannotWrite` if storage refuses it or does not answer.
         """
         options: dict[str, Any] = dict(self.options)
         if create and not talk(self.uri, _knows_conditions):
@@ -100,9 +102,9 @@ class ObjectPath:
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """Where shards go that are kept in object storage. scratch: the local folder in which they are made first."""
+    """Where to keep shards in object storage. scratch: the local folder in which they are made first."""
 
-    place: ObjectPath
+    folder: ObjectPath
     scratch: Path
 
 
@@ -110,14 +112,14 @@ AnyPath = str | os.PathLike[str] | ObjectPath
 
 
 def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> ObjectPath:
-    """The folder at `uri`, s3://BUCKET/FOLDER. options: TOML file of what every put asks for.
+    """The folder at `uri`, s3://BUCKET/FOLDER. options: TOML file with the options of every put.
 
     The file may have ACL ("private" or "bucket-owner-full-control"), ServerSideEncryption, SSEKMSKeyId and
-    BucketKeyEnabled, which S3 itself defines. Nothing is sent yet.
+    BucketKeyEnabled, as S3 defines them. Nothing is sent yet.
     Errors: `InvalidInput` for another scheme, a bucket without a folder, credentials in the address, other options,
     an ACL that lets others read, a missing client (the extra `s3`).
     """
-    place = stored_path("store", uri)
+    path = stored_path("store", uri)
     given = {} if options is None else read_toml("store-options", options)
     for name, value in given.items():
         if name not in _OPTIONS:
@@ -127,7 +129,7 @@ def object_path(uri: str, options: str | os.PathLike[str] | None = None) -> Obje
             raise InvalidInput(f"store-options: {name} must be of another type.")
         if allowed is not None and value not in allowed:
             raise InvalidInput(f"store-options: {name} must be one of {', '.join(map(str, allowed))}, got {value!r}.")
-    return ObjectPath(place.uri, tuple(sorted(given.items())))
+    return ObjectPath(path.uri, tuple(sorted(given.items())))
 
 
 def is_uri(path: AnyPath) -> bool:
@@ -140,12 +142,12 @@ def is_uri(path: AnyPath) -> bool:
 
 
 def stored_path(name: str, uri: str) -> ObjectPath:
-    """What lies at s3://BUCKET/KEY, or in that folder; nothing is asked yet. name: what it is, for refusals.
+    """The path s3://BUCKET/KEY of an object or folder; nothing is sent yet. name: its role, for messages.
 
     Errors: `InvalidInput` for another scheme, a bucket without a key, credentials in the address, a missing client.
     """
     if _URI.fullmatch(uri) is None or ".." in uri:
-        # Not repeated in the message: it may hold a password.
+        # Not repeated in the message: it may contain a password.
         raise InvalidInput(
             f"{name} must be s3://BUCKET/FOLDER: a bucket's name has 3 to 63 small letters, digits, dots and dashes, a "
             "folder's letters, digits, dots, dashes, underscores and equals signs; without credentials (those come "
@@ -161,38 +163,38 @@ def as_file(path: AnyPath) -> Path | ObjectPath:
 
 
 def client() -> Any:
-    """The client of S3, as fsspec has it.
+    """The S3 client of fsspec.
 
-    Errors: `InvalidInput` where it is missing (the extra `s3`), or set to let others read what it puts.
+    Errors: `InvalidInput` if it is missing (the extra `s3`), or configured to let others read what it puts.
     """
-    # Listings of what others write at the same time must not be remembered.
+    # Others may write at the same time, so listings must not be cached.
     try:
         s3fs = import_module("s3fs")
     except ImportError:
         raise InvalidInput("s3:// needs the client of S3; install it with pip install 'ostrakon[s3]'.") from None
-    made = s3fs.S3FileSystem(use_listings_cache=False)
-    # fsspec reads settings of its own, from the environment and from files, which must not make objects public.
-    if (made.s3_additional_kwargs or {}).get("ACL") not in (None, *_PRIVATE):
+    filesystem = s3fs.S3FileSystem(use_listings_cache=False)
+    # fsspec reads its own settings from the environment and from files, which must not make objects public.
+    if (filesystem.s3_additional_kwargs or {}).get("ACL") not in (None, *_PRIVATE):
         raise InvalidInput(
             f"fsspec's own settings of S3 must give no ACL but {' or '.join(_PRIVATE)}: with another one, others could "
             "read what is put."
         )
-    return made
+    return filesystem
 
 
 def _knows_conditions() -> bool:
-    # An older client leaves out what it does not know, without a word.
+    # An older client silently ignores arguments that it does not know.
     return "IfNoneMatch" in client().s3.meta.service_model.operation_model("PutObject").input_shape.members
 
 
 def endpoint() -> str:
-    """Where the client finds S3, without any credentials: https://HOST[:PORT]. Raises `OSError`."""
-    found = urlsplit(str(talk("s3://", lambda: client().s3.meta.endpoint_url)))
-    return f"{found.scheme}://{found.hostname}{'' if found.port is None else f':{found.port}'}"
+    """The endpoint of the client, without credentials: https://HOST[:PORT]. Raises `OSError`."""
+    url = urlsplit(str(talk("s3://", lambda: client().s3.meta.endpoint_url)))
+    return f"{url.scheme}://{url.hostname}{'' if url.port is None else f':{url.port}'}"
 
 
 def talk(uri: str, ask: Any) -> Any:
-    """What storage answers to `ask`. Raises `OSError`, without credentials, whatever it or its client refuses."""
+    """The answer of storage to `ask`. Raises `OSError`, without credentials, for every error of it or its client."""
     try:
         return ask()
     except (FileNotFoundError, InvalidInput):

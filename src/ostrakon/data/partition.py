@@ -1,6 +1,6 @@
-"""Which teacher sees which record: a keyed hash of the record's own identity, so that one record moves one teacher.
+"""Which teacher sees which record: a keyed hash of the record's own identity, so that one record changes one teacher.
 
-In memory and in files larger than memory the same SQL expression decides, so both always agree.
+The same SQL expression decides in memory and in files larger than memory, so both always agree.
 """
 
 from __future__ import annotations
@@ -29,16 +29,41 @@ _NUMBERS = {"FLOAT", "DOUBLE"}
 
 
 def new_key() -> bytes:
-    """A fresh secret key of a partition. It belongs in private/: who has it can tell each record's teacher.
+    """A new secret key of a partition. Keep it in private/: it reveals the teacher of every record.
 
-    The guarantee does not rest on it; secrecy keeps an adversary from crowding chosen records into one teacher.
+    Returns
+    -------
+    bytes
+        32 random bytes.
+
+    Notes
+    -----
+    The guarantee does not depend on the key; its secrecy prevents an adversary from choosing records that all go to
+    one teacher.
     """
     return secrets.token_bytes(KEY_BYTES)
 
 
 def key_from_seed(seed: int) -> bytes:
-    """The key of a repeatable run: the same seed splits the same data alike. Known to whoever knows the seed.
+    """The key of a repeatable run: the same seed splits the same data in the same way.
 
+    Parameters
+    ----------
+    seed : int
+        At least 0. Anybody who knows the seed knows the key.
+
+    Returns
+    -------
+    bytes
+        32 bytes.
+
+    Raises
+    ------
+    InvalidInput
+        For anything but a whole number of at least 0.
+
+    Examples
+    --------
     >>> key_from_seed(7) == key_from_seed(7) != key_from_seed(8)
     True
     """
@@ -47,41 +72,83 @@ def key_from_seed(seed: int) -> bytes:
 
 
 def assign_teachers(identities: Any, n_teachers: int, *, key: bytes) -> NDArray[np.int64]:
-    """The teacher of every row, decided by the row's own identity and nothing else.
+    """The teacher of every row, which depends on the row's own identity alone.
 
-    identities: one identity per row (a list, 1-D array or Series of user or record numbers), or the records
-        themselves (DataFrame or array of two and more dimensions), whose identity is then all of their content.
-    key: secret bytes, at least 16, such as `new_key()` gives.
-    Returns teachers, integers from 0 to n_teachers - 1, shape (rows,).
+    Parameters
+    ----------
+    identities : list, Series, DataFrame or array
+        One identity per row (a list, one-dimensional array or Series of user or record numbers), or the records
+        themselves (a DataFrame, or an array of two or more dimensions), whose identity is then all of their content.
+    n_teachers : int
+        Number of teachers, at least 1.
+    key : bytes
+        Secret, 16 to 64 bytes, such as `new_key()` gives.
 
-    Guarantee: adding or removing a row leaves the teacher of all other rows as it was. Rows of equal identity go
-    to the same teacher: with user numbers, one user is one teacher's; with whole records, duplicates stay together.
-    *Changing* a record's content where content is the identity is one removal and one addition and may touch two
-    teachers; where a number is the identity, it touches one.
-    Numbers count by their value: 7, 7.0 and the text " 7" are one identity, up to 2**53. NaN, None and "" are one.
-    Raises `InvalidInput` for a short key, less than one teacher, and identities without rows' shape.
+    Returns
+    -------
+    array of int64, shape (rows,)
+        Teachers, from 0 to n_teachers - 1.
 
+    Raises
+    ------
+    InvalidInput
+        For a key of another length, fewer than one teacher, and identities without rows.
+
+    Notes
+    -----
+    Guarantee: adding or removing a row does not change the teacher of any other row. Rows of equal identity go to the
+    same teacher: with user numbers, all rows of a user; with whole records, all duplicates. *Changing* a record whose
+    content is its identity is one removal and one addition, and may affect two teachers; where a number is the
+    identity, it affects one. Numbers are compared by value: 7, 7.0 and the text " 7" are one identity, up to 2**53.
+    NaN, None and "" are one.
+
+    Examples
+    --------
     >>> first = assign_teachers([101, 102, 103], 10, key=bytes(32))
     >>> later = assign_teachers([101, 103], 10, key=bytes(32))
     >>> bool((first[[0, 2]] == later).all())
     True
     """
-    found = _by_row(identities, lambda identity: teacher_sql(identity, n_teachers, key=key))
-    return np.asarray(found, dtype=np.int64)
+    teachers = _by_row(identities, lambda identity: teacher_sql(identity, n_teachers, key=key))
+    return np.asarray(teachers, dtype=np.int64)
 
 
-def number_of_each(identities: Any) -> NDArray[np.int64]:
-    """Which rows are of one identity, as `assign_teachers` tells them apart: numbers from 0, shape (rows,).
+def identity_numbers(identities: Any) -> NDArray[np.int64]:
+    """The number of every row's identity, as `assign_teachers` distinguishes them.
 
-    >>> number_of_each(["17", 17.0, "0017", "a", None, ""]).tolist()
+    Parameters
+    ----------
+    identities : list, Series, DataFrame or array
+        As in `assign_teachers`.
+
+    Returns
+    -------
+    array of int64, shape (rows,)
+        Numbers from 0; rows of equal identity have equal numbers.
+
+    Examples
+    --------
+    >>> identity_numbers(["17", 17.0, "0017", "a", None, ""]).tolist()
     [0, 0, 0, 1, 2, 2]
     """
     return pd.factorize(_by_row(identities, lambda identity: identity))[0].astype(np.int64)
 
 
 def row_marks(rows: Any) -> NDArray[np.uint64]:
-    """One mark for every row, shape (rows,): rows of equal content, as `assign_teachers` compares it, have equal marks.
+    """One mark for every row: rows of equal content, as `assign_teachers` compares it, have equal marks.
 
+    Parameters
+    ----------
+    rows : list, Series, DataFrame or array
+        As the identities in `assign_teachers`.
+
+    Returns
+    -------
+    array of uint64, shape (rows,)
+        Marks.
+
+    Examples
+    --------
     >>> marks = row_marks(pd.DataFrame({"age": [7, 7, 8], "city": ["Ulm", "Ulm", "Ulm"]}))
     >>> bool(marks[0] == marks[1]), bool(marks[0] == marks[2])
     (True, False)
@@ -90,11 +157,22 @@ def row_marks(rows: Any) -> NDArray[np.uint64]:
 
 
 def require_users(users: Any) -> None:
-    """Refuse users of a type that one of them could change, and with it how all others are told apart.
+    """Refuse users of a type that a single user could change, and with it the identities of all others.
 
-    users: shape (rows,). An array takes its type from all that it holds: beside one text, moments and truth values
-    become other text, and beside one fraction, whole numbers beyond 2**53 merge. Text, and whole numbers where they
-    are exact, are the same identities either way. Errors: `InvalidInput` for other types.
+    Parameters
+    ----------
+    users : array of shape (rows,)
+        Text, or whole numbers where they are exact.
+
+    Raises
+    ------
+    InvalidInput
+        For other types.
+
+    Notes
+    -----
+    All values of an array influence its type: one text turns times and truth values into other text, and one fraction
+    rounds whole numbers beyond 2**53. Text and exact whole numbers are the same identities in any case.
     """
     array = np.asarray(users)
     kind = array.dtype.kind
@@ -118,12 +196,31 @@ def _by_row(identities: Any, sql: Callable[[str], str]) -> NDArray[Any]:
 
 
 def random_partition(n: int, n_teachers: int, *, seed: int) -> NDArray[np.int64]:
-    """A random split of a fixed array of `n` rows into shards of equal size (give or take one).
+    """A random split of a fixed array of `n` rows into shards whose sizes differ by one row at most.
 
-    Returns teachers, integers from 0 to n_teachers - 1, shape (n,).
+    Parameters
+    ----------
+    n : int
+        Number of rows, at least 1.
+    n_teachers : int
+        Number of teachers, from 1 to `n`.
+    seed : int
+        At least 0.
 
-    Guarantee: the split depends on (n, n_teachers, seed) alone, so *replacing* the content of one row touches one
-    teacher. Adding or removing a row is not covered: it moves others. Use `assign_teachers` for that.
+    Returns
+    -------
+    array of int64, shape (n,)
+        Teachers, from 0 to n_teachers - 1.
+
+    Raises
+    ------
+    InvalidInput
+        For numbers outside of these ranges.
+
+    Notes
+    -----
+    Guarantee: the split depends on (n, n_teachers, seed) alone, so *replacing* the content of one row affects one
+    teacher. Adding or removing a row is not covered, because it moves others: use `assign_teachers` for that.
     """
     n = whole("n", n, at_least=1)
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
@@ -144,15 +241,15 @@ def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> li
 def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
     """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
 
-    The form of a cell depends on that cell and the column's declared type alone, never on other rows: a type that
-    were guessed from all rows would let one added record rewrite, and so move, every other.
+    The form of a cell depends on that cell and the declared type of the column alone, never on other rows: with a type
+    that is guessed from all rows, one added record could change the identity, and so the teacher, of every other.
     """
     cells = [cell_sql(name, kind) for name, kind in columns]
     return cells[0] if len(cells) == 1 else f"concat_ws({_BETWEEN}, {', '.join(cells)})"
 
 
 def cell_sql(name: str, kind: str) -> str:
-    """SQL text expression for one cell: numbers and moments by value, text without outer spaces, one sign for none."""
+    """SQL text expression for one cell: numbers and times by value, text without outer spaces, one sign for missing."""
     cell = quoted(name)
     if kind in _SMALL_INTEGERS or kind in _NUMBERS or kind.startswith("DECIMAL"):
         text = _number_sql(f"{cell}::DOUBLE")
@@ -197,9 +294,9 @@ def keyed_digest_sql(identity: str, *, key: bytes) -> str:
 
 
 def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> str:
-    """SQL query for the fingerprint of a relation: four sums of parts of the identities' keyed digests, and how many.
+    """SQL query for the fingerprint of a relation: four sums of parts of keyed digests, and their count.
 
-    once: an identity counts once, however often it occurs. The order of the rows has no say, and no row is kept.
+    once: whether an identity that occurs several times counts once. The order of rows does not matter; no row is kept.
     """
     sums = ", ".join(f"sum(('0x' || substr(digest, {1 + 15 * part}, 15))::BIGINT)::VARCHAR" for part in range(4))
     digests = f"SELECT {'DISTINCT ' if once else ''}{keyed_digest_sql(identity, key=key)} AS digest FROM {relation}"
@@ -207,9 +304,9 @@ def fingerprint_sql(identity: str, relation: str, *, key: bytes, once: bool) -> 
 
 
 def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
-    """A keyed fingerprint of rows in memory, whatever their order: the same for the same identities and key.
+    """A keyed fingerprint of rows in memory, in any order: the same for the same identities and key.
 
-    X: rows, which are their own identities. users: whose each row is: then each of them counts, once.
+    X: rows, which are their own identities. users: the user of every row; then every user counts once.
     """
     once = users is not None
     table = _as_arrow(users if once else X)
@@ -217,15 +314,15 @@ def fingerprint_of_identities(X: Any, users: Any = None, *, key: bytes) -> str:
     try:
         connection.register("records", table)
         identity = identity_sql(describe_columns(connection, "records"))
-        found = connection.execute(fingerprint_sql(identity, "records", key=key, once=once)).fetchall()
-        return fingerprint_from(found)
+        rows = connection.execute(fingerprint_sql(identity, "records", key=key, once=once)).fetchall()
+        return fingerprint_from(rows)
     finally:
         connection.close()
 
 
-def fingerprint_from(found: Sequence[Sequence[Any]]) -> str:
+def fingerprint_from(rows: Sequence[Sequence[Any]]) -> str:
     """The fingerprint from the one row that `fingerprint_sql` gives."""
-    return hashlib.sha256(" ".join(map(str, found[0])).encode()).hexdigest()
+    return hashlib.sha256(" ".join(map(str, rows[0])).encode()).hexdigest()
 
 
 def quoted(name: str) -> str:
@@ -257,22 +354,22 @@ def _as_arrow(identities: Any) -> pa.Table:
     if array.dtype.kind not in "biuf":
         return _frame_as_arrow(pd.DataFrame(array))
     columns = array[:, None] if array.ndim == 1 else array
-    return pa.table({f"c{place}": np.ascontiguousarray(columns[:, place]) for place in range(columns.shape[1])})
+    return pa.table({f"c{index}": np.ascontiguousarray(columns[:, index]) for index in range(columns.shape[1])})
 
 
 def _frame_as_arrow(frame: pd.DataFrame) -> pa.Table:
     arrays = []
-    for place in range(frame.shape[1]):
-        column = frame.iloc[:, place]
+    for index in range(frame.shape[1]):
+        column = frame.iloc[:, index]
         if column.dtype == object:
-            # Mixed cells (text beside numbers) have no common type: their text stands for them.
+            # Mixed cells (text and numbers) have no common type, so their text is compared.
             column = column.map(_text, na_action="ignore").astype("string")
         arrays.append(pa.array(column, from_pandas=True))
-    return pa.table(arrays, names=[f"c{place}" for place in range(frame.shape[1])])
+    return pa.table(arrays, names=[f"c{index}" for index in range(frame.shape[1])])
 
 
 def image_digests(images: Any) -> list[str]:
-    """A digest of every image's values, of an array or `Pixels`: thousands of cells have no place in a table."""
+    """A digest of the values of every image of an array or `Pixels`, which have too many values for a table."""
     if images.dtype.kind not in "biuf":
         raise InvalidInput(
             f"identities of {images.ndim} dimensions must be numbers, got values of type {images.dtype}."
@@ -298,10 +395,10 @@ def _row_digests(rows: Any) -> list[str]:
 
 
 def adjacency(*, by: str | None = None, fixed: bool = False) -> str:
-    """The sentence of a privacy statement that says what one teacher's change stands for.
+    """The sentence of a privacy statement that defines neighbouring data sets.
 
-    by: the column of user numbers, where rows were partitioned by user. fixed: how many rows (or users) there are is
-    public, as it is where a `random_partition` was made or every record is a teacher.
+    by: the column of user numbers, where rows were partitioned by user. fixed: whether the number of rows (or users) is
+    public, as it is after a `random_partition` or where every record is a teacher.
     """
     if by is not None and fixed:
         return (
@@ -333,9 +430,10 @@ def label_adjacency(*, by: str | None = None) -> str:
 
 
 def other_adjacency(*, by: str | None = None, fixed: bool = False) -> str:
-    """The sentence about the other notion of neighbours, for which the same release has another epsilon.
+    """The sentence about the other definition of neighbours, for which the same release has another epsilon.
 
-    Where the number of rows (or users) is public, one falls silent; else one is replaced, so that two teachers change.
+    Where the number of rows (or users) is public, one of them does not vote; else one is replaced, so that two teachers
+    change.
     """
     one, many = ("record", "records") if by is None else (f"value of {by!r}", f"values of {by!r}")
     if fixed:

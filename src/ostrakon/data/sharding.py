@@ -1,4 +1,4 @@
-"""A table larger than memory, split among teachers by one SQL statement: a Parquet file for a few of them each."""
+"""A table larger than memory, split among teachers by one SQL statement into Parquet files of several teachers each."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from ostrakon.validation import InvalidInput, whole
 
 TEACHER, PIECE = "teacher", "piece"
 MOST_PIECES = 48
-"""Pieces into which teachers are cut, a file each: thousands of teachers are no thousands of files."""
+"""Maximum number of files: with thousands of teachers, several of them share a file."""
 _LIST, _LISTED = "shards.json", "list of shards"
-# Each thread holds about 50 MB of rows that wait to be written; more threads would not fit the memory limit.
+# Each thread buffers about 50 MB of rows before they are written; more threads would exceed the memory limit.
 _MOST_THREADS = 8
 _FULL = (
     "No space left on device",
@@ -68,20 +68,20 @@ class ShardFile:
 
 
 def pieces(n_teachers: int, *, most: int = MOST_PIECES) -> list[range]:
-    """Neighbouring teachers, in at most `most` pieces: by their number alone, which is public, not by their rows.
+    """Consecutive teachers in at most `most` pieces, which depend on the public number of teachers, not on their rows.
 
     >>> pieces(5, most=3)
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    each = -(-n_teachers // most)
-    return [range(start, min(start + each, n_teachers)) for start in range(0, n_teachers, each)]
+    size = -(-n_teachers // most)
+    return [range(start, min(start + size, n_teachers)) for start in range(0, n_teachers, size)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardPart:
-    """Where the rows of some teachers lie, cheap to send to a worker that reads them. Private.
+    """Where the rows of some teachers are, cheap to send to a worker that reads them. Private.
 
-    files: that hold them, among those of other teachers. number: the column that says whose a row is.
+    files: with these rows and those of other teachers. number: the column with the teacher of every row.
     """
 
     files: tuple[ShardFile, ...]
@@ -89,33 +89,33 @@ class ShardPart:
     teachers: range
 
     def tables(self) -> list[pa.Table]:
-        """The rows of each teacher, in an order that follows from its rows alone; none where nobody has any.
+        """The rows of each teacher, in an order that depends on its own rows alone; empty if no teacher has rows.
 
-        Who was faster when the table was split has no say in what a teacher learns, nor has the order of the table.
+        Neither the speed of the threads that split the table nor the order of its rows changes what a teacher learns.
         Raises `InvalidInput` for files that are missing or damaged.
         """
         first, last = self.teachers[0], self.teachers[-1]
         own = (pc.field(self.number) >= first) & (pc.field(self.number) <= last)
-        held = [file.read().filter(own) for file in self.files]
-        if not held:
+        filtered = [file.read().filter(own) for file in self.files]
+        if not filtered:
             return []
-        rows = pa.concat_tables(held)
+        rows = pa.concat_tables(filtered)
         content = [name for name in rows.column_names if name != self.number]
         rows = rows.sort_by([(name, "ascending") for name in (self.number, *content)])
         ends = np.searchsorted(rows[self.number].to_numpy(), [*self.teachers, last + 1])
         return [rows.slice(at, to - at).select(content) for at, to in itertools.pairwise(ends.tolist())]
 
     def read(self) -> list[pd.DataFrame]:
-        """`tables`, each as a frame by itself: another teacher's missing cells have no say in how its own are held."""
+        """`tables` as separate frames, so that missing cells of one teacher do not change the types of another."""
         return [_frame(rows) for rows in self.tables()] or [pd.DataFrame() for _ in self.teachers]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShardFolder:
-    """Shards on disk, or in object storage: folder/piece-17.parquet holds the rows of some neighbours. Private.
+    """Shards on disk or in object storage: folder/piece-17.parquet has the rows of several teachers. Private.
 
-    sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by its name. number: the
-    column of its rows that says whose they are.
+    sizes: rows of every teacher, shape (n_teachers,). listed: the checksum of every file, by name. number: the column
+    with the teacher of every row.
     """
 
     folder: Path | ObjectPath
@@ -126,50 +126,54 @@ class ShardFolder:
 
     @classmethod
     def open(cls, folder: AnyPath, n_teachers: int, *, belongs: dict[str, Any] | None = None) -> Self:
-        """Shards that `partition_table` finished.
+        """Open the shards that `partition_table` finished.
 
-        belongs: how they were made, where the caller knows.
-        Raises `InvalidInput` where there are none, damaged ones, or those of another table or another split. The files
+        belongs: the inputs that they must have been made from; None: any.
+        Raises `InvalidInput` for missing or damaged shards, and those of another table or another split. The files
         themselves are verified when they are read.
         """
-        place = as_file(folder)
-        if isinstance(place, Path) and not place.is_dir():
-            raise InvalidInput(f"There are no shards in {place}.")
+        location = as_file(folder)
+        if isinstance(location, Path) and not location.is_dir():
+            raise InvalidInput(f"There are no shards in {location}.")
         n_teachers = whole("n_teachers", n_teachers, at_least=1)
         try:
-            held = read_checksummed(place / _LIST, what=_LISTED)
+            record = read_checksummed(location / _LIST, what=_LISTED)
         except Unreachable:
             raise
         except Damaged as error:
-            raise _damaged(place) from error
-        if held is None:
-            raise _damaged(place)
-        different = [name for name, value in (belongs or {}).items() if held.belongs.get(name) != value]
+            raise _damaged(location) from error
+        if record is None:
+            raise _damaged(location)
+        different = [name for name, value in (belongs or {}).items() if record.belongs.get(name) != value]
         if different:
             raise InvalidInput(
-                f"{place} holds shards that were made otherwise (different: {', '.join(different)}); choose another "
+                f"{location} holds shards that were made otherwise (different: {', '.join(different)}); choose another "
                 "folder, or remove it."
             )
-        content = json.loads(held.payload)
+        content = json.loads(record.payload)
         sizes = np.array(content["sizes"], np.int64)
         if len(sizes) != n_teachers:
-            raise InvalidInput(f"{place} holds shards of {len(sizes)} teachers, but there are {n_teachers} teachers.")
-        return cls(folder=place, n_teachers=n_teachers, sizes=sizes, listed=content["files"], number=content["number"])
+            raise InvalidInput(
+                f"{location} holds shards of {len(sizes)} teachers, but there are {n_teachers} teachers."
+            )
+        return cls(
+            folder=location, n_teachers=n_teachers, sizes=sizes, listed=content["files"], number=content["number"]
+        )
 
     def part(self, teachers: range) -> ShardPart:
-        """The rows of neighbouring teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
+        """The rows of consecutive teachers, not yet read. Errors: `InvalidInput` for teachers that do not exist."""
         whole("index", teachers.start, at_most=self.n_teachers - 1)
         whole("index", teachers.stop - 1, at_least=teachers.start, at_most=self.n_teachers - 1)
         asked = (number for number, own in enumerate(pieces(self.n_teachers)) if _overlap(own, teachers))
         listed = [(name, self.listed[name]) for name in map(_file_name, asked) if name in self.listed]
         if isinstance(self.folder, ObjectPath):
-            files = tuple(ShardFile(self.folder / _stored_name(*each), each[1]) for each in listed)
+            files = tuple(ShardFile(self.folder / _stored_name(*entry), entry[1]) for entry in listed)
         else:
             files = tuple(ShardFile(self.folder / name, checksum) for name, checksum in listed)
         return ShardPart(files=files, number=self.number, teachers=teachers)
 
     def read(self, index: int) -> pd.DataFrame:
-        """The rows of one teacher; as of `ShardPart.read`."""
+        """The rows of one teacher; see `ShardPart.read`."""
         return self.part(range(index, index + 1)).read()[0]
 
 
@@ -182,12 +186,12 @@ def _file_name(piece: int) -> str:
 
 
 def _stored_name(name: str, checksum: str) -> str:
-    """A name by content: rows lie in another order each time a table is split, and so do the bytes of a file."""
+    """A name with the checksum: every split of a table has another order of rows, and so other bytes."""
     return f"{checksum[:16]}-{name}"
 
 
 def _frame(rows: pa.Table) -> pd.DataFrame:
-    # Integers stay integers beside a missing one: as floats, all beyond 2**53 would be rounded because of that one.
+    # Integers stay integers if one is missing: as floats, all beyond 2**53 would be rounded because of that one.
     return rows.to_pandas(date_as_object=False, integer_object_nulls=True, use_threads=False)
 
 
@@ -205,19 +209,45 @@ def partition_table(
     memory_limit: str = "1GB",
     threads: int | None = None,
 ) -> ShardFolder:
-    """Split a table among teachers, out of core: the same teachers as `assign_teachers` gives in memory.
+    """Split a table among teachers, out of core, as `assign_teachers` does in memory.
 
-    folder: where the shards go; shards that are there already (from a run that was interrupted later) are kept.
-        In object storage, they are made in its local scratch, put, the list last, and removed from there.
-    by: the column of users; default: a row's content is its identity, or that of its columns `identity`. key: see
-    `assign_teachers`.
-    columns: what to write of a row; default: all. labels: one of them that is written as `Table.labels` gives it.
-    digest: a checksum of the table, so that shards of another one are not taken for its own.
-    memory_limit: for DuckDB's buffers, as it writes it ("1GB"); the process takes about 0.2 GB more.
-    threads: default: one per core, eight at most.
+    Parameters
+    ----------
+    table : Table
+        The private table.
+    folder : str, path or StoredFolder
+        Where the shards are written; finished shards of an interrupted run are kept. For object storage, they are
+        written to its local scratch folder, uploaded (the list last), and removed from the scratch folder.
+    n_teachers : int
+        Number of teachers, at least 1.
+    key : bytes
+        As in `assign_teachers`.
+    by : str, optional
+        The column of users. Default: the content of a row is its identity.
+    columns : list of str, optional
+        Columns to write. Default: all.
+    labels : str, optional
+        One of them, written as `Table.labels` gives it.
+    identity : list of str, optional
+        Columns whose content is the identity of a row. Default: all.
+    digest : str
+        Checksum of the table, by which shards of another table are detected.
+    memory_limit : str
+        For DuckDB's buffers, in its syntax ("1GB"); the process takes about 0.2 GB more.
+    threads : int, optional
+        Default: one per core, at most eight.
 
-    Half-written shards never stand under `folder`: they are written aside and renamed when they are whole.
-    Raises `InvalidInput` for what cannot be read, `CannotWrite` on a full disk.
+    Returns
+    -------
+    ShardFolder
+        The finished shards. Unfinished ones are never in `folder`: they are renamed into it when they are complete.
+
+    Raises
+    ------
+    InvalidInput
+        If the table cannot be read or lacks the column `by`, or if `folder` has shards of another split.
+    CannotWrite
+        On a full disk.
     """
     n_teachers = whole("n_teachers", n_teachers, at_least=1)
     if by is not None and by not in table.columns:
@@ -242,7 +272,7 @@ def partition_table(
 
 @dataclass(frozen=True, kw_only=True)
 class _Split:
-    """How a table is split. identity: columns that say whose a row is; written: what is written of a row, in SQL."""
+    """How a table is split. identity: columns that decide the teacher; written: the columns to write, in SQL."""
 
     table: Table
     n_teachers: int
@@ -254,16 +284,16 @@ class _Split:
     threads: int
 
     def into_store(self, folder: StoredFolder) -> ShardFolder:
-        """Split in local scratch, put the shards into the store, the list last, and open them there."""
-        if not _is_listed(folder.place):
+        """Split in the local scratch folder, upload the shards, the list last, and open them there."""
+        if not _is_listed(folder.folder):
             split = self.into_folder(folder.scratch)
             for name, checksum in split.listed.items():
-                (folder.place / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
-            # Of two machines that split it at once, the first list counts; it names its own files.
+                (folder.folder / _stored_name(name, checksum)).put((folder.scratch / name).read_bytes())
+            # If two machines split it at once, the first list counts; it names its own files.
             with contextlib.suppress(FileExistsError):
-                (folder.place / _LIST).put((folder.scratch / _LIST).read_bytes(), create=True)
+                (folder.folder / _LIST).put((folder.scratch / _LIST).read_bytes(), create=True)
             _remove(folder.scratch)
-        return ShardFolder.open(folder.place, self.n_teachers, belongs=self.belongs)
+        return ShardFolder.open(folder.folder, self.n_teachers, belongs=self.belongs)
 
     def into_folder(self, target: Path) -> ShardFolder:
         """Split beside `target` and rename when all is written."""
@@ -280,7 +310,7 @@ class _Split:
             self._copy(aside, spill, number, piece, target)
             for part in list(aside.iterdir()):
                 _join(part, aside / _file_name(int(part.name.rpartition("=")[2])))
-            # Else shards of another table would pass for this one's.
+            # Else shards of another table would be taken for those of this one.
             self.table.require_unchanged()
             _list_shards(aside, self.n_teachers, number, self.belongs)
             sync_folder(aside)
@@ -323,33 +353,33 @@ def _written(name: str, table: Table, labels: str | None) -> str:
 
 
 def _join(folder: Path, file: Path) -> None:
-    """The files that threads wrote of one piece, as one; the folder is gone afterwards."""
+    """Join the files that threads wrote for one piece into one file, and remove their folder."""
     parts = sorted(folder.glob("*.parquet"))
     if len(parts) == 1:
         parts[0].rename(file)
     else:
         with pq.ParquetWriter(file, pq.read_schema(parts[0])) as whole_piece:
             for part in parts:
-                with pq.ParquetFile(part) as held:
-                    for group in range(held.num_row_groups):
-                        whole_piece.write_table(held.read_row_group(group, use_threads=False))
+                with pq.ParquetFile(part) as source:
+                    for group in range(source.num_row_groups):
+                        whole_piece.write_table(source.read_row_group(group, use_threads=False))
     with open(file, "rb") as written:
         os.fsync(written.fileno())
     shutil.rmtree(folder)
 
 
 def _free_names(table: Table, *wanted: str) -> list[str]:
-    """Names for columns of our own that the table does not use itself."""
-    taken, found = {column.lower() for column in table.columns}, list[str]()
+    """Names for added columns that the table does not use itself."""
+    taken, free = {column.lower() for column in table.columns}, list[str]()
     for name in wanted:
         while name in taken:
             name += "_"
-        found.append(name)
-    return found
+        free.append(name)
+    return free
 
 
 def _list_shards(folder: Path, n_teachers: int, number: str, belongs: dict[str, Any]) -> None:
-    """Write down what the finished shards are, file by file."""
+    """Write the list of the finished shards."""
     files = checksums(folder)
     sizes = np.zeros(n_teachers, np.int64)
     for name in files:
@@ -359,8 +389,8 @@ def _list_shards(folder: Path, n_teachers: int, number: str, belongs: dict[str, 
     write_checksummed(folder / _LIST, content, what=_LISTED, belongs=belongs)
 
 
-def _is_listed(place: ObjectPath) -> bool:
-    return read_checksummed(place / _LIST, what=_LISTED) is not None
+def _is_listed(folder: ObjectPath) -> bool:
+    return read_checksummed(folder / _LIST, what=_LISTED) is not None
 
 
 def _damaged(folder: Path | ObjectPath) -> InvalidInput:

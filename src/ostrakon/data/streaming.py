@@ -1,4 +1,4 @@
-"""The rows of a table on the disk as a stream of Arrow tables: of any number of rows, in the same memory."""
+"""The rows of a table on disk as a stream of Arrow tables, in constant memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ostrakon.data.partition import quoted
 from ostrakon.data.sources import Table, asking, interruptible, label_sql, unreadable
 
 _THREADS = 2
-"""What reads ahead; each thread holds a group of rows, and whoever takes them is slower than one."""
+"""Threads that read ahead, with one group of rows in memory each; the consumer is slower than a single thread."""
 
 
 def stream(table: Table, columns: Sequence[str], *, labels: str, rows: int) -> Iterator[pa.Table]:
     """Cleaned cells of some columns, `rows` rows at a time (the last table has what is left), in the file's order.
 
-    labels: one of the columns, that is given as `Table.labels` gives it. Nothing is written.
-    Raises `InvalidInput` for what cannot be read, however far down.
+    labels: one of the columns, given as by `Table.labels`. Nothing is written.
+    Raises `InvalidInput` at the first row that cannot be read.
     """
     kinds = dict(table.typed_columns)
     cells = ", ".join(_cell(name, kinds[name], label=name == labels) for name in columns)
@@ -27,21 +27,21 @@ def stream(table: Table, columns: Sequence[str], *, labels: str, rows: int) -> I
         reader = interruptible(
             connection, lambda: _reader(connection.sql(f"SELECT {cells} FROM ({table.select(columns)})"), rows)
         )
-        held: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         while True:
             try:
                 batch = interruptible(connection, lambda: next(reader, None))
             except (pa.ArrowException, OSError) as error:
                 raise unreadable(table.path, error) from error
-            held = held if batch is None else [*held, batch]
-            while sum(part.num_rows for part in held) >= rows:
-                whole = pa.Table.from_batches(held)
+            batches = batches if batch is None else [*batches, batch]
+            while sum(part.num_rows for part in batches) >= rows:
+                whole = pa.Table.from_batches(batches)
                 yield whole.slice(0, rows)
-                held = whole.slice(rows).to_batches()
+                batches = whole.slice(rows).to_batches()
             if batch is None:
                 break
-        if held:
-            yield pa.Table.from_batches(held)
+        if batches:
+            yield pa.Table.from_batches(batches)
 
 
 def _cell(name: str, kind: str, *, label: bool) -> str:
@@ -52,5 +52,5 @@ def _cell(name: str, kind: str, *, label: bool) -> str:
 
 
 def _reader(answer: Any, rows: int) -> Any:
-    """DuckDB 1 calls it otherwise."""
+    """The method has another name in DuckDB 1."""
     return answer.to_arrow_reader(rows) if hasattr(answer, "to_arrow_reader") else answer.fetch_record_batch(rows)

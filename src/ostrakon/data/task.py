@@ -1,4 +1,4 @@
-"""A private table, a public one, and what is to be learned: checked together before anything is trained."""
+"""A private table, a public table and a target, checked together before anything is trained."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ FEWEST_PUBLIC_ROWS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TableTask:
-    """What `open_task` found: readable tables that fit each other.
+    """The result of `open_task`: readable tables that fit each other.
 
-    features: the columns to learn from; columns: how they are read, learned from public. classes: the labels in
-    order. classes_from: "user", "public" or "private"; the list of classes becomes part of what is released, so
-    "private" belongs into the statement. public: None where rows are drawn instead (`open_described_task`). protects:
+    features: the columns to learn from; columns: how they are read, learned from the public table. classes: the labels
+    in order. classes_from: "user", "public" or "private"; the list of classes becomes part of the release, so the
+    statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
     "labels" where all but the target is public: then `public` is the private table, read without its labels.
     """
 
@@ -52,7 +52,7 @@ class TableTask:
     only_public: tuple[str, ...] = ()
 
     def understood(self, *, public_rows: int) -> Understood:
-        """What was understood, in words."""
+        """How the data were read, in words."""
         return understood_table(
             self.columns,
             target=self.target,
@@ -66,7 +66,7 @@ class TableTask:
 
     @property
     def unit(self) -> Unit:
-        """What the guarantee protects: "record", or "user" where rows go to teachers by user."""
+        """The unit of the guarantee: "record", or "user" where rows go to teachers by user."""
         return "record" if self.by is None else "user"
 
     def units(self) -> int:
@@ -82,15 +82,15 @@ class TableTask:
         users: bool = False,
         digest: str = "",
     ) -> ShardFolder:
-        """Split the private table among teachers, out of core: of each row what is learned from, and its label.
+        """Split the private table among teachers, out of core: the features and the label of every row.
 
-        users: and whose it is, where a column says so. digest: a checksum of the table, so that shards of another are
-        refused.
+        users: whether to keep its user, too, if there is a column for it. digest: a checksum of the table, by which
+        shards of another table are refused.
         """
         kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
         how: dict[str, Any] = {"key": key, "by": self.by, "columns": kept, "labels": self.target, "digest": digest}
         if self.protects == "labels":
-            # A row's label must not decide whose it is: one that differs would move its row between two teachers.
+            # The label must not decide the teacher of a row: another label would move the row to another teacher.
             how["identity"] = [name for name in self.private.columns if name != self.target]
         return partition_table(self.private, folder, n_teachers, **how)
 
@@ -128,19 +128,43 @@ def open_task(
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
-    target: the column to predict, by name or position (-1 is the last). by: the column that says whose a row is.
-    names, header: see `open_table`; the private table's names hold for the others where those have no header.
-    classes: the labels, where the public table does not hold them, or `FROM_PRIVATE`.
-    text: whether columns of free text are read; else they are left out. alone: as of `agree_on_classes`. protect:
-    "labels" where all but the target is public: `public` is None then, and nothing of how the tables are read, split or
-    asked about depends on a label (a CSV needs its header, or `names`). allow_shared_rows: see `refuse_shared_rows`.
+    Parameters
+    ----------
+    private, public : str or path
+        The two tables. public: None where only labels are protected.
+    target : str or int
+        The column to predict, by name or position (-1 is the last).
+    by : str or int, optional
+        The column with the user of every row.
+    test : str or path, optional
+        A labelled table.
+    names, header
+        See `open_table`; the names of the private table apply to the others where those have no header.
+    classes : list of str, optional
+        The labels, where the public table does not have them, or `FROM_PRIVATE`.
+    text : bool
+        Whether columns of free text are read; else they are left out.
+    alone : bool
+        As in `agree_on_classes`.
+    protect : {"records", "labels"}
+        "labels" where all but the target is public: then `public` is None, and no label influences how the tables are
+        read, split or queried (a CSV needs its header, or `names`).
+    allow_shared_rows : bool
+        Whether private rows may be in the public table more often than chance allows (see `refuse_shared_rows`).
 
-    The public table may hold the target, which then gives the classes, or lack it. Labels that differ only in a
-    final full stop (as in the two files of Adult) are one class.
-    Raises `InvalidInput` in one sentence: unreadable or empty files, wrong columns, tables that do not fit, a
-    missing or constant target, a quantity as the target, a class the public table does not know, columns written
-    otherwise than in public, hardly any public rows, the private table given as public, private rows in the
-    public table, a first private row that may be a header or a record.
+    Returns
+    -------
+    TableTask
+        The tables. The public table may have the target, which then gives the classes, or lack it. Labels that differ
+        only in a final full stop (as in the two files of Adult) are one class.
+
+    Raises
+    ------
+    InvalidInput
+        In one sentence: unreadable or empty files, wrong columns, tables that do not fit, a missing or constant target,
+        a quantity as the target, a class that the public table lacks, columns in another form than in public, fewer
+        than 5 public rows, the private table given as public, private rows in the public table, a first private row
+        that may be a header or a record.
     """
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
@@ -218,9 +242,9 @@ def open_described_task(
     classes: Sequence[str] | str | None = None,
     alone: bool = True,
 ) -> TableTask:
-    """Open the private table of a run without public rows; `domain` alone says what its columns are and how it is cut.
+    """Open the private table of a run without public rows; `domain` alone describes its columns and its delimiter.
 
-    What is not described is not read. A CSV needs its header, or `names`. Other arguments and errors: `open_task`, and
+    Other columns are not read. A CSV needs its header, or `names`. Other arguments and errors: `open_task`, and
     `InvalidInput` for a described column that the table lacks, or that is the target or the column of users.
     """
     hidden = open_described(private, delimiter=domain.delimiter, names=names)
@@ -232,7 +256,7 @@ def open_described_task(
         )
     if hidden.kind != "csv":
         for name, described in domain.columns.items():
-            described.require_held_as(name, dict(hidden.typed_columns)[name], hidden.path)
+            described.require_type(name, dict(hidden.typed_columns)[name], hidden.path)
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     taken = next((name for name in domain.names if name in (target_name, by_name)), None)
@@ -263,16 +287,16 @@ def open_described_task(
     )
 
 
-def _require_vouched_header(private: Table, public: Table | None, *told: str | int | None) -> None:
-    """Refuse a private CSV whose header is only guessed from its rows: an odd first record would pass for one.
+def _require_vouched_header(private: Table, public: Table | None, *given: str | int | None) -> None:
+    """Refuse a private CSV whose header is only guessed from its rows: an odd first record could be taken for one.
 
-    Names of columns are published, and a record's cells must not become them. So one name has to be known from the
-    public table, or from the user (`told`).
+    Names of columns are published, and the cells of a record must not become names. So one name must be known from the
+    public table, or from the user (`given`).
     """
     if private.kind != "csv" or not private.header:
         return
-    # A position is no name, though a cell may look like it.
-    named = {str(name) for name in told if not re.fullmatch(r"-?\d+", str(name))}
+    # A position is not a name, though a cell may look like it.
+    named = {str(name) for name in given if not re.fullmatch(r"-?\d+", str(name))}
     known = named | (set(public.columns) if public is not None and public.header else set())
     if not {name.lower() for name in private.columns} & {name.lower() for name in known}:
         nobody = "the target does not name" if public is None else "neither the target nor the public table names"
@@ -285,7 +309,7 @@ def _require_vouched_header(private: Table, public: Table | None, *told: str | i
 def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
     """The table; where it and the private one have no header, opened with the private one's names."""
     known = {name.lower() for name in private.columns}
-    # A table of text alone looks as if its first row were a header; names that mean nothing are data.
+    # In a table of text alone, the first row looks like a header; unknown names are data.
     bare = not table.header or (not private.header and not known & {name.lower() for name in table.columns})
     if table.kind != "csv" or not bare or header is True:
         return table
@@ -310,14 +334,14 @@ def _no_gaps(table: Table, by: str) -> None:
     gap = f"{quoted(by)} IS NULL"
     if dict(table.typed_columns)[by] in ("FLOAT", "DOUBLE"):
         gap += f" OR isnan({quoted(by)})"
-    # Not WHERE: a Parquet file's statistics leave NaN out, and row groups would be skipped by them.
+    # Not WHERE: the statistics of Parquet files ignore NaN, so DuckDB would skip row groups that have them.
     missing = table.fetch(f"SELECT count(*) FILTER ({gap}) FROM ({table.select([by])}) AS rows")[0][0]
     if missing:
         raise InvalidInput(f"The column of users {by!r} is missing in {missing} rows; every row needs its user.")
 
 
 def _no_line_breaks(private: Table, columns: Columns, public: pd.DataFrame) -> None:
-    """See `Table.require_one_line`: free text, read or left out, may have them, and what has them in public."""
+    """See `Table.require_one_line`; free text and columns with line breaks in public are exempt."""
     text = [
         name for name in columns.of_kind("text", "left out") if columns.notes.get(name, "") not in (EMPTY, CONSTANT)
     ]

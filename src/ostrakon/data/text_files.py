@@ -16,7 +16,7 @@ from ostrakon.validation import InvalidInput
 
 SUFFIXES = (".txt", ".md")
 LONGEST = 2**20
-"""Bytes of a file (or line) that are read: more than any frozen encoder looks at. What follows is left out."""
+"""Bytes of a file (or line) that are read: more than any frozen encoder uses. The rest is left out."""
 
 _LINES = ".txt"
 
@@ -25,8 +25,8 @@ _LINES = ".txt"
 class Texts:
     """Texts, and the classes that their folders name.
 
-    texts: in the order of the files' names; labels: text, shape (texts,), or None. others: files of the folder that are
-    no texts by their name, and were left out.
+    texts: sorted by the names of their files; labels: text, shape (texts,), or None. others: number of files of the
+    folder that were left out because of their suffix.
     """
 
     path: Path
@@ -37,31 +37,31 @@ class Texts:
 
 def holds_texts(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a folder of texts: .txt or .md files somewhere in it, and neither pictures nor Parquet."""
-    place = Path(path)
-    if not place.is_dir() or holds_images(place) or next(place.rglob("*.parquet"), None) is not None:
+    folder = Path(path)
+    if not folder.is_dir() or holds_images(folder) or next(folder.rglob("*.parquet"), None) is not None:
         return False
-    return any(_is_text(file) for file in _files(place))
+    return any(_is_text(file) for file in _files(folder))
 
 
 def is_lines(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a .txt file, which may be one text a line, or a table."""
-    place = Path(path)
-    return place.suffix.lower() == _LINES and place.is_file()
+    file = Path(path)
+    return file.suffix.lower() == _LINES and file.is_file()
 
 
 def require_pictures(path: str | os.PathLike[str]) -> None:
-    """Refuse a folder that `holds_images` where pictures are strays: beside more than twice as many files of text.
+    """Refuse a folder of pictures that has more than twice as many text files. Errors: `InvalidInput`.
 
-    As many texts as pictures may be their captions, which no run reads. Errors: `InvalidInput`.
+    If there are about as many texts as pictures, they may be captions, which no run reads.
     """
-    place = Path(path)
-    if not place.is_dir():
+    folder = Path(path)
+    if not folder.is_dir():
         return
-    inside = [file for file in place.rglob("*") if not _hidden(file.relative_to(place))]
+    inside = [file for file in folder.rglob("*") if not _hidden(file.relative_to(folder))]
     texts, pictures = (sum(file.suffix.lower() in of for file in inside) for of in (SUFFIXES, PICTURES))
     if texts > 2 * pictures:
         raise InvalidInput(
-            f"{place} must hold pictures or texts, got {texts} files of text and {pictures} of pictures: move the "
+            f"{folder} must hold pictures or texts, got {texts} files of text and {pictures} of pictures: move the "
             "ones or the others elsewhere."
         )
 
@@ -69,71 +69,71 @@ def require_pictures(path: str | os.PathLike[str]) -> None:
 def read_texts(path: str | os.PathLike[str], *, by: str | None = None) -> Texts:
     """Texts from `path`, all in memory, as UTF-8 with or without a byte order mark.
 
-    A folder: every .txt and .md file in it is a text, in the order of their names; where they lie in folders, the
-    uppermost folder's name is the label, as of scikit-learn's `load_files`. What begins with a full stop is not looked
-    at. An empty file is an empty text. A .txt file: every line is a text without a label. Of a text that is longer,
-    `LONGEST` bytes are read.
+    A folder: every .txt and .md file in it is a text, sorted by name; where they are in subfolders, the name of the
+    uppermost subfolder is the label, as in scikit-learn's `load_files`. Files and folders whose names begin with a full
+    stop are ignored. An empty file is an empty text. A .txt file: every line is a text without a label. Only the first
+    `LONGEST` bytes of a text are read.
 
-    Errors: `InvalidInput` in one sentence that names the file: no texts, some in folders of classes and others beside
-    them, other encodings, symbolic links and what is no plain file, an empty line; `by`, which texts have not.
+    Errors: `InvalidInput` in one sentence that names the file: no texts, texts both in folders of classes and beside
+    them, other encodings, symbolic links and other special files, an empty line; `by`, which texts do not have.
     """
-    place = Path(path)
+    location = Path(path)
     if by is not None:
-        raise InvalidInput(f"--by needs a table with a column of that name, got the texts {place}.")
-    return _folder(place) if place.is_dir() else _lines(place)
+        raise InvalidInput(f"--by needs a table with a column of that name, got the texts {location}.")
+    return _folder(location) if location.is_dir() else _lines(location)
 
 
 def require_apart(first: Path, second: Path) -> None:
-    """Refuse two folders of which one lies within the other: its texts would be in both. Errors: `InvalidInput`."""
+    """Refuse two folders of which one is inside the other: its texts would be in both. Errors: `InvalidInput`."""
     here, there = first.resolve(), second.resolve()
     if here == there or here in there.parents or there in here.parents:
         raise InvalidInput(f"{first} and {second} must lie apart: the texts of one are in the other, too.")
 
 
-def _folder(place: Path) -> Texts:
-    every = list(_files(place))
-    files = sorted((file for file in every if _is_text(file)), key=lambda file: file.relative_to(place).parts)
+def _folder(folder: Path) -> Texts:
+    every = list(_files(folder))
+    files = sorted((file for file in every if _is_text(file)), key=lambda file: file.relative_to(folder).parts)
     if not files:
-        raise InvalidInput(f"{place} must hold texts ({', '.join(SUFFIXES)}), got none.")
-    inside = [file.relative_to(place).parts for file in files]
+        raise InvalidInput(f"{folder} must hold texts ({', '.join(SUFFIXES)}), got none.")
+    inside = [file.relative_to(folder).parts for file in files]
     loose = [parts[0] for parts in inside if len(parts) == 1]
     if loose and len(loose) < len(inside):
-        raise InvalidInput(f"{place} must have all texts in folders of classes, or none; {loose[0]} is loose.")
+        raise InvalidInput(f"{folder} must have all texts in folders of classes, or none; {loose[0]} is loose.")
     return Texts(
-        path=place,
+        path=folder,
         texts=tuple(_read(file) for file in files),
-        labels=None if loose else np.array([_label(parts[0], place) for parts in inside], dtype=object),
+        labels=None if loose else np.array([_label(parts[0], folder) for parts in inside], dtype=object),
         others=len(every) - len(files),
     )
 
 
-def _label(name: str, place: Path) -> str:
-    # Labels leave as UTF-8: what cannot must not be found out when the noise is spent.
+def _label(name: str, folder: Path) -> str:
+    # Labels are released as UTF-8: fail here, not when the privacy budget is spent.
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise InvalidInput(f"The folder {name!r} of {place} must have a name in UTF-8.") from None
+        raise InvalidInput(f"The folder {name!r} of {folder} must have a name in UTF-8.") from None
     return name
 
 
-def _lines(place: Path) -> Texts:
-    if place.suffix.lower() != _LINES:
+def _lines(file: Path) -> Texts:
+    if file.suffix.lower() != _LINES:
         raise InvalidInput(
-            f"{place} must be a folder of texts, or a {_LINES} file of one text a line, beside a folder of texts."
+            f"{file} must be a folder of texts, or a {_LINES} file of one text a line, beside a folder of texts."
         )
-    lines = _decoded(_bytes(place), place).split("\n")
+    lines = _decoded(_bytes(file), file).split("\n")
     lines = [line.removesuffix("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]
     if not lines:
-        raise InvalidInput(f"{place} is empty.")
+        raise InvalidInput(f"{file} is empty.")
     empty = next((number for number, line in enumerate(lines, start=1) if not line.strip()), None)
     if empty is not None:
-        raise InvalidInput(f"{place} must have one text a line, and line {empty} is empty.")
-    return Texts(path=place, texts=tuple(_beginning(line.encode(), place) for line in lines))
+        raise InvalidInput(f"{file} must have one text a line, and line {empty} is empty.")
+    return Texts(path=file, texts=tuple(_beginning(line.encode(), file) for line in lines))
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[Path]:
     """Every file below a folder that does not begin with a full stop. Links to folders are refused, not followed."""
-    for folder, folders, names in os.walk(place, onerror=_unreadable):
+    for folder, folders, names in os.walk(root, onerror=_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in folders:
             _require_no_link(Path(folder, name))
@@ -153,7 +153,7 @@ def _is_text(file: Path) -> bool:
 
 
 def _require_no_link(file: Path) -> None:
-    # What it points to may be private, or change with another place.
+    # Its target may be private, or belong to another folder that changes.
     if file.is_symlink():
         raise InvalidInput(f"{file} must be no symbolic link: put a copy of what it points to in its place.")
 
@@ -167,21 +167,21 @@ def _bytes(file: Path, *, most: int = -1) -> bytes:
     if file.exists() and not file.is_file():
         raise InvalidInput(f"{file} must be a plain file of text.")
     try:
-        with open(file, "rb") as held:
-            return held.read(most)
+        with open(file, "rb") as opened:
+            return opened.read(most)
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read: {(error.strerror or str(error)).lower()}.") from None
 
 
-def _beginning(held: bytes, file: Path) -> str:
-    """As much text as `LONGEST` bytes hold: a sign that they cut is left out."""
-    return _decoded(held[:LONGEST], file, final=len(held) <= LONGEST)
+def _beginning(content: bytes, file: Path) -> str:
+    """The text in the first `LONGEST` bytes, without a last character that is incomplete."""
+    return _decoded(content[:LONGEST], file, final=len(content) <= LONGEST)
 
 
-def _decoded(held: bytes, file: Path, *, final: bool = True) -> str:
-    # Python's utf-8-sig takes the first bytes of a mark that is not whole for no text at all, where nothing follows.
+def _decoded(content: bytes, file: Path, *, final: bool = True) -> str:
+    # Python's utf-8-sig reads an incomplete byte order mark at the end of a file as empty text.
     try:
-        text = codecs.getincrementaldecoder("utf-8")().decode(held.removeprefix(codecs.BOM_UTF8), final)
+        text = codecs.getincrementaldecoder("utf-8")().decode(content.removeprefix(codecs.BOM_UTF8), final)
     except UnicodeDecodeError:
         raise InvalidInput(f"{file} must be text in UTF-8, and is not; save it as UTF-8.") from None
     if "\0" in text:

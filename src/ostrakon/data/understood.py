@@ -1,4 +1,4 @@
-"""What was understood of a run's data: columns, kinds, classes; from public cells, headers and class names alone."""
+"""How the data of a run were read: columns, kinds, classes; from public cells, headers and class names alone."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ostrakon.data.embeddings import groups
 from ostrakon.statements.statement import Protects
 
 SHOWN = 12
-"""Names that are listed; of more, their number is told."""
+"""Maximum number of names in a list; the number of further names follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Understood:
-    """What was understood, in words, to be read before anything is spent and kept in the card.
+    """How the data were read, in words, shown before any privacy budget is spent, and kept in the card.
 
-    facts: what → as what. warnings: sentences that must not be overlooked. notes: sentences for the terminal alone,
-    which may name files; they never enter a release. target: the column to be predicted, where there is one.
-    Guarantee: facts, warnings and the target are made of public cells, names of columns and of classes, which the
-    statement says are public knowledge.
+    facts: subject → how it was read. warnings: sentences that must not be overlooked. notes: sentences for the terminal
+    alone, which may name files and never enter a release. target: the column to predict, if there is one.
+    Guarantee: facts, warnings and the target depend on public cells and on names of columns and classes, which the
+    statement declares public.
     """
 
     facts: dict[str, str] = field(default_factory=dict[str, str])
@@ -41,7 +41,7 @@ def understood_table(
     only_public: Sequence[str],
     protects: Protects = "records",
 ) -> Understood:
-    """What was understood of tables. only_public: columns that the private table lacks."""
+    """How tables were read. only_public: columns that the private table lacks."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
@@ -73,9 +73,9 @@ def understood_table(
 def understood_images(
     form: str, *, classes: Sequence[str], classes_from: str, public_rows: int, protects: Protects = "records"
 ) -> Understood:
-    """What was understood of images. form: what an image is, in words."""
-    told = {"Rows": form, "To be predicted": _in_words(classes, classes_from)}
-    return Understood(facts=told | _pool(public_rows, protects))
+    """How images were read. form: an image in words."""
+    facts = {"Rows": form, "To be predicted": _in_words(classes, classes_from)}
+    return Understood(facts=facts | _pool(public_rows, protects))
 
 
 def _pool(rows: int, protects: Protects) -> dict[str, str]:
@@ -89,24 +89,24 @@ def _in_words(classes: Sequence[str], classes_from: str) -> str:
 
 
 def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public: Sequence[str]) -> tuple[str, ...]:
-    found: list[str] = []
+    warnings: list[str] = []
     if len(columns.left_out) > len(columns.kept):
-        found.append(
+        warnings.append(
             f"{len(columns.left_out)} of {len(columns.kinds)} columns are not used; see why, and whether the public "
             "table is written as you think."
         )
     if only_public:
-        found.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
+        warnings.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
     if looks_like_a_quantity(classes):
-        found.append(
+        warnings.append(
             f"The target {target!r} has {len(classes)} different numbers: it may be a quantity to be estimated, not "
             "classes; cut into a few ranges it could be learned better."
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def listed(names: Iterable[str], *, between: str = ", ") -> str:
-    """The first names, and how many more there are.
+    """The first names, and the number of further names.
 
     >>> listed(["a", "b"])
     'a, b'

@@ -1,4 +1,4 @@
-"""Votes from a file that somebody already has: histograms, or one column per teacher."""
+"""Votes from a file: histograms, or one column per teacher."""
 
 from __future__ import annotations
 
@@ -32,18 +32,33 @@ def load_votes(
 ) -> Votes:
     """Votes of an ensemble from a .npy, .npz, .csv (also .gz) or .parquet file, one row per query.
 
-    kind: "counts": one column per class, each row adding up to the number of teachers. "predictions": one column
-        per teacher, each cell the class it chose: 0, 1, 2, ..., or names. "auto": whichever of the two the numbers
-        can be; where they can be both, the answer is an error that asks, never a guess.
-    teachers, classes: how many there are; checked, and used to tell the two kinds apart.
-    abstentions: teachers may abstain: rows of counts may add up to less than `teachers`, which must then be given;
+    Parameters
+    ----------
+    path : str or path
+        An .npz must have one array, or one named votes, counts or predictions. A CSV may have a header; a column named
+        index, query or id is not a vote.
+    teachers, classes : int, optional
+        Their numbers; checked, and used to distinguish the two kinds.
+    kind : {"auto", "counts", "predictions"}
+        "counts": one column per class, where every row adds up to the number of teachers. "predictions": one column
+        per teacher, with the class it chose: 0, 1, 2, ..., or names. "auto": the kind that the numbers allow; an error
+        if they allow both.
+    abstentions : bool
+        Whether teachers may abstain: then rows of counts may add up to less than `teachers`, which must be given;
         predictions of -1 and empty cells are abstentions.
-    max_contributions: every teacher speaks on at most so many queries (`BoundedVotes`), and abstains on the others;
-    verified
-        where the file holds predictions, otherwise the caller's word.
+    max_contributions : int, optional
+        The number of queries that every teacher answers at most (`BoundedVotes`); it abstains on the others. Verified
+        if the file has predictions, otherwise the caller is responsible.
 
-    An .npz must hold one array, or one named votes, counts or predictions. A CSV may have a header or none; a
-    column named index, query or id is not a vote. Raises `InvalidInput` in one sentence for anything else.
+    Returns
+    -------
+    Votes
+        The counts, shape (queries, classes).
+
+    Raises
+    ------
+    InvalidInput
+        In one sentence for any other file.
     """
     if kind not in _KINDS:
         raise InvalidInput(f"kind must be one of {', '.join(_KINDS)}, got {kind!r}.")
@@ -70,7 +85,7 @@ def load_votes(
             max_contributions=max_contributions,
         )
     if kind == "auto":
-        # Who votes on few queries is silent on the others.
+        # Teachers that vote on few queries abstain on the others.
         silent = abstentions or max_contributions is not None
         kind = _tell(file, array, teachers=teachers, classes=classes, abstentions=silent)
     if kind == "counts":
@@ -97,8 +112,8 @@ def class_names(path: str | os.PathLike[str], votes: Votes) -> tuple[str, ...]:
 
     names, array = _table_with_names(file)
     if array.dtype.kind not in "iuf":
-        found = np.unique(array[~pd.isna(array)].astype(str)).tolist()
-        return tuple(found) if len(found) == votes.classes else ()
+        classes = np.unique(array[~pd.isna(array)].astype(str)).tolist()
+        return tuple(classes) if len(classes) == votes.classes else ()
     return names if np.array_equal(array, votes.counts) else ()
 
 
@@ -121,8 +136,8 @@ def _tell(
         and full >= 1
         and bool(np.all(sums <= full) if abstentions else np.all(sums == full))
     )
-    # More classes than teachers is no ensemble that could agree: such numbers are counts. Where rows need not add up,
-    # another number of teachers than of columns may be a slip, and does not make counts of predictions.
+    # With more classes than teachers an ensemble could not agree, so such numbers are counts. Where rows need not add
+    # up, a number of teachers that differs from the number of columns may be a mistake, and does not decide the kind.
     predictions = (
         least >= (-1 if abstentions else 0)
         and (abstentions or teachers in (None, columns))
@@ -198,19 +213,19 @@ def _read(file: Path) -> tuple[str, NDArray[Any]]:
 def _read_numpy(file: Path) -> tuple[str, NDArray[Any]]:
     try:
         # Pickled arrays would run code from the file.
-        held = np.load(file, allow_pickle=False)
-        if isinstance(held, np.ndarray):
-            return "", held
-        with held:
-            names = [name for name in ("votes", "counts", "predictions") if name in held.files]
-            if not names and len(held.files) == 1:
-                names = held.files
+        loaded = np.load(file, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return "", loaded
+        with loaded:
+            names = [name for name in ("votes", "counts", "predictions") if name in loaded.files]
+            if not names and len(loaded.files) == 1:
+                names = loaded.files
             if len(names) != 1:
                 raise InvalidInput(
                     f"{file} must hold one array, or exactly one named votes, counts or predictions; "
-                    f"it holds {', '.join(held.files) or 'none'}."
+                    f"it holds {', '.join(loaded.files) or 'none'}."
                 )
-            return names[0], held[names[0]]
+            return names[0], loaded[names[0]]
     except InvalidInput:
         raise
     except (OSError, ValueError, EOFError, KeyError) as error:
@@ -227,7 +242,7 @@ def _table_with_names(file: Path) -> tuple[tuple[str, ...], NDArray[Any]]:
     """(names of the columns, () where the file has none, the cells)."""
     import pandas as pd
 
-    # Numbers in a NumPy file need no library of tables, which takes as long to load as they take to price.
+    # Imported late: NumPy files do not need DuckDB, whose import takes as long as the accounting of the votes.
     from ostrakon.data.sources import open_table
 
     table = open_table(file, header=False)
@@ -253,8 +268,8 @@ def _is_header(first: list[str], rest: pd.DataFrame) -> bool:
 
     numbers = rest.apply(pd.to_numeric, errors="coerce")
     names = first[1:] if first[0].strip().lower() in _ROW_NAMES else first
-    if names == [str(place) for place in range(len(names))]:
-        # Whoever saves a frame without names gets these; as votes of two columns they could be a query.
+    if names == [str(index) for index in range(len(names))]:
+        # pandas writes these for a frame without names; as votes of two columns they could be a query.
         sums = numbers.iloc[:, -len(names) :].sum(axis=1)
         return len(names) > 2 or bool(len(sums) and sums.nunique() == 1 and sums.iloc[0] != 1)
     if all(re.fullmatch(r"-?\d+(\.0*)?", name) for name in first if name):

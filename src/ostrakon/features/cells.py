@@ -47,9 +47,9 @@ def one_hot(codes: IntArray, sizes: Sequence[int]) -> NDArray[np.float32]:
     >>> one_hot(np.array([[0, 2]]), [2, 3]).tolist()
     [[1.0, 0.0, 0.0, 0.0, 1.0]]
     """
-    made = np.zeros((len(codes), int(sum(sizes))), np.float32)
-    made[np.arange(len(codes))[:, None], codes + starts(sizes)] = 1
-    return made
+    columns = np.zeros((len(codes), int(sum(sizes))), np.float32)
+    columns[np.arange(len(codes))[:, None], codes + starts(sizes)] = 1
+    return columns
 
 
 def starts(sizes: Sequence[int]) -> IntArray:
@@ -104,9 +104,9 @@ class PairMap:
 
     def table(self, counts: IntArray) -> IntArray:
         """Return the table, (directions, classes), in steps, of the number of units in each cell."""
-        made = np.zeros(self.directions * self.classes, np.int64)
-        made[: self.cells] = self.unit * counts
-        return made.reshape(self.directions, self.classes)
+        sums = np.zeros(self.directions * self.classes, np.int64)
+        sums[: self.cells] = self.unit * counts
+        return sums.reshape(self.directions, self.classes)
 
     def counts(self, sums: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return the (noisy) number of units in the cells of each pair, of a (noisy) table in votes."""

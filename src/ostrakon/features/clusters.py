@@ -1,4 +1,4 @@
-"""Clusters of more points than all distances fit memory for: centres that settle, and medoids, block by block."""
+"""Clusters of more points than fit in memory as a matrix of distances: Lloyd's algorithm and medoids, in blocks."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 _CELLS = 2**20
-"""Of points by centres, whose distances are held at once."""
+"""Number of distances in memory at once."""
 _FIXED = 64
-"""Fixed centres whose distances are held at once."""
+"""Fixed centres whose distances are in memory at once."""
 _TOGETHER = 8
-"""How often all centres look for their points together, before those that are left do one by one."""
+"""Rounds in which all centres choose their points together, before the remaining ones choose one by one."""
 
 
 def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Generator) -> FloatArray:
-    """`more` different points, far from each other and from the `fixed` ones: where clusters begin.
+    """`more` different points, far from each other and from the `fixed` ones: the initial centres of clusters.
 
-    Each is the best of a few points, drawn in proportion to the squared distance from what is there (greedy k-means++,
-    Arthur and Vassilvitskii 2007): the one that leaves the least sum of squared distances.
+    Each is the best of a few points, drawn in proportion to their squared distance from the points before it (greedy
+    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances.
     """
     squares = np.square(points).sum(axis=1)
 
@@ -39,8 +39,8 @@ def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Gene
         np.minimum(least, distances(fixed[at : at + _FIXED]).min(axis=0), out=least)
     tries = 2 + int(np.log(len(fixed) + more))
     chosen = np.empty(more, np.int64)
-    for place in range(more):
-        # Where all are alike, or nothing is there yet, all are as likely.
+    for index in range(more):
+        # If all are equal, or there is no point yet, all are equally likely.
         weights = np.cumsum(least, dtype=np.float64) if np.isfinite(least[0]) and least.any() else None
         if weights is None:
             drawn = rng.integers(len(points), size=tries)
@@ -48,17 +48,17 @@ def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Gene
             drawn = np.searchsorted(weights, rng.random(tries) * weights[-1], side="right").clip(max=len(points) - 1)
         away = np.minimum(distances(points[drawn]), least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
-        chosen[place], least = drawn[best], away[best]
+        chosen[index], least = drawn[best], away[best]
     return points[chosen]
 
 
 def settled(
     points: FloatArray, fixed: FloatArray, centres: FloatArray, *, rounds: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """(centres after so many rounds of Lloyd's algorithm, how many points each had in the last one).
+    """(centres after `rounds` rounds of Lloyd's algorithm, number of points of every centre in the last round).
 
-    points: (rows, features); centres: (centres, features). fixed: centres that stay where they are, and have their own
-    points. A centre without points stays, too. It ends early where no centre moves.
+    points: (rows, features); centres: (centres, features). fixed: additional centres that do not move. A centre without
+    points does not move, either. It ends early when no centre moves.
     """
     members = np.zeros(len(centres), np.int64)
     for _ in range(rounds):
@@ -87,38 +87,38 @@ def medoids(points: FloatArray, centres: FloatArray, *, members: IntArray, witho
     taken[without] = True
     if len(points) - int(taken.sum()) < len(centres):
         raise ValueError(f"There must be as many points as centres, {len(centres)}.")
-    found = np.full(len(centres), -1)
+    chosen = np.full(len(centres), -1)
     order = np.argsort(-members, kind="stable")
     left = order
     for _ in range(_TOGETHER):
-        place = _nearest_of(points, centres[left], taken)
-        # Where two centres share a point it goes to the one with more members; the other looks again.
-        _, first = np.unique(place, return_index=True)
-        found[left[first]] = place[first]
-        taken[place[first]] = True
+        nearest = _nearest_of(points, centres[left], taken)
+        # If two centres choose the same point, the one with more members gets it; the other chooses again.
+        _, first = np.unique(nearest, return_index=True)
+        chosen[left[first]] = nearest[first]
+        taken[nearest[first]] = True
         left = np.delete(left, first)
     for centre in left:
-        found[centre] = _nearest_of(points, centres[[centre]], taken)[0]
-        taken[found[centre]] = True
-    return [int(place) for place in found[order]]
+        chosen[centre] = _nearest_of(points, centres[[centre]], taken)[0]
+        taken[chosen[centre]] = True
+    return [int(nearest) for nearest in chosen[order]]
 
 
 def _nearest_of(points: FloatArray, centres: FloatArray, taken: NDArray[np.bool_]) -> IntArray:
-    """The nearest point to each centre, (centres,), of those that are not taken; the first of those as near."""
-    best, place, at = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1), 0
+    """The nearest point to each centre, (centres,), that is not taken; a tie goes to the first."""
+    best, position, at = np.full(len(centres), -np.inf, np.float32), np.full(len(centres), -1), 0
     for block, near in _near(points, centres):
         near -= np.square(block).sum(axis=1, keepdims=True) / 2
         near[taken[at : at + len(block)]] = -np.inf
         nearest = near.argmax(axis=0)
         value = near[nearest, np.arange(len(centres))]
         better = value > best
-        best[better], place[better] = value[better], at + nearest[better]
+        best[better], position[better] = value[better], at + nearest[better]
         at += len(block)
-    return place
+    return position
 
 
 def _near(points: FloatArray, centres: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """(some points, how near each is to every centre: the larger, the nearer), block by block."""
+    """(points, their similarity to every centre: larger is nearer), in blocks."""
     turned = np.ascontiguousarray(centres.T)
     half = np.square(centres).sum(axis=1) / 2
     some = max(1, _CELLS // max(1, len(centres)))

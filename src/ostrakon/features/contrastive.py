@@ -1,4 +1,4 @@
-"""An encoder learned from public images without labels: two changed views of an image shall be found among many."""
+"""An encoder learned from public images without labels: it learns to match two changed views of an image."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class _UnitLength(nn.Module):
 
 
 def encoder(shape: tuple[int, ...], width: int) -> Any:
-    """Three convolutions to 16 width features; the first strides, where pixels are many and say little each."""
+    """Three convolutions to 16 width features; the first has stride 2 if images are large."""
     stride = 2 if min(shape[1:]) >= 16 else 1
     return nn.Sequential(
         nn.Conv2d(shape[0], width, 5, stride=stride, padding=2, bias=False),

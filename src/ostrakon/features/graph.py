@@ -1,4 +1,4 @@
-"""The neighbour graph of the public pool: smooth each teacher's predictions over it, spread few labels over it."""
+"""The neighbour graph of the public pool, over which predictions of teachers are smoothed and few labels spread."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
 EXACT_BELOW = 20_000
-"""Pools up to this size get exact neighbours; larger ones approximate ones, from pynndescent."""
+"""Pools up to this size get exact neighbours; larger ones approximate neighbours, from pynndescent."""
 
 _BLOCK = 2**26
 
@@ -25,10 +25,15 @@ _BLOCK = 2**26
 class PublicGraph:
     """A sparse symmetric graph of similar public examples; made by `build_graph`.
 
-    weights: similarities in (0, 2], symmetric, no loops, CSR of shape (pool, pool).
+    Parameters
+    ----------
+    weights : CSR matrix of shape (pool, pool)
+        Similarities in (0, 2], symmetric, without loops.
 
-    Guarantee: built from public data alone. Smoothing acts on each teacher's column by itself, so what a teacher says
-    after it still depends on that teacher's shard and on public data alone.
+    Notes
+    -----
+    Guarantee: built from public data alone. Smoothing treats the column of every teacher separately, so the smoothed
+    predictions of a teacher depend on its shard and on public data alone.
     """
 
     weights: Any
@@ -47,12 +52,30 @@ class PublicGraph:
         strength: float = 0.9,
         steps: int = 15,
     ) -> NDArray[np.int16]:
-        """Each teacher's predictions smoothed over the neighbours: random walks vote.
+        """Smooth the predictions of every teacher over the neighbours, by random walks that vote.
 
-        predictions: class indices, (pool, teachers), -1 where a teacher abstains. classes: their number.
-        rows: the public examples to answer for; None: all. strength: how likely a walk goes on, in (0, 1); steps: its
-        most steps. Returns class indices (rows, teachers), -1 where no walk found a prediction; a tie goes to the
-        lowest class.
+        Parameters
+        ----------
+        predictions : int array of shape (pool, teachers)
+            Class indices, -1 where a teacher abstains.
+        classes : int
+            Number of classes, at least 2.
+        rows : int array, optional
+            Public examples to predict. Default: all.
+        strength : float in (0, 1)
+            Probability that a walk continues.
+        steps : int
+            Maximum length of a walk, at least 1.
+
+        Returns
+        -------
+        int16 array of shape (rows, teachers)
+            Class indices, -1 where no walk reached a prediction; a tie goes to the lowest class.
+
+        Raises
+        ------
+        InvalidInput
+            For arguments of other shapes, types or ranges.
         """
         given = np.asarray(predictions)
         classes = whole("classes", classes, at_least=2)
@@ -81,14 +104,36 @@ class PublicGraph:
     def spread(
         self, labels: ArrayLike, *, classes: int, strength: float = 0.9, steps: int = 200, balance: bool = True
     ) -> NDArray[np.float64]:
-        """Class probabilities of every public example from few labels, (pool, classes).
+        """Class probabilities of every public example from few labels.
 
-        labels: class indices, (pool,), -1 where unlabelled; or the weight of each class at each example, (pool,
-        classes), from 0 on, such as the positive part of noisy counts. strength: share of its neighbours' belief that
-        an example takes over, in (0, 1). balance: scale classes to the shares that the labels have (class mass
-        normalisation), which matters where one class happens to sit in a denser place. Rows that no label reaches are
-        uniform.
-        Source: Zhou et al. 2004 (local and global consistency); Zhu et al. 2003 (class mass).
+        Parameters
+        ----------
+        labels : array of shape (pool,) or (pool, classes)
+            Class indices, -1 where unlabelled; or weights of the classes, at least 0, such as the positive part of
+            noisy counts.
+        classes : int
+            Number of classes, at least 2.
+        strength : float in (0, 1)
+            Weight of the neighbours' probabilities against an example's own label.
+        steps : int
+            Maximum number of iterations, at least 1.
+        balance : bool
+            Whether to scale the classes to their shares among the labels (class mass normalisation), which matters
+            where one class is in a denser region.
+
+        Returns
+        -------
+        float64 array of shape (pool, classes)
+            Probabilities; uniform for examples that no label reaches.
+
+        Raises
+        ------
+        InvalidInput
+            For arguments of other shapes, types or ranges.
+
+        References
+        ----------
+        Zhou et al. 2004 (local and global consistency); Zhu et al. 2003 (class mass).
         """
         classes = whole("classes", classes, at_least=2)
         strength, steps = fraction("strength", strength), whole("steps", steps, at_least=1)
@@ -137,11 +182,11 @@ class PublicGraph:
             (np.ones(len(rows), np.float32), (rows, np.arange(len(rows)))), (self.size, len(rows))
         )
         strength, steps = fraction("strength", strength), whole("steps", steps, at_least=1)
-        back, place, total = self._step().T.tocsr(), starts.toarray(), np.zeros((self.size, len(rows)), np.float32)
+        back, reached, total = self._step().T.tocsr(), starts.toarray(), np.zeros((self.size, len(rows)), np.float32)
         for taken in range(steps):
-            total += (1 - strength) * strength**taken * place
-            place = back @ place
-        return np.ascontiguousarray((total + strength**steps * place).T)
+            total += (1 - strength) * strength**taken * reached
+            reached = back @ reached
+        return np.ascontiguousarray((total + strength**steps * reached).T)
 
 
 def build_graph(
@@ -149,11 +194,35 @@ def build_graph(
 ) -> PublicGraph:
     """The graph of the nearest neighbours of public examples.
 
-    features: (pool, features), such as `Representation.transform` gives. neighbours: edges that each example starts.
-    Weights fall with the squared distance, scaled by how far both ends' seventh neighbours are (Zelnik-Manor and
-    Perona 2004), so dense and sparse places are linked alike; an edge wanted by both ends counts twice.
-    Exact up to `EXACT_BELOW` examples, else approximate through pynndescent (an extra: `ostrakon[graph]`), seeded by
-    `random_state`.
+    Parameters
+    ----------
+    features : float array of shape (pool, features)
+        Such as `Representation.transform` gives.
+    neighbours : int
+        Number of nearest neighbours of every example, from 1 to pool - 1.
+    random_state : int, optional
+        Seed of the approximate search.
+    n_jobs : int, optional
+        Number of processes of the search.
+
+    Returns
+    -------
+    PublicGraph
+        The weights fall with the squared distance, divided by the distances of both ends to their seventh neighbours,
+        so that dense and sparse regions are connected in the same way; an edge that both ends have counts twice.
+
+    Raises
+    ------
+    InvalidInput
+        For features that are not finite, and for as many neighbours as examples.
+
+    Notes
+    -----
+    Exact up to `EXACT_BELOW` examples, else approximate with pynndescent (the extra `ostrakon[graph]`).
+
+    References
+    ----------
+    Zelnik-Manor and Perona 2004.
     """
     points = np.asarray(features)
     if points.ndim != 2 or points.dtype.kind not in "uifb" or not np.isfinite(points).all():
@@ -185,10 +254,34 @@ def _neighbours(
 def approximate_neighbours(
     points: FloatArray, neighbours: int, *, random_state: int | None = 0, n_jobs: int | None = None
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(distances, places) of the nearest others of every row, by descent on neighbours of neighbours, both (rows, n).
+    """Distances and positions of the approximate nearest neighbours of every row, both of shape (rows, neighbours).
 
-    Most of them: benchmarks/README.md says how many. Source: Dong, Moses and Li 2011 (NN-descent).
-    Errors: `InvalidInput` where the extra `graph` is not installed.
+    Parameters
+    ----------
+    points : float array of shape (rows, features)
+        Rows.
+    neighbours : int
+        Number of neighbours.
+    random_state, n_jobs
+        Of pynndescent.
+
+    Returns
+    -------
+    tuple of arrays
+        (distances, positions).
+
+    Raises
+    ------
+    InvalidInput
+        If the extra `graph` is not installed.
+
+    Notes
+    -----
+    benchmarks/README.md has the share of true neighbours among them.
+
+    References
+    ----------
+    Dong, Moses and Li 2011 (NN-descent).
     """
     try:
         from pynndescent import NNDescent

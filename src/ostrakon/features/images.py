@@ -103,7 +103,7 @@ class DeskewHOG(TransformerMixin, BaseEstimator):
         return hasattr(self, "shape_")
 
 
-# So many images and what is made of them fit a processor's cache.
+# Images in a block that fit into the cache of a processor together with their gradients.
 _AT_ONCE = 256
 
 
@@ -116,14 +116,14 @@ def _oriented_gradients(images: FloatArray, cell: tuple[int, int], orientations:
     strength = np.hypot(across, down)
     angle = np.rad2deg(np.arctan2(down, across)) % 180
     borders = np.float32(180 / orientations) * np.arange(1, orientations + 1, dtype=np.float32)
-    place = np.searchsorted(borders.astype(np.float64), angle, side="right")
+    bin_of = np.searchsorted(borders.astype(np.float64), angle, side="right")
     up, left = images.shape[1] // cell[0], images.shape[2] // cell[1]
     total = np.zeros((len(images), up, left, orientations), np.float32)
     for row in range(cell[0]):
         for column in range(cell[1]):
-            # This pixel of every cell; those beyond the last whole cell belong to none.
+            # This pixel of every cell; pixels beyond the last complete cell are ignored.
             pixel = (slice(None), slice(row, up * cell[0], cell[0]), slice(column, left * cell[1], cell[1]))
-            here = place[pixel][..., None] == np.arange(orientations)
+            here = bin_of[pixel][..., None] == np.arange(orientations)
             total += np.where(here, strength[pixel][..., None], 0.0)
     cells = (total / np.float32(cell[0] * cell[1])).astype(np.float64)
     corners = [cells[:, y : up - 1 + y, x : left - 1 + x] for y in (0, 1) for x in (0, 1)]

@@ -1,4 +1,4 @@
-"""Encoders that a function of the operator's makes, torch:module:factory: their own code, run as it is."""
+"""Encoders from a function of the operator, torch:module:factory: their own code, run without changes."""
 
 from __future__ import annotations
 
@@ -16,79 +16,79 @@ from ostrakon.features.recipe import Recipe
 from ostrakon.features.rowwise import row_count, take_rows
 from ostrakon.validation import InvalidInput
 
-MADE = "torch:"
+FACTORY = "torch:"
 
 
-def is_made(representation: Any) -> bool:
+def from_factory(representation: Any) -> bool:
     """Whether a representation is torch:module:factory."""
-    return isinstance(representation, str) and representation.startswith(MADE)
+    return isinstance(representation, str) and representation.startswith(FACTORY)
 
 
 def require_factory(representation: str) -> Callable[[], Any]:
-    """The function that torch:module:factory names. Its module is imported: code of the operator's runs.
+    """The function that torch:module:factory names. Its module is imported, which runs code of the operator.
 
     Errors: `InvalidInput` for another form, and for what cannot be imported or called.
     """
-    parts = representation.removeprefix(MADE).split(":")
+    parts = representation.removeprefix(FACTORY).split(":")
     if len(parts) != 2 or not all(name.isidentifier() for part in parts for name in part.split(".")):
         raise InvalidInput(f"representation must be torch:MODULE:FACTORY, got {representation!r}.")
     try:
-        found = getattr(importlib.import_module(parts[0]), parts[1])
+        function = getattr(importlib.import_module(parts[0]), parts[1])
     except Exception as error:  # whatever the operator's module raises
         raise InvalidInput(f"{representation} cannot be imported: {type(error).__name__}: {error}.") from error
-    if not callable(found):
-        raise InvalidInput(f"{representation} must be a function, got {type(found).__name__}.")
-    return found
+    if not callable(function):
+        raise InvalidInput(f"{representation} must be a function, got {type(function).__name__}.")
+    return function
 
 
-def made_by(representation: str) -> Any:
-    """What the factory makes. Errors: `InvalidInput` where it raises, or makes nothing that encodes rows."""
+def run_factory(representation: str) -> Any:
+    """The encoder that the factory returns. Errors: `InvalidInput` if it raises, or returns anything but an encoder."""
     factory = require_factory(representation)
     try:
-        made = factory()
+        encoder = factory()
     except Exception as error:  # whatever the operator's function raises
         raise InvalidInput(f"{representation} failed: {type(error).__name__}: {error}.") from error
-    if not callable(made) and not hasattr(made, "transform"):
-        raise InvalidInput(f"{representation} must make a module, a function or a transformer, got {made!r}.")
-    return made
+    if not callable(encoder) and not hasattr(encoder, "transform"):
+        raise InvalidInput(f"{representation} must make a module, a function or a transformer, got {encoder!r}.")
+    return encoder
 
 
 class MadeEncoder(FrozenEncoder):
-    """Rows to a frame of what a module or a function of the operator's makes of them: X.0, X.1, …
+    """Rows to a frame with the features that a module or a function of the operator gives: X.0, X.1, …
 
     how: "torch:module:factory"; factory() makes a `torch.nn.Module` (used in evaluation mode, without gradients; given
     single numbers, pictures with their channels first, values as they are) or a function, given one row as it is: an
     array or a frame.
 
-    Guarantee: one row a call, on one thread of PyTorch's. That nothing of a row is remembered for the next is the
-    operator's to see to; what gives a row other features the second time is refused.
+    Guarantee: one row per call, on one thread of PyTorch. The operator must ensure that the encoder remembers nothing
+    from row to row; an encoder that gives a row other features the second time is refused.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Make the encoder, and see what it gives."""
+        """Make the encoder, and check its features."""
         self._open()
-        # Whether anything of other rows is remembered shows when the first one comes again.
+        # An encoder that remembers other rows may change the features of the first one, when it is encoded again.
         first, rows = self._one(self._rows(take_rows(X, np.arange(1)))[0]), self._rows(X)
-        made = self._encoded(rows)
-        if not np.array_equal(first, made[0]) or not np.array_equal(self._one(rows[0]), first):
+        encoded = self._encoded(rows)
+        if not np.array_equal(first, encoded[0]) or not np.array_equal(self._one(rows[0]), first):
             raise InvalidInput(f"The encoder {self.how} must give a row the same features every time.")
-        self.width_ = made.shape[1]
+        self.width_ = encoded.shape[1]
         if self.width_ < 2:
             raise InvalidInput(f"The encoder {self.how} must give 2 features or more, got {self.width_}.")
         return self
 
     def _open(self) -> None:
-        self._made = made_by(self.how)
-        self._is_module = hasattr(self._made, "state_dict")
-        self.digest_ = _digest(self._made) if self._is_module else None
+        self._encoder = run_factory(self.how)
+        self._is_module = hasattr(self._encoder, "state_dict")
+        self.digest_ = _digest(self._encoder) if self._is_module else None
 
     @property
     def name(self) -> str:
         """The factory's name."""
-        return self.how.removeprefix(MADE)
+        return self.how.removeprefix(FACTORY)
 
     def recipe(self) -> Recipe:
-        """How a recipient makes the features who has the operator's module."""
+        """How a recipient with the operator's module computes the features."""
         return Recipe(
             needs=("ostrakon",),
             files=(self.name.split(":")[0],),
@@ -100,8 +100,8 @@ class MadeEncoder(FrozenEncoder):
 
     def checked(self) -> str:
         """The factory and, of a module, the checksum of its weights."""
-        told = "no checksum" if self.digest_ is None else f"SHA-256 of its weights {self.digest_}"
-        return f"{self.name} ({told}; code of the operator's)"
+        checksum = "no checksum" if self.digest_ is None else f"SHA-256 of its weights {self.digest_}"
+        return f"{self.name} ({checksum}; code of the operator's)"
 
     def _rows(self, X: Any) -> Any:
         if not self._is_module:
@@ -114,28 +114,28 @@ class MadeEncoder(FrozenEncoder):
 
     def _encoded(self, rows: Any) -> NDArray[np.float32]:
         with _one_torch_thread(self._is_module):
-            made = [self._one(row) for row in rows]
-        widths = sorted({len(one) for one in made})
+            encoded = [self._one(row) for row in rows]
+        widths = sorted({len(one) for one in encoded})
         if len(widths) > 1:
             raise InvalidInput(f"The encoder {self.how} must give all rows as many features, got {widths}.")
-        return np.stack(made) if made else np.empty((0, self.width_), np.float32)
+        return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _one(self, row: Any) -> NDArray[np.float32]:
         try:
-            given = self._by_module(row) if self._is_module else self._made(row)
-            made = np.asarray(given, np.float32).ravel()
+            given = self._by_module(row) if self._is_module else self._encoder(row)
+            features = np.asarray(given, np.float32).ravel()
         except Exception as error:  # whatever the operator's code raises
             raise InvalidInput(f"The encoder {self.how} failed: {type(error).__name__}: {error}.") from error
-        if not made.size or not np.isfinite(made).all():
+        if not features.size or not np.isfinite(features).all():
             raise InvalidInput(f"The encoder {self.how} must give finite features, got a NaN, an infinity or none.")
-        return made
+        return features
 
     def _by_module(self, row: NDArray[np.float32]) -> NDArray[Any]:
         import torch
 
-        self._made.eval()
+        self._encoder.eval()
         with torch.no_grad(), _one_torch_thread(True):
-            return self._made(torch.from_numpy(np.ascontiguousarray(row[None]))).cpu().numpy()
+            return self._encoder(torch.from_numpy(np.ascontiguousarray(row[None]))).cpu().numpy()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("_made", "_is_module")}
@@ -150,7 +150,7 @@ class MadeEncoder(FrozenEncoder):
 
 @contextmanager
 def _one_torch_thread(needed: bool):
-    """How many threads share a product has a say in its rounding."""
+    """PyTorch on one thread: the number of threads changes the rounding of products."""
     if not needed:
         yield
         return
@@ -167,7 +167,7 @@ def _one_torch_thread(needed: bool):
 def _digest(module: Any) -> str:
     total = hashlib.sha256()
     for name, value in sorted(module.state_dict().items()):
-        held = value.detach().cpu().contiguous().numpy()
-        total.update(f"{name} {held.dtype} {held.shape} ".encode())
-        total.update(held.tobytes())
+        array = value.detach().cpu().contiguous().numpy()
+        total.update(f"{name} {array.dtype} {array.shape} ".encode())
+        total.update(array.tobytes())
     return total.hexdigest()

@@ -1,4 +1,4 @@
-"""First moments: what every record says of its features beside its vote, as whole steps that are bounded exactly."""
+"""First moments: the feature vector that every record contributes beside its vote, in exactly bounded whole steps."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FEWEST, DIRECTIONS = 16, 2.3
 
 
 def worth_their_noise(records: int, noise: float) -> int:
-    """How many principal directions of the features to sum, where each sum has this noise: a public number.
+    """The number of principal directions of the features to sum with this noise per sum: a public number.
 
-    records: how many speak. noise: standard deviation, in votes. What the sums say grows with the records in every
-    direction alike, and beyond the first ones it is little.
+    records: number of records. noise: standard deviation, in votes. The signal of a sum grows with the number of
+    records, and beyond the first directions it is small.
 
     >>> worth_their_noise(4_613, 7.4), worth_their_noise(50_000, 7.4), worth_their_noise(100, 50.0)
     (57, 189, 16)
@@ -38,10 +38,10 @@ def worth_their_noise(records: int, noise: float) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentMap:
-    """From features to directions: a constant, then where a row lies from the public mean, cut off at a public length.
+    """From features to directions: a constant, then the difference from the public mean, clipped at a public length.
 
-    centre: public mean, (features,). axes: what is kept of the features, as orthonormal columns, (features, kept); None
-    for all of them as they are. radius: the length beyond which a row counts as if it lay there; above 0.
+    centre: public mean, (features,). axes: the kept directions, as orthonormal columns, (features, kept); None
+    for all features unchanged. radius: the length at which differences are clipped; above 0.
     Made by `MomentMap.of`. Guarantee: a function of public features alone.
     """
 
@@ -69,7 +69,7 @@ class MomentMap:
 
     @property
     def directions(self) -> int:
-        """The constant, and one for every feature or component."""
+        """Number of directions: the constant, and one for every feature or component."""
         return 1 + (len(self.centre) if self.axes is None else self.axes.shape[1])
 
     @property
@@ -79,52 +79,52 @@ class MomentMap:
 
     @property
     def longest(self) -> float:
-        """How long the others may be together, in votes, before they are rounded."""
+        """Maximum length of the other directions, in votes, before rounding."""
         return _room(self.directions - 1) / STEPS
 
     def of_rows(self, features: ArrayLike) -> FloatArray:
-        """What is summed, without rounding, in votes: float64 (rows, directions)."""
+        """The directions to sum, without rounding, in votes: float64 (rows, directions)."""
         away = np.ascontiguousarray(np.asarray(features, np.float64) - self.centre)
-        # What is too large for a number is refused by `steps`.
+        # `steps` refuses values that overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             away = away if self.axes is None else away @ self.axes
             lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
             away /= np.maximum(lengths, self.radius)
-        made = np.empty((len(away), self.directions))
-        made[:, 0] = self.constant
-        np.multiply(away, self.longest, out=made[:, 1:])
-        return made
+        directions = np.empty((len(away), self.directions))
+        directions[:, 0] = self.constant
+        np.multiply(away, self.longest, out=directions[:, 1:])
+        return directions
 
     def steps(self, features: ArrayLike) -> IntArray:
-        """What every row says, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
+        """The directions of every row, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
 
         Guarantee: the first is `CONSTANT`, all others together have at most that length, so the whole has at most the
-        length of one vote, and no two rows point away from each other. Each row's own, to the last bit.
+        length of one vote, and no two rows have a negative product. They depend on the row alone, to the last bit.
         Errors: `InvalidInput` for features that are not finite.
         """
         given = np.asarray(features, np.float64)
         if not np.isfinite(given).all():
             raise InvalidInput("The features of the private rows must be finite numbers.")
-        # How many threads share a product has a say in its rounding.
+        # The number of threads changes the rounding of products.
         with threadpool_limits(1, user_api="blas"):
-            made = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._made_up()))
-        found = np.concatenate(made) if made else np.empty((0, self.directions), np.int64)
-        # In whole numbers: what the guarantee rests on is not left to rounding.
-        if len(found) and int(np.einsum("rd,rd->r", found, found).max()) > 2 * CONSTANT**2:
+            blocks = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._invented()))
+        whole_steps = np.concatenate(blocks) if blocks else np.empty((0, self.directions), np.int64)
+        # In integers, because the guarantee depends on this bound.
+        if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > 2 * CONSTANT**2:
             raise InvalidInput("The features of a private row must have a direction of bounded length.")
-        return found
+        return whole_steps
 
-    def _made_up(self) -> FloatArray:
-        """Rows of no one, about the public mean, on which to try how products are rounded."""
+    def _invented(self) -> FloatArray:
+        """Random rows around the public mean, to test how products are rounded."""
         away = np.random.default_rng(0).normal(size=(64, len(self.centre)))
         return self.centre + away * (self.radius / math.sqrt(len(self.centre)))
 
     def _rounded(self, features: FloatArray) -> IntArray:
-        made = self.of_rows(features)
-        if not np.isfinite(made).all():
+        rounded = self.of_rows(features)
+        if not np.isfinite(rounded).all():
             raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
-        made *= STEPS
-        return np.rint(made, out=made).astype(np.int64)
+        rounded *= STEPS
+        return np.rint(rounded, out=rounded).astype(np.int64)
 
 
 def _principal(away: FloatArray, most: int) -> FloatArray:
@@ -137,5 +137,5 @@ def _principal(away: FloatArray, most: int) -> FloatArray:
 
 
 def _room(features: int) -> float:
-    """The longest that a direction may be before it is rounded, in steps: no coordinate is rounded by more than 1/2."""
+    """Maximum length before rounding, in steps: rounding changes every coordinate by at most 1/2."""
     return CONSTANT - 1 - float(np.sqrt(features)) / 2

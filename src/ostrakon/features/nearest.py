@@ -1,4 +1,4 @@
-"""The nearest of some public points to every row: its own to the last bit, most of the way in single numbers."""
+"""The nearest public point to every row, independent of other rows to the last bit, mostly in single precision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 
 _CELLS, _EXACT_CELLS = 2**19, 2**20
-"""Of rows by queries: as many fit a processor's cache, and memory where all are compared exactly."""
+"""Number of pairs of rows and queries that fit into the cache of a processor, and into memory in exact comparisons."""
 _UNIT, _LEAST, _MOST = 2.0**-24, 2.0**-100, 2.0**126
 """Of single numbers: half the distance from 1 to the next, and what no sum of theirs may leave on either side."""
 _DIGITS = 9
@@ -21,26 +21,26 @@ def nearest(rows: ArrayLike, queries: ArrayLike) -> IntArray:
     rows: (rows, features); queries: (queries, features), at least one; finite numbers.
     Of a query q and a row x, (q·q - 2 x·q) / (largest q·q) is compared, in double numbers and summed feature by
     feature; what agrees to nine digits is a tie.
-    Guarantee: where a row stands, beside which others, has no say: a matrix product of single numbers only rules out
-    queries that are further away than its error can be, in whatever order it sums, and the others are compared by
-    operations on each number alone.
+    Guarantee: the result does not depend on the position of a row or on other rows: a matrix product in single
+    precision only excludes queries that are farther away than its error, in any order of summation, and the remaining
+    queries are compared by elementwise operations.
     Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), section 3.1: the error of a product.
     """
     given, asked = np.asarray(rows), np.asarray(queries, np.float64)
     scale = max(float(_squares(asked).max(initial=0)), 1e-300)
-    # Of queries that are alike the first is nearest.
+    # The first of equal queries is the nearest.
     _, first = np.unique(asked, axis=0, return_index=True)
     kept = np.sort(first)
     search = _Search(asked[kept], scale)
-    found = np.empty(len(given), np.int64)
+    positions = np.empty(len(given), np.int64)
     some = max(1, _CELLS // max(len(kept), 1))
     for at in range(0, len(given), some):
-        found[at : at + some] = kept[search.places(np.asarray(given[at : at + some], np.float64))]
-    return found
+        positions[at : at + some] = kept[search.places(np.asarray(given[at : at + some], np.float64))]
+    return positions
 
 
 class _Search:
-    """Different queries, (queries, features), among which the nearest are found."""
+    """Distinct queries, (queries, features), to search."""
 
     def __init__(self, asked: FloatArray, scale: float) -> None:
         self.asked, self.scale = asked, scale
@@ -52,7 +52,7 @@ class _Search:
 
     def places(self, rows: FloatArray) -> IntArray:
         """The nearest query of every row, (rows,)."""
-        # Where single numbers do not hold a row, nothing is ruled out.
+        # If a row overflows in single precision, no query is excluded.
         with np.errstate(over="ignore", invalid="ignore"):
             near = self._near(rows)
             largest = near.max(axis=1)
@@ -71,20 +71,20 @@ class _Search:
         return best
 
     def _near(self, rows: FloatArray) -> NDArray[np.float32]:
-        """About x·q - q·q / 2, (rows, queries): the larger, the nearer."""
+        """Approximately x·q - q·q / 2, (rows, queries): larger is nearer."""
         return np.column_stack([rows, np.ones(len(rows))]).astype(np.float32) @ self.single
 
     def _error(self, rows: FloatArray) -> FloatArray:
-        """How far `_near` may be off, (rows,): n u sum |x||q|, and some more for what is rounded before.
+        """Bound on the error of `_near`, (rows,): n u sum |x||q|, and a margin for earlier rounding.
 
-        Infinite where a sum on the way might be too large for single numbers.
+        Infinite where a partial sum might overflow in single precision.
         """
         sizes = np.sqrt(np.einsum("rf,rf->r", rows, rows)) * self.longest + float(self.squares.max(initial=0)) / 2
         bound = 1.1 * (self.asked.shape[1] + 8) * (_UNIT * sizes + _LEAST)
         return np.where(sizes < _MOST, bound, np.inf)
 
     def _exact(self, rows: FloatArray, left: NDArray[np.bool_]) -> FloatArray:
-        """What is compared, (rows, queries); infinite for queries that are not left."""
+        """The compared values, (rows, queries); infinite for excluded queries."""
         row, query = np.nonzero(left)
         products = np.zeros(len(row))
         for of_row, of_query in zip(rows.T, self.asked.T, strict=True):
@@ -94,7 +94,7 @@ class _Search:
         return values
 
     def _keeps_the_bound(self, rows: FloatArray) -> bool:
-        """Whether this machine's products are as exact as single numbers are, tried on public rows."""
+        """Whether the products of this machine respect the bound, tested on public rows."""
         if self.asked.shape[1] * _UNIT > 0.05:
             return False
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""A frozen network as ONNX, run by onnxruntime one row at a time, so that no row has a say in another's features."""
+"""A frozen network as ONNX, run by onnxruntime one row at a time, so that no row changes the features of another."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _BITS = 16
 _DRAWING = frozenset(
     ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli", "Sampling")
 )
-"""Operators that draw: what one gives a row follows from how many rows came before."""
+"""Operators that draw at random: their output for a row depends on the number of rows before it."""
 
 
 class OnnxNetwork:
-    """A network in memory. content: the model, or where its file lies.
+    """A network in memory. content: the model, or the path of its file.
 
-    Guarantee: what `features` gives depends on its row alone, to the last bit: one row a call, on one thread, and every
-    number rounded to 16 significant bits. Nothing but ONNX's own operators runs.
+    Guarantee: the features of a row depend on that row alone, to the last bit: one row per call, on one thread, and
+    every number rounded to 16 significant bits. Only ONNX's own operators run.
     Errors: `InvalidInput` for what onnxruntime cannot load, and for a network that wants several rows at once.
     """
 
@@ -37,7 +37,7 @@ class OnnxNetwork:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.use_deterministic_compute = True
         options.log_severity_level = 4  # what fails is raised
-        # Whatever the file is called: `files_of` has looked at it as ONNX.
+        # For any file name: `files_of` has checked the file as ONNX.
         options.add_session_config_entry("session.load_model_format", "ONNX")
         given = content if isinstance(content, bytes) else str(content)
         try:
@@ -58,7 +58,7 @@ class OnnxNetwork:
 
     @property
     def only_input(self) -> str:
-        """The input of images and tables. Errors: `InvalidInput` where there are several."""
+        """The input for images and tables. Errors: `InvalidInput` if there are several."""
         if len(self.inputs) != 1:
             raise InvalidInput(f"The encoder {self.name} must have one input, got {', '.join(self.inputs)}.")
         return next(iter(self.inputs))
@@ -71,16 +71,16 @@ class OnnxNetwork:
         """
         try:
             (output,) = self._session.run([self._output], dict(row))
-        except Exception as error:  # in words of its own, which speak of tensors and nodes
-            raise InvalidInput(self._told_apart(row)) from error
-        made = self.preparation.pooled(np.asarray(output))
-        if not made.size or not np.isfinite(made).all():
+        except Exception as error:  # onnxruntime's message is about tensors and nodes
+            raise InvalidInput(self._difference(row)) from error
+        pooled = self.preparation.pooled(np.asarray(output))
+        if not pooled.size or not np.isfinite(pooled).all():
             raise InvalidInput(f"The encoder {self.name} must give finite features, got a NaN, an infinity or none.")
-        part, power = np.frexp(made)
+        part, power = np.frexp(pooled)
         return np.ldexp(np.rint(np.ldexp(part, _BITS)), power - _BITS).astype(np.float32)
 
-    def _told_apart(self, row: Mapping[str, NDArray[Any]]) -> str:
-        """What was given beside what is taken, of the first input where they differ."""
+    def _difference(self, row: Mapping[str, NDArray[Any]]) -> str:
+        """The given and the expected shape, for the first input where they differ."""
         names = list(row)
         differ = [name for name in names if name in self.inputs and not _fits(row[name], self.inputs[name])]
         name = (differ or names)[0]
@@ -100,34 +100,34 @@ class OnnxNetwork:
 
 
 def files_of(model: Path) -> list[Path]:
-    """The files that an ONNX model is made of: itself, and data beside it.
+    """The files of an ONNX model: itself, and data files in the same folder.
 
-    Errors: `InvalidInput` for a model that cannot be read, with operators that are none of ONNX or that draw at random,
-    if only in a branch, or with data that do not lie beside it.
+    Errors: `InvalidInput` for a model that cannot be read, with operators outside of ONNX or that draw at random (even
+    in a branch), or with data files in another folder.
     """
     try:
-        held = onnx.load(str(model), load_external_data=False)
+        loaded = onnx.load(str(model), load_external_data=False)
     except OSError as error:
         raise InvalidInput(f"The encoder {model} cannot be read: {(error.strerror or str(error)).lower()}.") from None
     except Exception as error:  # protobuf's own kind, which is not public
         raise InvalidInput(f"The encoder {model} is not an ONNX model ({type(error).__name__}).") from None
-    foreign = sorted({one.domain for one in held.opset_import} - {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
+    foreign = sorted({one.domain for one in loaded.opset_import} - {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"})
     if foreign:
         raise InvalidInput(f"The encoder {model} must have ONNX's own operators only, got those of {foreign[0]!r}.")
-    drawing = next((node.op_type for node in _within(held, onnx.NodeProto) if _draws(node)), None)
+    drawing = next((node.op_type for node in _within(loaded, onnx.NodeProto) if _draws(node)), None)
     if drawing is not None:
         raise InvalidInput(
             f"The encoder {model} must give a row the same features every time, but its operator {drawing} draws at "
             "random."
         )
-    found = {Path(model)}
-    for tensor in _within(held, onnx.TensorProto):
-        places = [entry.value for entry in tensor.external_data if entry.key == "location"]
-        for place in places:
-            if Path(place).name != place or place in ("", ".", ".."):
-                raise InvalidInput(f"The encoder {model} must have its data beside it, not in {place!r}.")
-            found.add(model.with_name(place))
-    return sorted(found)
+    files = {Path(model)}
+    for tensor in _within(loaded, onnx.TensorProto):
+        locations = [entry.value for entry in tensor.external_data if entry.key == "location"]
+        for location in locations:
+            if Path(location).name != location or location in ("", ".", ".."):
+                raise InvalidInput(f"The encoder {model} must have its data beside it, not in {location!r}.")
+            files.add(model.with_name(location))
+    return sorted(files)
 
 
 def checksums_of(files: list[Path]) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _draws(node: Any) -> bool:
 
 
 def _within(message: Any, kind: type) -> Iterator[Any]:
-    """Everything of a kind anywhere in a model, nodes and tensors in branches, loops and functions, too."""
+    """All messages of a kind in a model, including those in branches, loops and functions."""
     if isinstance(message, kind):
         yield message
     for field, value in message.ListFields():
@@ -167,5 +167,5 @@ def _in_words(shape: Sequence[Any], kind: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    told = str(error).strip().splitlines()
-    return (told[0] if told else type(error).__name__)[:200].rstrip(".")
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:200].rstrip(".")

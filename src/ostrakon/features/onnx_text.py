@@ -48,14 +48,14 @@ class OnnxText:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings, float32 (texts, width)."""
-        # Public rows are encoded to learn from, and again.
-        made = [self._last[text] if text in self._last else self._one(text) for text in texts]
-        self._last = dict(zip(texts, made, strict=True))
-        return np.stack(made) if made else np.empty((0, self.width), np.float32)
+        # Public rows are encoded twice: for learning, and for the run.
+        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts]
+        self._last = dict(zip(texts, encoded, strict=True))
+        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
 
     def _one(self, text: str) -> NDArray[np.float32]:
         encoded = self._tokenizer.encode(text)
-        # Of a text without a word some tokenizers make nothing at all.
+        # Some tokenizers return nothing for a text without words.
         values = {
             _TOKENS: encoded.ids or [0],
             _MASK: encoded.attention_mask or [1],
@@ -66,16 +66,16 @@ class OnnxText:
             name: np.array([values[name]], kinds.get(given.type, np.int64))
             for name, given in self.network.inputs.items()
         }
-        made = self.network.features(row).astype(np.float64)
-        length = float(np.sqrt(made @ made))
-        return (made / length if length else made).astype(np.float32)
+        features = self.network.features(row).astype(np.float64)
+        length = float(np.sqrt(features @ features))
+        return (features / length if length else features).astype(np.float32)
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The network, its checksums and what it was trained on, as the operator says."""
+        """The network, its checksums and its training data, in the operator's words."""
         return f"{self.checked()}; frozen; trained on: {trained_on or 'unknown'}"
 
     def checked(self) -> str:
-        """The network, its checksums and its preparation, for who makes the same embeddings."""
+        """The network, its checksums and its preparation, for recipients that compute the same embeddings."""
         return checked(self.network, self.checksums)
 
     def __getstate__(self) -> dict[str, Any]:

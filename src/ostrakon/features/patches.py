@@ -20,25 +20,26 @@ from ostrakon.validation import InvalidInput, whole
 FloatArray = NDArray[np.float64]
 
 SIDE, PATCH = 32, 6
-"""Pixels of a side to which images are brought, and of a patch."""
+"""Pixels of a side of the resized images, and of a patch."""
 PLACES = SIDE - PATCH + 1
 CONTRAST, WHITENING, THRESHOLD = 10 / 255**2, 0.1, 1.0
-"""Added to the variance of a patch (on pixels from 0 to 1) and of a direction; below the last a patch is not seen."""
+"""Added to the variance of a patch (pixels from 0 to 1) and of a direction; and the threshold of a response."""
 _AN_IMAGE = 25
 _MOST = 250_000
 
 
 class PatchFeatures(TransformerMixin, BaseEstimator):
-    """Images to how strongly each quarter shows every patch of a dictionary, and its negative.
+    """Images to the responses of each quarter to every patch of a dictionary, and to its negative.
 
-    atoms: patches of the dictionary, 2 or more. random_state: of the patches it is learned from.
-    Images are grey or in colour and brought to 32 by 32 pixels; a patch has 6 by 6, is set to mean 0 and variance 1,
-    and whitened. Features: of each quarter, the mean over its patches of max(z - 1, 0) and max(-z - 1, 0), z a patch's
-    product with an atom; the square root of that. Output: float64 (images, 8 atoms).
+    atoms: patches of the dictionary, 2 or more. random_state: seed of the sample of patches it is learned from.
+    Images are grey or in colour and resized to 32 by 32 pixels; a patch has 6 by 6 pixels, is standardized to mean 0
+    and variance 1, and whitened. Features: for each quarter, the square root of the mean over its patches of
+    max(z - 1, 0) and of max(-z - 1, 0), where z is the product of a patch with an atom. Output: float64 (images,
+    8 atoms).
 
-    Guarantee: the dictionary is a function of the images of `fit` alone, and an image's features of it and that image,
-    to the last bit: one image at a time, by one thread.
-    Errors: `InvalidInput` for what is no image.
+    Guarantee: the dictionary is a function of the images of `fit` alone, and the features of an image depend on the
+    dictionary and that image, to the last bit: one image at a time, on one thread.
+    Errors: `InvalidInput` for anything but images.
     Source: Coates and Ng 2011 (whitened patches, soft thresholds, sums over quarters).
 
     >>> images = np.random.default_rng(0).random((30, 8, 8, 3))
@@ -60,8 +61,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
             raise InvalidInput("The representation needs public rows, got none.")
         self.shape_ = np.shape(X)[1:]
         random = check_random_state(self.random_state)
-        each = max(1, min(_AN_IMAGE, _MOST // len(images)))
-        chosen = [_patches(image)[random.choice(PLACES**2, each, replace=False)] for image in images]
+        per_image = max(1, min(_AN_IMAGE, _MOST // len(images)))
+        chosen = [_patches(image)[random.choice(PLACES**2, per_image, replace=False)] for image in images]
         patches = np.concatenate(chosen)
         mean = patches.mean(axis=0)
         variances, directions = np.linalg.eigh(np.cov(patches, rowvar=False))
@@ -69,9 +70,9 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         centres = MiniBatchKMeans(
             min(atoms, len(patches)), batch_size=4096, n_init=1, max_iter=30, random_state=random.randint(2**31)
         ).fit((patches - mean) @ whiten)
-        found = centres.cluster_centers_.astype(np.float64)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        self.atoms_ = np.ascontiguousarray(whiten @ (found / np.maximum(lengths, 1e-12)).T)
+        centroids = centres.cluster_centers_.astype(np.float64)
+        lengths = np.linalg.norm(centroids, axis=1, keepdims=True)
+        self.atoms_ = np.ascontiguousarray(whiten @ (centroids / np.maximum(lengths, 1e-12)).T)
         self.shift_ = mean @ self.atoms_
         return self
 
@@ -80,10 +81,10 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         if np.shape(X)[1:] != self.shape_:
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {np.shape(X)[1:]}.")
         images = as_colours(X, brightest=self.brightest_)
-        # How many images are under way at once has no say: each is computed by one thread.
+        # Every image is computed by one thread, so the number of workers does not change its features.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            made = list(workers.map(self._one, images))
-        return np.stack(made) if made else np.empty((0, 8 * self.atoms_.shape[1]))
+            features = list(workers.map(self._one, images))
+        return np.stack(features) if features else np.empty((0, 8 * self.atoms_.shape[1]))
 
     def _one(self, image: NDArray[Any]) -> FloatArray:
         likeness = _patches(image) @ self.atoms_ - self.shift_
@@ -95,9 +96,9 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
 
 
 class EvenedComponents(PCA):
-    """Principal components, each divided by the square root of its standard deviation: half of what whitening does.
+    """Principal components, each divided by the square root of its standard deviation: half of a whitening.
 
-    What few directions say no longer drowns the others, and the first ones are still the largest.
+    A few directions no longer dominate the others, and the first ones are still the largest.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -113,14 +114,14 @@ class EvenedComponents(PCA):
 
 
 def quarters() -> FloatArray:
-    """What every place of a patch adds to the mean of each quarter, (4, places)."""
+    """The weight of every position of a patch in the mean of each quarter, (4, positions)."""
     half = -(-PLACES // 2)
     sides = [np.arange(PLACES) < half, np.arange(PLACES) >= PLACES - half]
     return np.stack([np.outer(down, across).ravel() for down in sides for across in sides]) / half**2
 
 
 def places() -> NDArray[np.int64]:
-    """Which values of a flat image (32, 32, 3) make up each patch, (places, values of a patch)."""
+    """The indices of the values of each patch in a flat image (32, 32, 3), (positions, values of a patch)."""
     corner = np.arange(PLACES)[:, None] * SIDE + np.arange(PLACES)
     within = np.arange(PATCH)[:, None] * SIDE + np.arange(PATCH)
     pixels = corner.reshape(-1, 1) + within.ravel()
@@ -128,10 +129,10 @@ def places() -> NDArray[np.int64]:
 
 
 def _patches(image: NDArray[Any]) -> FloatArray:
-    """All patches of an image (rows, columns, 3), each with mean 0 and variance 1: (places, values of a patch)."""
-    found = resized(image, SIDE, SIDE).ravel()[_PLACES]
-    found -= found.mean(axis=1, keepdims=True)
-    return found / np.sqrt(np.square(found).mean(axis=1, keepdims=True) + CONTRAST)
+    """All patches of an image (rows, columns, 3), each with mean 0 and variance 1: (positions, values of a patch)."""
+    patches = resized(image, SIDE, SIDE).ravel()[_PLACES]
+    patches -= patches.mean(axis=1, keepdims=True)
+    return patches / np.sqrt(np.square(patches).mean(axis=1, keepdims=True) + CONTRAST)
 
 
 _QUARTERS, _PLACES = quarters(), places()

@@ -33,11 +33,11 @@ def require_photos() -> None:
 
 
 def weights_file() -> Path:
-    """Where the weights lie. Found, not imported: nothing of the package runs."""
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    """The path of the weights. The package is located, not imported, so none of its code runs."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise _not_installed()
-    return Path(found.submodule_search_locations[0]) / "models" / _FILE
+    return Path(spec.submodule_search_locations[0]) / "models" / _FILE
 
 
 def network() -> bytes:
@@ -53,8 +53,8 @@ def network() -> bytes:
         raise InvalidInput(f"The weights {file} must be those of {NAME}, but their checksum is not; install it again.")
     import torch
 
-    held = torch.load(file, map_location="cpu", weights_only=True)
-    return _Graph({name: tensor.numpy() for name, tensor in held.items()}).whole().SerializeToString()
+    weights = torch.load(file, map_location="cpu", weights_only=True)
+    return _Graph({name: tensor.numpy() for name, tensor in weights.items()}).whole().SerializeToString()
 
 
 class _Graph:
@@ -87,10 +87,10 @@ class _Graph:
         expanded = f"{at}_expand_conv.weight" in self._weights
         wide = self._clipped(self._convolved(x, f"{at}_expand_conv", f"{at}_bn0")) if expanded else x
         wide = self._clipped(self._convolved(wide, f"{at}_depthwise_conv", f"{at}_bn1", stride=stride))
-        made = self._convolved(wide, f"{at}_project_conv", f"{at}_bn2")
+        output = self._convolved(wide, f"{at}_project_conv", f"{at}_bn2")
         # The first block has no expansion, and another width than what goes in.
         same = expanded and self._weights[f"{at}_expand_conv.weight"].shape[1] == len(self._weights[f"{at}_bn2.weight"])
-        return self._add("Add", made, x) if same and stride == 1 else made
+        return self._add("Add", output, x) if same and stride == 1 else output
 
     def _convolved(self, x: str, convolution: str, norm: str, *, stride: int = 1) -> str:
         weight = self._weights[f"{convolution}.weight"].astype(np.float64)
@@ -99,7 +99,7 @@ class _Graph:
             for part in ("running_mean", "running_var", "weight", "bias")
         )
         scale = gain / np.sqrt(variance + _EPSILON)
-        # As at the size it was trained at, whatever the size: where an even side is halved the end has one pixel more.
+        # Padding as at the size of its training, for images of any size: TensorFlow pads one pixel more at the end.
         halved = -(-self._side // stride)
         missing = (halved - 1) * stride + weight.shape[2] - self._side
         before, after = missing // 2, missing - missing // 2

@@ -18,7 +18,7 @@ def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDAr
 
     X: (pictures, height, width), or with 1, 3 or 4 channels last or first; grey is repeated, the fourth is left out.
     Whole numbers of 8 bits are divided by 255, all else by `brightest`; what lies outside of 0 and 1 is cut off.
-    Errors: `InvalidInput` for what is no picture, and for values that are not finite.
+    Errors: `InvalidInput` for anything but pictures, and for values that are not finite.
     """
     pictures = np.asarray(X)
     last = pictures.ndim == 4 and pictures.shape[3] in _COLOURS
@@ -39,7 +39,7 @@ def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDAr
 
 
 def brightest_of(X: ArrayLike, *, name: str = "X") -> float:
-    """What pictures are to be divided by: 1 where no value exceeds it, else 255. Errors: as `as_colours`; other scales.
+    """The divisor of pictures: 1 if no value exceeds 1, else 255. Errors: as of `as_colours`, and for other scales.
 
     >>> brightest_of(np.ones((2, 8, 8)) * 200.0)
     255.0
@@ -57,7 +57,7 @@ def brightest_of(X: ArrayLike, *, name: str = "X") -> float:
 def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float64]:
     """One picture (rows, columns, channels) at another size, in doubles, cut off at 0 and 1.
 
-    Bicubic (a = -1/2), and where it shrinks smoothed as much, as Pillow and PyTorch's `antialias` do.
+    Bicubic (a = -1/2), with antialiasing when it shrinks, as in Pillow and PyTorch.
     """
     down, across = resizing(picture.shape[0], height), resizing(picture.shape[1], width)
     rows = (down @ picture.reshape(picture.shape[0], -1).astype(np.float64)).reshape(height, *picture.shape[1:])
@@ -66,7 +66,7 @@ def resized(picture: NDArray[Any], height: int, width: int) -> NDArray[np.float6
 
 @lru_cache(maxsize=16)
 def resizing(size: int, wanted: int) -> NDArray[np.float64]:
-    """What each of `size` pixels adds to each of `wanted`, (wanted, size)."""
+    """The weight of each of `size` pixels in each of `wanted` pixels, (wanted, size)."""
     scale = size / wanted
     centres = (np.arange(wanted) + 0.5) * scale
     away = np.abs(np.arange(size) + 0.5 - centres[:, None]) / max(scale, 1.0)

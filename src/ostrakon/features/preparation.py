@@ -1,4 +1,4 @@
-"""What an ONNX network wants to be given: a small TOML file beside it, MODEL.onnx.toml."""
+"""The preparation of the input of an ONNX network: a small TOML file beside it, MODEL.onnx.toml."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _OF_TEXT = ("max_length",)
 
 @dataclass(frozen=True, kw_only=True)
 class Preparation:
-    """How rows become a network's input, and its output features.
+    """How rows become the input of a network, and its output features.
 
     kind: "image", "text" (tokens of the tokenizer.json beside the model) or "table" (its numbers, in the order of the
-    columns). Of images: size, (height, width); scale, the value of white, 1 or 255; mean and deviation of red, green
+    columns). For images: size, (height, width); scale, the value of white, 1 or 255; mean and deviation of red, green
     and blue on that scale; channels, their order, "RGB" or "BGR"; layout, "NCHW" or "NHWC"; mirror, whether features
-    are the mean of a picture's and its mirror image's. Of texts: max_length in tokens. output: the output's name (None:
-    the first); pooling of it over places: "mean", "first" (of tokens), "none" (all values).
+    are the mean over a picture and its mirror image. For texts: max_length in tokens. output: the name of the output
+    (None: the first); pooling of it over positions: "mean", "first" (token), "none" (all values).
     """
 
     kind: Literal["image", "text", "table"]
@@ -48,39 +48,39 @@ class Preparation:
         if not model.is_file():
             raise InvalidInput(f"The encoder {model} must be a file in the ONNX format, and there is none.")
         path = beside(model)
-        held = read_toml("The preparation of an ONNX encoder", path)
-        kind = _one_of(*KINDS)("kind", held.get("kind"))
+        content = read_toml("The preparation of an ONNX encoder", path)
+        kind = _one_of(*KINDS)("kind", content.get("kind"))
         of_kind = {"image": _OF_IMAGES, "text": _OF_TEXT, "table": ()}[kind]
         allowed = ("kind", *of_kind, "pooling", "output")
-        for name in held:
+        for name in content:
             if name not in allowed:
                 raise InvalidInput(f"{path} may hold {', '.join(allowed)} for the kind {kind}, got {name!r}.")
-        if kind == "image" and "size" not in held:
+        if kind == "image" and "size" not in content:
             raise InvalidInput(f"{path} must hold size: the pixels of a side that the network takes.")
         checked: dict[str, Any] = {"pooling": "mean" if kind == "text" else "none"}
-        for name, value in held.items():
+        for name, value in content.items():
             try:
                 checked[name] = _CHECKS[name](name, value)
             except InvalidInput as error:
                 raise InvalidInput(f"{path}: {error}") from None
-        made = cls(**checked)
-        if made.kind != "text" and made.pooling == "first":
+        preparation = cls(**checked)
+        if preparation.kind != "text" and preparation.pooling == "first":
             raise InvalidInput(f"{path}: the pooling first is one of tokens; of a {kind} it must be mean or none.")
-        return made
+        return preparation
 
     def picture(self, picture: NDArray[Any]) -> NDArray[np.float32]:
         """A picture (rows, columns, 3) between 0 and 1 as the network's input, one row."""
-        made = (resized(picture, *self.size) * self.scale - self.mean) / self.deviation
-        made = made[..., ::-1] if self.channels == "BGR" else made
-        made = made.transpose(2, 0, 1) if self.layout == "NCHW" else made
-        return np.ascontiguousarray(made[None], np.float32)
+        values = (resized(picture, *self.size) * self.scale - self.mean) / self.deviation
+        values = values[..., ::-1] if self.channels == "BGR" else values
+        values = values.transpose(2, 0, 1) if self.layout == "NCHW" else values
+        return np.ascontiguousarray(values[None], np.float32)
 
     def seen(self, picture: NDArray[Any]) -> list[NDArray[np.float32]]:
-        """What the network is shown of a picture, each as of `picture`: itself, and where so said its mirror image."""
-        return [self.picture(each) for each in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
+        """The inputs for a picture, each as of `picture`: itself, and with `mirror` its mirror image."""
+        return [self.picture(view) for view in ([picture, picture[:, ::-1]] if self.mirror else [picture])]
 
     def pooled(self, output: NDArray[Any]) -> NDArray[np.float64]:
-        """What the network gave for one row as its features, doubles (features,)."""
+        """The output of the network for one row as features, float64 (features,)."""
         values = np.asarray(output, np.float64)[0]
         if values.ndim < 2 or self.pooling == "none":
             return values.ravel()
@@ -91,14 +91,14 @@ class Preparation:
         return values.reshape(-1, values.shape[-1]).mean(axis=0)
 
     def in_words(self) -> str:
-        """What happens to a row before the network sees it, and to its output."""
+        """The preparation of a row and of the output, in words."""
         left_out = {"image": _OF_TEXT, "text": _OF_IMAGES, "table": (*_OF_TEXT, *_OF_IMAGES)}[self.kind]
-        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
-        return ", ".join(f"{name} {_plain(value)}" for name, value in told.items() if value is not None)
+        settings = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in left_out}
+        return ", ".join(f"{name} {_plain(value)}" for name, value in settings.items() if value is not None)
 
 
 def beside(model: Path) -> Path:
-    """Where the preparation of `model` lies."""
+    """The path of the preparation of `model`."""
     return model.with_name(model.name + ".toml")
 
 

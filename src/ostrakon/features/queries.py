@@ -1,4 +1,4 @@
-"""Which public examples the teachers are asked about. Chosen on public data alone: the choice costs no privacy."""
+"""The public examples on which the teachers vote. Chosen on public data alone, so the choice costs no privacy."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
 
 FIRST_STAGE, LAST_STAGE = 10, 1280
-FEWEST, EACH, ROUNDS = 20_000, 48, 20
-"""Of more rows, clusters are first found on this number of them, or this number for each cluster; and the number of
-rounds in which clusters settle."""
+FEWEST, PER_CLUSTER, ROUNDS = 20_000, 48, 20
+"""With more rows, clusters are first found on a sample of this size, or of this size per cluster; and the number of
+rounds of Lloyd's algorithm."""
 METHODS = ("all", "random", "representatives")
 
 
@@ -31,11 +31,32 @@ def choose_queries(
     asked: ArrayLike = (),
     random_state: int | None = None,
 ) -> IntArray:
-    """Positions in the public pool to ask about, most useful first, none twice and none of those already asked.
+    """Positions of queries in the public pool, most useful first, without repetition and without earlier queries.
 
-    method: "all", "random", "representatives" (needs features), or a function (features, budget) -> positions.
-    pool: number of public examples. budget: how many queries; None: all that are left. asked: positions asked before.
-    features: (pool, features).
+    Parameters
+    ----------
+    method : {"all", "random", "representatives"} or callable
+        "representatives" needs features. A function takes (features, budget) and returns positions.
+    pool : int
+        Number of public examples, at least 1.
+    budget : int, optional
+        Number of queries. Default: all that are left.
+    features : float array of shape (pool, features), optional
+        Features of the pool.
+    asked : int array
+        Positions of earlier queries.
+    random_state : int, optional
+        Seed.
+
+    Returns
+    -------
+    int64 array of shape (budget,)
+        Positions, from 0 to pool - 1.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown method, a budget beyond the pool, missing features, and a function that repeats positions.
     """
     pool = whole("pool", pool, at_least=1)
     done = _positions(asked, pool, "asked")
@@ -63,13 +84,37 @@ def choose_queries(
 def representatives(
     features: ArrayLike, budget: int, *, asked: ArrayLike = (), random_state: int | None = None
 ) -> IntArray:
-    """Medoids of clusters of the pool: few examples that stand for all, (budget,), nested.
+    """Medoids of clusters of the pool: a few examples that represent all others.
 
-    The first 10 are the medoids of 10 clusters; then 10, 20, 40, … clusters are added whose centres settle around
-    the medoids so far, which stay where they are. Within a stage the largest clusters come first. From the stage on
-    that would end beyond 1,280, they are chosen at random: as many clusters take minutes to find. So
-    `representatives(features, k)` begins every longer list of the same seed. asked: medoids from before, kept fixed.
+    Parameters
+    ----------
+    features : float array of shape (pool, features)
+        Features of the pool.
+    budget : int
+        Number of examples, from 1 to the number of examples that are left.
+    asked : int array
+        Earlier medoids, which are kept fixed.
+    random_state : int, optional
+        Seed.
 
+    Returns
+    -------
+    int64 array of shape (budget,)
+        Positions. `representatives(features, k)` begins every longer list with the same seed.
+
+    Raises
+    ------
+    InvalidInput
+        For features that are not finite, and a budget beyond the pool.
+
+    Notes
+    -----
+    The first 10 are the medoids of 10 clusters; then 10, 20, 40, … clusters are added, whose centres are fitted while
+    the earlier medoids stay fixed. Within a stage, the largest clusters come first. Beyond 1,280, examples are chosen
+    at random, because larger numbers of clusters take minutes to find.
+
+    Examples
+    --------
     >>> line = np.linspace(0, 1, 100)[:, None]
     >>> ten, twenty = (representatives(line, budget, random_state=0) for budget in (10, 20))
     >>> bool(np.diff(np.sort(ten)).min() >= 5 and (twenty[:10] == ten).all())
@@ -79,39 +124,39 @@ def representatives(
     done = _positions(asked, len(points), "asked")
     budget = whole("budget", budget, at_least=1, at_most=len(points) - len(done))
     seeds = np.random.SeedSequence(random_state)
-    found = list(done)
-    size = max(FIRST_STAGE, len(found))
-    # Threads would round sums by their number, and on a busy machine they wait for each other.
+    chosen = list(done)
+    size = max(FIRST_STAGE, len(chosen))
+    # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
     with threadpool_limits(1):
-        while len(found) - len(done) < budget:
-            size = size if size > len(found) else 2 * size
-            more = min(size, len(points)) - len(found)
+        while len(chosen) - len(done) < budget:
+            size = size if size > len(chosen) else 2 * size
+            more = min(size, len(points)) - len(chosen)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
             stage = _stage if size <= LAST_STAGE else _at_random
-            found.extend(stage(points, np.array(found, np.int64), more, seed))
-    return np.array(found[len(done) : len(done) + budget], np.int64)
+            chosen.extend(stage(points, np.array(chosen, np.int64), more, seed))
+    return np.array(chosen[len(done) : len(done) + budget], np.int64)
 
 
 def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
-    """`more` medoids of clusters that share the pool with the clusters around the `fixed` examples."""
+    """`more` medoids of new clusters, given the clusters around the `fixed` examples."""
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
     rng = np.random.default_rng(seed)
-    some = rng.choice(len(points), min(len(points), max(FEWEST, EACH * total)), replace=False)
+    some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
     centres = spread(sample, points[fixed], more, rng)
     if len(sample) < len(points):
         centres, _ = settled(sample, points[fixed], centres, rounds=ROUNDS)
-    # The more rows, the less is left to settle.
+    # More rows need fewer rounds.
     centres, members = settled(points, points[fixed], centres, rounds=min(ROUNDS, max(4, 4_000_000 // len(points))))
     return medoids(points, centres, members=members, without=fixed)
 
 
 def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
     left = np.setdiff1d(np.arange(len(points)), fixed)
-    return [int(place) for place in np.random.default_rng(seed).permutation(left)[:more]]
+    return [int(position) for position in np.random.default_rng(seed).permutation(left)[:more]]
 
 
 def _points(features: ArrayLike, pool: int | None = None) -> FloatArray:

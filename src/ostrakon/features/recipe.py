@@ -1,4 +1,4 @@
-"""How a recipient makes what a frozen encoder made: the encoder itself is no part of a release."""
+"""How a recipient computes the features of a frozen encoder, which is not included in a release."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Lines of Python that turn `rows` into `X`, which the released student takes.
+    """Lines of Python that turn `rows` into `X`, the input of the released student.
 
-    rows: an array of rows as the public ones were, or a data frame of them. needs: what to install, as pip is told.
-    files: names of files that must lie in the current folder, and of modules that Python must find.
+    rows: an array or a data frame in the form of the public rows. needs: requirements for pip.
+    files: names of files that must be in the current folder, and of modules that Python must find.
     """
 
     needs: tuple[str, ...]

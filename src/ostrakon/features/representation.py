@@ -19,7 +19,7 @@ from ostrakon.data.embeddings import groups
 from ostrakon.features.embedded import EmbeddedFeatures
 from ostrakon.features.frozen import ONNX, FrozenEncoder, reads_rows, require_frozen
 from ostrakon.features.images import DeskewHOG
-from ostrakon.features.made import MADE, MadeEncoder, is_made, made_by, require_factory
+from ostrakon.features.made import FACTORY, MadeEncoder, from_factory, require_factory, run_factory
 from ostrakon.features.patches import EvenedComponents, PatchFeatures
 from ostrakon.features.rowwise import ANY, in_blocks, own_rows, row_count, take_rows
 from ostrakon.features.tables import TableFeatures
@@ -37,15 +37,28 @@ REPRESENTATIONS = (
 """Names that `learn_representation` knows."""
 PATCHES, CONTRASTIVE = "patches", "contrastive"
 MOST_COMPONENTS = 64
-"""Principal components of what a frozen network makes of a row."""
+"""Principal components of the features of a frozen network."""
 
 
 class Representation:
     """A frozen map from rows to features, learned from public rows; made by `learn_representation`.
 
-    It has no `fit`: whoever holds it can transform private rows but cannot teach it with them. A row's features
-    depend on that row and on public data alone, to the last bit (checked on public rows when it is made), so one
-    record still reaches one teacher only.
+    Parameters
+    ----------
+    transformer : object
+        With a method `transform`.
+    features : int
+        Number of features of a row.
+    rows : int
+        Number of rows per call of `transform`, as of `own_rows`.
+    encoder : object, optional
+        Turns texts or pictures into numbers before the transformer.
+
+    Notes
+    -----
+    It has no `fit`, so private rows can be transformed but never change it. The features of a row depend on that row
+    and on public data alone, to the last bit (checked on public rows when it is made), so one record still affects one
+    teacher only.
     """
 
     __slots__ = ("_encoder", "_features", "_rows", "_transformer")
@@ -58,16 +71,16 @@ class Representation:
 
     @property
     def transformer(self) -> Any:
-        """What rows go through: the fitted transformer."""
+        """The fitted transformer."""
         return self._transformer
 
     @property
     def encoder(self) -> Encoder | None:
-        """What turns texts or pictures into numbers before anything else; it does not leave with a student."""
+        """The encoder that turns texts or pictures into numbers; it is not part of a released student."""
         return self._encoder
 
     def behind_the_encoder(self) -> Representation:
-        """What rows go through after the encoder."""
+        """The representation without the encoder."""
         return Representation(self._transformer, features=self._features, rows=self._rows)
 
     @property
@@ -76,18 +89,31 @@ class Representation:
         return self._features
 
     def transform(self, X: Any) -> FloatArray:
-        """Features, float32 (rows, features). Errors: `InvalidInput` where they are not finite or not that many.
+        """The features of rows.
 
-        Rows go through in blocks of one size, or one by one where a row's place in a block has a say in its features.
+        Parameters
+        ----------
+        X : array or DataFrame
+            Rows in the form of the public ones.
+
+        Returns
+        -------
+        float32 array of shape (rows, features)
+            Computed in blocks of one size, or row by row if the position in a block changes the features.
+
+        Raises
+        ------
+        InvalidInput
+            If features are not finite or have another number.
         """
         rows = X if self._encoder is None else self._encoder.transform(X)
-        # How many threads share a product has a say in its rounding, and workers have fewer of them.
+        # The number of threads changes the rounding of products, and workers have fewer threads.
         with _one_thread(self._transformer):
             blocks = in_blocks(self._block, rows, rows=self._rows)
-        made = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
-        if made.shape[1] != self._features:
-            raise InvalidInput(f"The representation must give {self._features} features, got {made.shape[1]}.")
-        return made
+        features = np.concatenate(blocks) if blocks else np.empty((0, self._features), np.float32)
+        if features.shape[1] != self._features:
+            raise InvalidInput(f"The representation must give {self._features} features, got {features.shape[1]}.")
+        return features
 
     def _block(self, X: Any) -> FloatArray:
         return _as_features(self._transformer.transform(X), rows=row_count(X))
@@ -111,22 +137,40 @@ def learn_representation(
 ) -> Representation:
     """Learn a representation from public rows.
 
-    transformer: a scikit-learn transformer (cloned, then fitted on `X_public`); "hog" (upright strokes, oriented
-        gradients, PCA: grey images), "patches" (a dictionary of whitened patches, PCA: colour images),
-        "contrastive" (an encoder of images, minutes of work, PyTorch), "hog+contrastive" (both, each a direction),
-        "table" (one-hot and standardized columns), "embeddings" (as directions from the public mean),
-        "text", "text:FOLDER" and "tfidf" (the same, of columns of free text: see `ostrakon.features.text`), "photos"
-        and "onnx:FILE" (the same, of what a frozen network makes of pictures, numbers or texts; of the first two the 64
-        principal components: see `ostrakon.features.frozen`), "torch:module:factory" (likewise, of what a function of
-        the operator's makes: see `ostrakon.features.made`), "pca", "auto" (by the shape of the data) or "raw"; a frozen
-        backbone: a `torch.nn.Module` (used in evaluation mode) or any function from rows to features.
-    X_public: public rows; nothing else is ever passed to `fit`.
-    random_state: seeds the transformer and its parts wherever they have an unset random_state.
+    Parameters
+    ----------
+    transformer : str, transformer, module or callable
+        A name: "hog" (grey images: upright strokes, oriented gradients, PCA), "patches" (colour images: a dictionary of
+        whitened patches, PCA), "contrastive" (images: an encoder trained for minutes with PyTorch), "hog+contrastive"
+        (both), "table" (one-hot and standardized columns), "embeddings" (directions from the public mean), "text",
+        "text:FOLDER" and "tfidf" (columns of free text: see `ostrakon.features.text`), "photos" and "onnx:FILE" (the
+        output of a frozen network: see `ostrakon.features.frozen`), "torch:module:factory" (the output of an encoder
+        from a function of the operator: see `ostrakon.features.made`), "pca", "auto" (by the shape of the data) or
+        "raw". Or a scikit-learn transformer (cloned, then fitted on `X_public`), a frozen `torch.nn.Module` (used in
+        evaluation mode), or any function from rows to features.
+    X_public : array or DataFrame of at least 2 rows
+        Public rows; nothing else is ever passed to `fit`.
+    random_state : int, optional
+        Seed of the transformer and its parts where their own random_state is unset.
 
-    Guarantee: the result is a function of public data, so it costs no privacy; its features of a private row do not
-    depend on other private rows. That is checked on public rows: a transformer that looks at the batch is refused.
-    Errors: `InvalidInput` for something that cannot transform, or for features that are not finite numbers.
+    Returns
+    -------
+    Representation
+        The fitted representation.
 
+    Raises
+    ------
+    InvalidInput
+        For anything that cannot transform, for features that are not finite numbers, and for a transformer whose
+        features of a row depend on the other rows of a batch.
+
+    Notes
+    -----
+    Guarantee: the result is a function of public data, so it costs no privacy; the features of a private row do not
+    depend on other private rows, which is checked on public rows.
+
+    Examples
+    --------
     >>> seen = learn_representation("pca", np.random.default_rng(0).normal(size=(50, 4)))
     >>> seen.transform(np.zeros((3, 4))).shape
     (3, 4)
@@ -136,10 +180,10 @@ def learn_representation(
         raise InvalidInput(f"X_public must have at least 2 rows, got {rows}.")
     if isinstance(transformer, Representation):
         return transformer
-    if is_made(transformer):
-        made = made_by(transformer)
-        # What learns from public rows is a transformer like any other; what does not is a frozen encoder.
-        transformer = made if hasattr(made, "fit") and hasattr(made, "transform") else transformer
+    if from_factory(transformer):
+        produced = run_factory(transformer)
+        # An encoder with `fit` is an ordinary transformer; others are frozen encoders.
+        transformer = produced if hasattr(produced, "fit") and hasattr(produced, "transform") else transformer
     if isinstance(transformer, str) and transformer == "auto":
         transformer = default_representation(X_public)
     encoder = _encoder(transformer)
@@ -167,14 +211,19 @@ def learn_representation(
 def default_representation(
     X_public: Any,
 ) -> Literal["hog", "patches", "table", "embeddings", "text", "tfidf", "raw"]:
-    """What "auto" stands for: "hog" for grey images, "patches" for those in colour, "table" for frames and arrays of
-    numbers, "raw" for all else.
+    """The representation that "auto" stands for.
 
-    A frame with the columns name.0, name.1, … has "embeddings"; one of free text alone "text", or "tfidf" where no
-    sentence encoder is installed.
+    Parameters
+    ----------
+    X_public : array or DataFrame
+        Public rows. Images are arrays of three or more dimensions with at least 8 pixels a side.
 
-    Images are arrays of three or more dimensions, of at least 8 pixels a side. Numbers are a table however they are
-    held, so that a file, a frame and an array of the same columns teach the same.
+    Returns
+    -------
+    str
+        "hog" for grey images, "patches" for colour images, "embeddings" for a frame with the columns name.0, name.1, …,
+        "text" for a frame of free text alone ("tfidf" if no sentence encoder is installed), "table" for other frames
+        and arrays of numbers, "raw" for anything else.
     """
     if hasattr(X_public, "iloc"):
         if holds_text_alone(X_public):
@@ -190,9 +239,9 @@ def default_representation(
 
 
 def is_linear(name: Any, X_public: Any) -> bool:
-    """Whether a line through what `name` makes of images tells their classes apart: patches, and contrast of colours.
+    """Whether a linear model on the image features `name` separates classes: patches and contrastive features.
 
-    Then learners hear sums of features, as of a table's; of other features of images, they hear the votes alone.
+    Then sums of features are released, as for tables; for other image features, the votes alone.
     """
     if not isinstance(name, str) or name not in (PATCHES, CONTRASTIVE):
         return False
@@ -200,7 +249,7 @@ def is_linear(name: Any, X_public: Any) -> bool:
 
 
 def is_embedded(choice: Any, X_public: Any) -> bool:
-    """Whether a line through what `choice` ("auto", a name, a transformer) makes of rows tells their classes apart.
+    """Whether a linear model on the features of `choice` ("auto", a name, a transformer) separates classes.
 
     True for encoders of images and texts, for columns of embeddings, and where `is_linear`; False for tables.
     """
@@ -211,18 +260,18 @@ def is_embedded(choice: Any, X_public: Any) -> bool:
 def _encoder(representation: Any) -> Encoder | None:
     if reads_text(representation):
         return TextColumns(representation)
-    if is_made(representation):
+    if from_factory(representation):
         return MadeEncoder(representation)
     return FrozenEncoder(representation) if reads_rows(representation) else None
 
 
 def _components(embedded: Any) -> Any:
-    # Directions of little variance, one in a thousand numbers each, would drown the neighbours.
+    # Thousands of directions with little variance would dominate the distances.
     return make_pipeline(EmbeddedFeatures(), PCA(min(MOST_COMPONENTS, embedded.shape[1], row_count(embedded) - 1)))
 
 
 class _Flat(TransformerMixin, BaseEstimator):
-    """Rows of any shape as rows of double numbers: in single ones a product's last digits go by a row's place."""
+    """Rows of any shape as flat rows of doubles: in single precision, rounding depends on the position of a row."""
 
     def fit(self, X: ArrayLike, y: Any = None) -> _Flat:
         """Nothing is learned."""
@@ -238,15 +287,15 @@ class _Flat(TransformerMixin, BaseEstimator):
 
 
 def _one_thread(transformer: Any) -> AbstractContextManager[Any]:
-    """Linear algebra on one thread; nothing where rows stay as they are, since looking for its libraries takes time."""
+    """Linear algebra on one thread; no limit where there is none, because searching for its libraries takes time."""
     return nullcontext() if isinstance(transformer, _Flat | TableFeatures) else threadpool_limits(1, user_api="blas")
 
 
 def require_known(name: str) -> None:
-    """Refuse a name that stands for no representation, or for an encoder that is not there."""
+    """Refuse an unknown name, and the name of an encoder that is not installed."""
     if reads_text(name):
         require_text_encoder(name)
-    elif is_made(name):
+    elif from_factory(name):
         require_factory(name)
     elif reads_rows(name):
         require_frozen(name)
@@ -255,21 +304,21 @@ def require_known(name: str) -> None:
 
 
 def name_without_folder(name: str) -> str:
-    """The name of a representation as a release may show it: of a file or folder its last part.
+    """The name of a representation as a release may show it: without the folders of a path.
 
     >>> name_without_folder("onnx:/home/me/scans.onnx"), name_without_folder("photos")
     ('onnx:scans.onnx', 'photos')
     """
     kind, colon, rest = name.partition(":")
-    return name if not colon or kind == MADE.rstrip(":") else f"{kind}:{Path(rest).name}"
+    return name if not colon or kind == FACTORY.rstrip(":") else f"{kind}:{Path(rest).name}"
 
 
 def require_shared(name: str) -> None:
-    """Refuse a representation that not every owner of a study has by its name: files and code are one owner's.
+    """Refuse a representation that not every owner of a study has: files and code belong to one owner.
 
-    Asked before anything else of a name that another owner wrote, so that no code of theirs choosing runs.
+    Checked before any other use of a name that another owner wrote, so that no code of their choice runs.
     """
-    if name.startswith((MADE, ONNX)):
+    if name.startswith((FACTORY, ONNX)):
         raise InvalidInput(
             f"The representation of a study must be one that every owner has, no file or code of one of them: {name!r}."
         )
@@ -304,9 +353,9 @@ def _hog(most: int) -> Any:
 
 
 def beside_gradients(encoder: Any, most: int = 64) -> Any:
-    """An encoder of images beside upright gradients (of at most `most` components), to be fitted.
+    """An image encoder and upright gradients (at most `most` components), to be fitted.
 
-    Each gives directions from its public mean, so that neither outweighs the other.
+    Both give directions from their public mean, so that they have equal weight.
     """
     parts = {"hog": _hog(most), "encoder": encoder}
     return FeatureUnion(
@@ -371,13 +420,13 @@ class _Network:
             rows = rows[:, None]
         elif rows.ndim == 4 and rows.shape[-1] in (1, 3) and rows.shape[1] not in (1, 3):
             rows = rows.transpose(0, 3, 1, 2)
-        place = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
+        device = next((parameter.device for parameter in self.module.parameters()), torch.device("cpu"))
         was_training = self.module.training
         self.module.eval()
         try:
             with torch.no_grad():
                 parts = [
-                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(place))
+                    self.module(torch.from_numpy(np.ascontiguousarray(rows[at : at + 256])).to(device))
                     for at in range(0, len(rows), 256)
                 ]
         finally:
@@ -385,8 +434,8 @@ class _Network:
         return np.concatenate([part.flatten(1).cpu().numpy() for part in parts])
 
 
-def _as_features(made: Any, *, rows: int) -> FloatArray:
-    array = np.asarray(made.toarray() if hasattr(made, "toarray") else made)
+def _as_features(values: Any, *, rows: int) -> FloatArray:
+    array = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
     if array.dtype.kind not in "uifb" or array.ndim < 2 or len(array) != rows:
         raise InvalidInput(
             f"The representation must give one row of numbers for each of {rows} rows, got shape {array.shape} "

@@ -1,4 +1,4 @@
-"""A function of rows, applied so that what it makes of a row is that row's own to the last bit."""
+"""Apply a function to rows so that its result for a row depends on that row alone, to the last bit."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A multiple of the widths in which linear algebra takes rows, so that none of them is at an edge.
+# A multiple of the block sizes of linear algebra libraries, so that no row is in an incomplete block.
 _BLOCK = 768
 _MANY = 49_152
 
 ANY = 0
-"""Rows at once for a function of operations on each number alone, which are rounded alike in arrays of any shape."""
+"""Number of rows per call for elementwise functions, which round in the same way in arrays of any shape."""
 
 
 def own_rows(function: Callable[[Any], Any], public: Any) -> int:
-    """How many rows may go through `function` at once without a say in each other's last bits: a block, or 1.
+    """The number of rows per call of `function` at which rows do not change each other's last bits: a block, or 1.
 
-    Linear algebra rounds by the shape of an array, which is therefore always the same, and may round by a row's place
-    in it, to which private rows would push each other. Whether it does is tried on public rows in two orders: the
-    order of the sums is not decided by the numbers.
+    The rounding of linear algebra depends on the shape of an array, which is therefore always the same, and may depend
+    on the position of a row, which other private rows can change. This is tested on public rows in two orders: the
+    order of summation does not depend on the values.
     """
     some = np.resize(np.arange(row_count(public)), _BLOCK)
     order = np.random.default_rng(0).permutation(_BLOCK)
@@ -30,9 +30,9 @@ def own_rows(function: Callable[[Any], Any], public: Any) -> int:
 
 
 def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]:
-    """`function` of X, `rows` rows at a time (see `own_rows`); the last block is filled up, and cut off again.
+    """`function` of X, `rows` rows per call (see `own_rows`); the last block is padded, and the padding removed.
 
-    rows: `ANY` where no row can have a say in another's.
+    rows: `ANY` for elementwise functions.
     """
     if rows == ANY:
         places = (np.arange(at, min(at + _MANY, row_count(X))) for at in range(0, row_count(X), _MANY))
@@ -52,5 +52,5 @@ def take_rows(X: Any, rows: NDArray[Any]) -> Any:
     return X.iloc[rows] if hasattr(X, "iloc") else (X[rows] if hasattr(X, "shape") else [X[i] for i in rows])
 
 
-def _dense(made: Any) -> NDArray[Any]:
-    return np.asarray(made.toarray() if hasattr(made, "toarray") else made)
+def _dense(values: Any) -> NDArray[Any]:
+    return np.asarray(values.toarray() if hasattr(values, "toarray") else values)

@@ -1,4 +1,4 @@
-"""Sentence embeddings by a frozen BERT whose weights lie in an installed package or a folder: nothing is downloaded."""
+"""Sentence embeddings by a frozen BERT with weights from an installed package or a folder: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -66,10 +66,15 @@ class SentenceEncoder:
             self._tokenizer = Tokenizer.from_file(str(self.folder / "tokenizer.json"))
         except Exception as error:  # the tokenizer raises what its own parser raises
             raise InvalidInput(f"The encoder in {self.folder} cannot be read ({type(error).__name__}).") from error
-        told = (config.get("model_type"), config.get("hidden_act"), config.get("position_embedding_type", "absolute"))
-        if told != ("bert", "gelu", "absolute"):
+        architecture = (
+            config.get("model_type"),
+            config.get("hidden_act"),
+            config.get("position_embedding_type", "absolute"),
+        )
+        if architecture != ("bert", "gelu", "absolute"):
             raise InvalidInput(
-                f"The encoder in {self.folder} must be a BERT with gelu, got {told[0]!r} with {told[1]!r}."
+                f"The encoder in {self.folder} must be a BERT with gelu, got {architecture[0]!r} with "
+                f"{architecture[1]!r}."
             )
         self._layers, self._heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
         self._epsilon = np.float32(config["layer_norm_eps"])
@@ -99,21 +104,21 @@ class SentenceEncoder:
         return int(json.loads(file.read_text(encoding="utf-8"))["max_seq_length"]) if file.is_file() else 512
 
     def checked(self) -> str:
-        """The encoder and its checksum, for who makes the same embeddings."""
+        """The encoder and its checksum, for recipients that compute the same embeddings."""
         return f"{self.name} (SHA-256 of its weights {self.digest})"
 
     def in_words(self, trained_on: str | None = None) -> str:
         """The encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
-        told = trained_on or self.trained_on or "unknown"
-        return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {told}"
+        origin = trained_on or self.trained_on or "unknown"
+        return f"{self.name}, SHA-256 of its weights {self.digest}, frozen; trained on: {origin}"
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1, float32 (texts, width)."""
         # How many threads share a product has a say in its rounding. Public rows are encoded to learn from, and again.
         with threadpool_limits(1, user_api="blas"):
-            made = [self._last[text] if text in self._last else self._one(text) for text in texts]
-        self._last = dict(zip(texts, made, strict=True))
-        return np.stack(made) if made else np.empty((0, self.width), np.float32)
+            encoded = [self._last[text] if text in self._last else self._one(text) for text in texts]
+        self._last = dict(zip(texts, encoded, strict=True))
+        return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
 
     def _one(self, text: str) -> NDArray[np.float32]:
         tokens = self._tokenizer.encode(text).ids
@@ -128,12 +133,12 @@ class SentenceEncoder:
 
     def _layer(self, x: NDArray[np.float32], at: str) -> NDArray[np.float32]:
         tokens, width = x.shape
-        each = width // self._heads
+        size = width // self._heads
         query, key, value = (
-            self._linear(x, f"{at}attention.self.{part}").reshape(tokens, self._heads, each).transpose(1, 0, 2)
+            self._linear(x, f"{at}attention.self.{part}").reshape(tokens, self._heads, size).transpose(1, 0, 2)
             for part in ("query", "key", "value")
         )
-        scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(each))
+        scores = query @ key.transpose(0, 2, 1) / np.sqrt(np.float32(size))
         likely = np.exp(scores - scores.max(axis=2, keepdims=True))
         seen = (likely / likely.sum(axis=2, keepdims=True)) @ value
         seen = self._linear(seen.transpose(1, 0, 2).reshape(tokens, width), f"{at}attention.output.dense")
@@ -151,7 +156,7 @@ class SentenceEncoder:
         return centred / scale * self._weights[f"{at}.weight"] + self._weights[f"{at}.bias"]
 
     def __getstate__(self) -> dict[str, Any]:
-        # By its place and checksum: tens of megabytes of weights stay where they are.
+        # Stored by path and checksum, without tens of megabytes of weights.
         return {"folder": self.folder, "digest": self.digest, "name": self.name, "trained_on": self.trained_on}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -164,21 +169,21 @@ class SentenceEncoder:
 
 
 def require_encoder(folder: str | Path | None = None) -> None:
-    """Refuse an encoder that cannot be there, before anything is learned: libraries, a package or files are missing."""
+    """Refuse an encoder whose libraries, package or files are missing, before anything is learned."""
     if any(importlib.util.find_spec(name) is None for name in ("tokenizers", "safetensors")):
         raise _not_installed()
-    place = _packaged() if folder is None else Path(folder).resolve()
+    path = _packaged() if folder is None else Path(folder).resolve()
     for name in _FILES:
-        if not (place / name).is_file():
-            raise InvalidInput(f"The encoder's folder {place} must hold {', '.join(_FILES)}; {name} is missing.")
+        if not (path / name).is_file():
+            raise InvalidInput(f"The encoder's folder {path} must hold {', '.join(_FILES)}; {name} is missing.")
 
 
 def _packaged() -> Path:
-    # Found, not imported: nothing of the package runs.
-    found = importlib.util.find_spec(_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    # The package is located, not imported, so none of its code runs.
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise _not_installed()
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def _not_installed() -> InvalidInput:

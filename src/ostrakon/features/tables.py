@@ -18,12 +18,12 @@ from ostrakon.validation import InvalidInput
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
-    """A table's columns as numbers that distances and linear heads can use.
+    """The columns of a table as numbers for distances and linear heads.
 
     Text, category and true/false columns become one-hot columns (rare values, below `rare` of the public rows, share
-    one; values never seen in public count as missing). Moments and durations are numbers of days. Numbers are
-    standardized, and given a second time as their public rank in [-1, 1], so that a heavy tail (capital gains) neither
-    dominates nor is lost. Missing numbers take the public median.
+    one; values that are not in public count as missing). Times and durations become numbers of days. Numbers are
+    standardized, and added a second time as their public rank in [-1, 1], so that a heavy tail (capital gains) neither
+    dominates nor is lost. Missing numbers are replaced by the public median.
 
     rare: share of the public rows below which a category is merged with others. Output: float32 (rows, features).
 
@@ -60,31 +60,31 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         if missing:
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(missing)}.")
         fitted = self.transformer_.named_transformers_
-        made = self._one_hot(table, fitted["onehotencoder"])
+        columns = self._one_hot(table, fitted["onehotencoder"])
         if self.numbers_:
             numbers = [_finite(table[name]) for name in self.numbers_]
-            made += _scaled(numbers, fitted["pipeline-1"]) + _ranked(numbers, fitted["pipeline-2"])
-        # Column by column is quick to make, row by row quick to use.
-        return np.ascontiguousarray(np.array(made, np.float32).reshape(len(made), len(table)).T)
+            columns += _scaled(numbers, fitted["pipeline-1"]) + _ranked(numbers, fitted["pipeline-2"])
+        # Columns are fast to compute, and contiguous rows fast to use.
+        return np.ascontiguousarray(np.array(columns, np.float32).reshape(len(columns), len(table)).T)
 
     def _one_hot(self, table: pd.DataFrame, encoder: Any) -> list[NDArray[np.float32]]:
-        """The one-hot columns; the encoder is asked about every different word once, by its own rules."""
+        """The one-hot columns; the encoder transforms every distinct word once."""
         seen = {name: _words(table[name]) for name in self.columns_ if name not in self.numbers_}
         if not seen:
             return []
         most = max(len(words) for _, words in seen.values())
         asked = pd.DataFrame({name: np.resize(np.array(words, object), most) for name, (_, words) in seen.items()})
         hot = np.asarray(encoder.transform(asked), np.float32).T
-        made: list[NDArray[np.float32]] = []
+        columns: list[NDArray[np.float32]] = []
         for (codes, _), known, rare in zip(
             seen.values(), encoder.categories_, encoder.infrequent_categories_, strict=True
         ):
             wide = len(known) - (0 if rare is None else len(rare) - 1)
-            made += [column[codes] for column in hot[len(made) : len(made) + wide]]
-        return made
+            columns += [column[codes] for column in hot[len(columns) : len(columns) + wide]]
+        return columns
 
     def _typed(self, table: pd.DataFrame) -> pd.DataFrame:
-        # Cell by cell: pandas would write, and read, one column of moments or numbers by all that it holds.
+        # Cell by cell: pandas would format a column of times or numbers depending on all of its values.
         typed = {
             name: _number(table[name])
             if name in self.numbers_
@@ -115,13 +115,13 @@ def _finite(column: pd.Series) -> NDArray[np.float64]:
 
 
 def _scaled(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.float32]]:
-    """Standardized; outliers beyond anything public, which would otherwise rule every distance, are cut off."""
+    """Standardized and clipped, so that extreme private values do not dominate the distances."""
     medians, (_, scaler) = fitted[0].statistics_, fitted.steps[1]
-    made: list[NDArray[np.float32]] = []
+    scaled: list[NDArray[np.float32]] = []
     for cells, median, mean, scale in zip(numbers, medians, scaler.mean_, scaler.scale_, strict=True):
-        with np.errstate(over="ignore"):  # what single numbers cannot hold is beyond the cut
-            made.append(np.clip(((_filled(cells, median) - mean) / scale).astype(np.float32), -8, 8))
-    return made
+        with np.errstate(over="ignore"):  # an overflow is clipped
+            scaled.append(np.clip(((_filled(cells, median) - mean) / scale).astype(np.float32), -8, 8))
+    return scaled
 
 
 def _ranked(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.float32]]:
@@ -134,25 +134,25 @@ def _ranked(numbers: list[NDArray[np.float64]], fitted: Any) -> list[NDArray[np.
 
 
 def _rank(cells: NDArray[np.float64], quantiles: NDArray[np.float64], shares: NDArray[np.float64]) -> Any:
-    """What `QuantileTransformer` makes of a column, by one search: the mean of interpolating up and down.
+    """The result of `QuantileTransformer` for a column, by one search: the mean of interpolating up and down.
 
-    quantiles: ascending; shares: of each, how much lies below it. Operations on each number alone.
+    quantiles: ascending; shares: the share of values below each. Elementwise operations only.
     """
     knots, first, often = np.unique(quantiles, return_index=True, return_counts=True)
     low, high = shares[first], shares[first + often - 1]
     after = np.minimum(np.arange(1, len(knots) + 1), len(knots) - 1)
     at = np.searchsorted(knots, cells, side="right") - 1
-    with np.errstate(all="ignore"):  # what lies outside, or on a quantile, is replaced
+    with np.errstate(all="ignore"):  # values outside, or on a quantile, are replaced below
         slope = ((low[after] - high) / (knots[after] - knots)).take(at, mode="clip")
         below = knots.take(at, mode="clip")
         up = slope * (cells - below) + high.take(at, mode="clip")
         down = slope * (knots[after].take(at, mode="clip") - cells) - low[after].take(at, mode="clip")
-        made = 0.5 * (up - down)
+        ranks = 0.5 * (up - down)
     on = np.flatnonzero(cells == below)
-    made[on] = 0.5 * (low + high)[np.maximum(at[on], 0)]
-    made[cells >= knots[-1]] = 1
-    made[cells <= knots[0]] = 0
-    return made
+    ranks[on] = 0.5 * (low + high)[np.maximum(at[on], 0)]
+    ranks[cells >= knots[-1]] = 1
+    ranks[cells <= knots[0]] = 0
+    return ranks
 
 
 def _filled(cells: NDArray[np.float64], median: float) -> NDArray[np.float64]:
@@ -163,7 +163,7 @@ def _frame(X: Any) -> pd.DataFrame:
     table = X if hasattr(X, "iloc") else pd.DataFrame(np.asarray(X))
     if table.shape[1] == 0:
         raise InvalidInput("X must have at least one column, got none.")
-    # By their names as text, as a released student finds them.
+    # Names as text, as in a released student.
     return table.set_axis([str(name) for name in table.columns], axis=1)
 
 

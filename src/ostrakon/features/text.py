@@ -1,4 +1,4 @@
-"""Free text in tables: its columns become numbers, by a frozen sentence encoder or by TF-IDF of the public rows."""
+"""Columns of free text in tables as numbers, by a frozen sentence encoder or by TF-IDF of the public rows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def reads_text(representation: Any) -> bool:
 
 
 def holds_text_alone(X_public: Any) -> bool:
-    """Whether public rows are a frame of nothing but columns of free text."""
+    """Whether public rows are a frame with columns of free text alone."""
     return (
         hasattr(X_public, "iloc") and X_public.shape[1] > 0 and all(is_text(column) for _, column in X_public.items())
     )
 
 
 def default_text() -> Literal["text", "tfidf"]:
-    """What "auto" stands for where rows are texts: the sentence encoder where it is installed, else words."""
+    """The meaning of "auto" for texts: the sentence encoder if it is installed, else TF-IDF."""
     try:
         require_encoder(None)
     except InvalidInput:
@@ -48,7 +48,7 @@ def default_text() -> Literal["text", "tfidf"]:
 
 
 def require_text_encoder(representation: str) -> None:
-    """Refuse a representation of text whose encoder is not there."""
+    """Refuse a representation of text whose encoder is not installed."""
     if reads_words(representation):
         require_frozen(representation)
     elif representation != "tfidf":
@@ -60,13 +60,13 @@ def _folder(how: str) -> str | None:
 
 
 class TextColumns(TransformerMixin, BaseEstimator):
-    """A frame in which what an encoder makes of a column of free text, name.0, name.1, …, stands in its place.
+    """A frame whose columns of free text are replaced by their encoding, name.0, name.1, …
 
-    how: "text", "text:FOLDER" (see `SentenceEncoder`), "onnx:FILE" (see `OnnxText`) or "tfidf": words and pairs of
-    words that two public rows have, the 2,048 most frequent, weighted by scikit-learn's `TfidfVectorizer`. Free text
-    is told from categories on the rows of `fit`, as when tables are read. A missing text is an empty one.
+    how: "text", "text:FOLDER" (see `SentenceEncoder`), "onnx:FILE" (see `OnnxText`) or "tfidf": the 2,048 most frequent
+    words and pairs of words that occur in two public rows, weighted by scikit-learn's `TfidfVectorizer`. The rows of
+    `fit` decide which columns are free text, as when tables are read. A missing text is an empty one.
 
-    Guarantee: a row's numbers depend on that row and on the rows of `fit` alone, to the last bit.
+    Guarantee: the numbers of a row depend on that row and on the rows of `fit` alone, to the last bit.
     Errors: `InvalidInput` where no column is free text, and where no word occurs twice.
     """
 
@@ -96,21 +96,21 @@ class TextColumns(TransformerMixin, BaseEstimator):
             raise InvalidInput(f"X must have the columns of the public table; missing: {', '.join(absent)}.")
         parts: list[pd.DataFrame] = [table.drop(columns=list(self.texts_))]
         for name in self.texts_:
-            made = _encoded(self.encoders_[name], _texts(table[name]))
-            parts.append(as_columns(name, made).set_axis(table.index, axis=0))
+            encoded = _encoded(self.encoders_[name], _texts(table[name]))
+            parts.append(as_columns(name, encoded).set_axis(table.index, axis=0))
         return pd.concat(parts, axis=1)
 
     def described(self, name: str) -> dict[str, Any]:
-        """What a recipient must know to make the numbers of the column `name`: an entry of student.json."""
+        """What a recipient needs to encode the column `name`: an entry of student.json."""
         encoder = self.encoders_[name]
         if not isinstance(encoder, TfidfVectorizer):
-            told = f"{encoder.checked()}, scaled to length 1"
-            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": told}
+            text = f"{encoder.checked()}, scaled to length 1"
+            return {"name": name, "kind": "embedding", "width": encoder.width, "encoder": text}
         terms = encoder.get_feature_names_out().tolist()
         return {"name": name, "kind": "tfidf", "width": len(terms), "terms": terms, "idf": encoder.idf_.tolist()}
 
     def recipe(self) -> Recipe | None:
-        """How a recipient makes the embeddings; None where the student reads the texts themselves."""
+        """How a recipient computes the embeddings; None if the student reads the texts themselves."""
         if not self.frozen:
             return None
         kind, needs, given, files = "SentenceEncoder", "ostrakon[text]", "", ()
@@ -136,11 +136,11 @@ class TextColumns(TransformerMixin, BaseEstimator):
 
     @property
     def frozen(self) -> bool:
-        """Whether somebody else has trained the encoder, rather than it being learned from the public rows."""
+        """Whether the encoder is pretrained, rather than learned from the public rows."""
         return self.how != "tfidf"
 
     def in_words(self, trained_on: str | None = None) -> str:
-        """The frozen encoder, its checksum and what it was trained on; trained_on: what the operator says of that."""
+        """The frozen encoder, its checksum and its training data; trained_on: the operator's words for these."""
         assert self.frozen
         return self._encoder.in_words(trained_on)
 

@@ -130,7 +130,7 @@ ARCHITECTURES: dict[str, Factory] = {"mlp": mlp, "lenet": lenet, "cnn": cnn, "qu
 def build_network(network: str | Factory | None, shape: tuple[int, ...], classes: int) -> Any:
     """The network by name, by factory, or (None) the fitting one: `cnn` for images, `mlp` for tables.
 
-    Errors: `InvalidInput` for an unknown name or a factory that makes no `torch.nn.Module`.
+    Errors: `InvalidInput` for an unknown name, and for a factory that returns anything but a `torch.nn.Module`.
     """
     if network is None:
         network = "mlp" if len(shape) == 1 else "cnn"
@@ -141,10 +141,10 @@ def build_network(network: str | Factory | None, shape: tuple[int, ...], classes
                 f"got {network!r}."
             )
         network = ARCHITECTURES[network]
-    made = network(shape, classes)
-    if not isinstance(made, nn.Module):
-        raise InvalidInput(f"network must make a torch.nn.Module, got {made!r}.")
-    return made
+    built = network(shape, classes)
+    if not isinstance(built, nn.Module):
+        raise InvalidInput(f"network must make a torch.nn.Module, got {built!r}.")
+    return built
 
 
 def wants_images(network: Any) -> bool:

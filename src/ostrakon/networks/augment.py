@@ -1,4 +1,4 @@
-"""Random changes of a batch that keep its label: of images by warping and noise, of tables by swapping values.
+"""Random changes of a batch that keep its label: warping and noise for images, swapped values for tables.
 
 Inputs are standardized (mean 0, deviation 1 per channel or column) tensors; each example is changed by its own draw.
 All randomness comes from the generator that is passed.
@@ -71,13 +71,13 @@ def affine(
 def crop(x: Tensor, draw: torch.Generator, *, smallest: float) -> Tensor:
     """A random part of each image, its side at least `smallest` of the whole, stretched to the full size."""
     n, _, height, width = x.shape
-    along, place_x, place_y = _uniform((3, n), draw, x)
+    along, offset_x, offset_y = _uniform((3, n), draw, x)
     side = smallest + (1 - smallest) * (along + 1) / 2
     zero = torch.zeros_like(side)
     rows = torch.stack(
         [
-            torch.stack([side, zero, (1 - side) * place_x], dim=1),
-            torch.stack([zero, side, (1 - side) * place_y], dim=1),
+            torch.stack([side, zero, (1 - side) * offset_x], dim=1),
+            torch.stack([zero, side, (1 - side) * offset_y], dim=1),
         ],
         dim=1,
     )

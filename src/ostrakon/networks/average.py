@@ -18,11 +18,11 @@ def averaged(networks: Sequence[Any]) -> Any:
     """One module that answers with the mean of the logits of `networks`, up to a constant: a softmax ends it.
 
     networks: modules from inputs to probabilities, such as `TorchClassifier.exported_network` gives, trained on the
-    same rows: the inputs' standardization is the first one's. Sequences of equal plain layers come as one plain
-    `torch.nn.Sequential` in which they stand side by side; others as a module that asks each.
+    same rows: the first one standardizes the inputs. Sequences of equal plain layers become one plain
+    `torch.nn.Sequential` with their layers side by side; others become a module that runs all of them.
 
-    >>> made = [nn.Sequential(nn.BatchNorm1d(3, affine=False), nn.Linear(3, 2), nn.Softmax(dim=1)) for _ in range(2)]
-    >>> averaged(made)[1].weight.allclose((made[0][1].weight + made[1][1].weight) / 2)
+    >>> two = [nn.Sequential(nn.BatchNorm1d(3, affine=False), nn.Linear(3, 2), nn.Softmax(dim=1)) for _ in range(2)]
+    >>> averaged(two)[1].weight.allclose((two[0][1].weight + two[1][1].weight) / 2)
     True
     """
     if len(networks) == 1:
@@ -33,7 +33,7 @@ def averaged(networks: Sequence[Any]) -> Any:
 
 
 class MeanOfLogits(nn.Module):
-    """Asks every network and answers with the geometric mean of their probabilities."""
+    """The geometric mean of the probabilities of several networks."""
 
     def __init__(self, networks: Sequence[Any]) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def _fit_side_by_side(networks: Sequence[Any]) -> bool:
         and all(kind == one for kind in kinds)
         and one[0] in (nn.BatchNorm1d, nn.BatchNorm2d)
         and set(one[1:-1]) <= plain
-        # Networks part at their first weights: a norm before those would need inputs of its own.
+        # Networks share their inputs up to the first weights: a norm before these would need separate inputs.
         and not {nn.BatchNorm1d, nn.BatchNorm2d} & set(one[1 : _first_weights(one)])
         and one[-2:] == [nn.Linear, nn.Softmax]
         and all(layer.padding_mode == "zeros" for layer in networks[0] if isinstance(layer, nn.Conv2d))
@@ -68,20 +68,20 @@ def _first_weights(kinds: list[type]) -> int:
 
 
 def _side_by_side(layers: Sequence[list[Any]]) -> Any:
-    made, wide = [layers[0][0]], False
+    joined, wide = [layers[0][0]], False
     for alike in zip(*(body[1:-2] for body in layers), strict=True):
         one = alike[0]
         if isinstance(one, nn.Linear):
-            made.append(_wide_linear(alike, wide))
+            joined.append(_wide_linear(alike, wide))
         elif isinstance(one, nn.Conv2d):
-            made.append(_wide_convolution(alike, wide))
+            joined.append(_wide_convolution(alike, wide))
         elif isinstance(one, nn.BatchNorm1d | nn.BatchNorm2d):
-            made.append(_wide_norm(alike))
+            joined.append(_wide_norm(alike))
         else:
-            made.append(one)
+            joined.append(one)
         wide = wide or isinstance(one, nn.Linear | nn.Conv2d)
-    made.append(_mean_linear([body[-2] for body in layers], wide))
-    return nn.Sequential(*made, layers[0][-1]).eval()
+    joined.append(_mean_linear([body[-2] for body in layers], wide))
+    return nn.Sequential(*joined, layers[0][-1]).eval()
 
 
 def _stacked(layers: Sequence[Any], name: str) -> Any:
@@ -90,7 +90,7 @@ def _stacked(layers: Sequence[Any], name: str) -> Any:
 
 def _wide_convolution(layers: Sequence[Any], wide: bool) -> Any:
     one, count = layers[0], len(layers)
-    made = nn.Conv2d(
+    convolution = nn.Conv2d(
         one.in_channels * (count if wide else 1),
         one.out_channels * count,
         one.kernel_size,
@@ -100,14 +100,16 @@ def _wide_convolution(layers: Sequence[Any], wide: bool) -> Any:
         groups=one.groups * (count if wide else 1),
         bias=one.bias is not None,
     )
-    return _filled(made, weight=_stacked(layers, "weight"), bias=one.bias is not None and _stacked(layers, "bias"))
+    return _filled(
+        convolution, weight=_stacked(layers, "weight"), bias=one.bias is not None and _stacked(layers, "bias")
+    )
 
 
 def _wide_norm(layers: Sequence[Any]) -> Any:
     one = layers[0]
-    made = type(one)(one.num_features * len(layers), eps=one.eps, affine=one.affine)
+    wide = type(one)(one.num_features * len(layers), eps=one.eps, affine=one.affine)
     names = ["running_mean", "running_var", *(["weight", "bias"] if one.affine else [])]
-    return _filled(made, **{name: _stacked(layers, name) for name in names})
+    return _filled(wide, **{name: _stacked(layers, name) for name in names})
 
 
 def _wide_linear(layers: Sequence[Any], wide: bool) -> Any:
@@ -127,8 +129,8 @@ def _mean(tensors: list[Tensor]) -> Tensor:
 
 def _linear(weight: Tensor, layers: Sequence[Any], join: Callable[[list[Tensor]], Tensor]) -> Any:
     has_bias = layers[0].bias is not None
-    made = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias)
-    return _filled(made, weight=weight, bias=has_bias and join([layer.bias.detach() for layer in layers]))
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=has_bias)
+    return _filled(linear, weight=weight, bias=has_bias and join([layer.bias.detach() for layer in layers]))
 
 
 def _filled(layer: Any, **values: Any) -> Any:

@@ -33,28 +33,28 @@ def pick_device(device: str | None = None) -> Any:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError, TypeError) as error:
         raise InvalidInput(f"device must be one that PyTorch finds here, such as 'cpu', got {device!r}.") from error
-    return found
+    return chosen
 
 
 def generator(seed: int | np.random.SeedSequence, device: Any = "cpu") -> Any:
-    """A PyTorch generator of its own: nothing here reads or changes the global one."""
+    """A new PyTorch generator, so that the global one is neither read nor changed."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    made = torch.Generator(device=device)
-    made.manual_seed(seed)
-    return made
+    created = torch.Generator(device=device)
+    created.manual_seed(seed)
+    return created
 
 
 @contextmanager
 def seeded(seed: int | np.random.SeedSequence) -> Generator[None]:
-    """Layers made, and dropout drawn, inside follow `seed`; the global generator is as before afterwards."""
+    """A context in which new layers and dropout follow `seed`; afterwards the global generator is as before."""
     if isinstance(seed, np.random.SeedSequence):
         seed = int(seed.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    # The global generator is shared by all threads: one at a time may borrow it.
+    # All threads share the global generator, so only one of them may use it at a time.
     with _BORROWED, torch.random.fork_rng():
         torch.manual_seed(seed)
         yield

@@ -24,7 +24,7 @@ class TorchClassifier(TorchNetwork):
     augmentation: "none", "weak", "moderate" or "strong" (see `ostrakon.networks.augment`); mirror: also left to right.
     device: None picks an accelerator where there is one. verbose: 1 shows progress.
 
-    Inputs are standardized by the mean and deviation of the training rows (columns of tables, channels of images).
+    Inputs are standardized by the mean and deviation of the training rows, per column or per channel.
     Fitted state is plain arrays (`weights_`), so a fitted model can be cloned and pickled.
     Deterministic under `random_state` for a given device and number of threads.
 

@@ -39,7 +39,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 
 
 def describe(network: Any) -> list[dict[str, Any]] | None:
-    """The layers of a plain `torch.nn.Sequential` as JSON, or None where it is none, or one is not in `LAYERS`."""
+    """The layers of a plain `torch.nn.Sequential` as JSON; None for other modules and for layers outside `LAYERS`."""
     if not isinstance(network, nn.Sequential):
         return None
     described = []
@@ -71,7 +71,7 @@ def as_onnx(network: Any, shape: tuple[int, ...], *, opset: int) -> Any:
     """A module from single numbers (rows, *shape) to one output as an ONNX model of that operator set."""
     with TemporaryDirectory() as folder, warnings.catch_warnings():
         file = Path(folder, "network.onnx")
-        # The older exporter is the one that needs no further package; it says so at every call.
+        # The older exporter needs no further package, and warns at every call.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             network.cpu().eval(),

@@ -36,13 +36,13 @@ def as_inputs(X: Any, *, images: bool = False, name: str = "X") -> FloatArray:
             array = array.transpose(0, 3, 1, 2)
     elif images:
         array = _square(array, name)
-    # One sum sees every NaN and infinity without an array of flags; a finite sum may overflow, hence the second look.
+    # One sum detects every NaN and infinity without an array of flags; it may overflow, so the second check is needed.
     with np.errstate(over="ignore", invalid="ignore"):
-        made = np.ascontiguousarray(array, dtype=np.float32)
-        suspicious = not np.isfinite(made.sum())
-    if suspicious and not np.isfinite(made).all():
+        inputs = np.ascontiguousarray(array, dtype=np.float32)
+        suspicious = not np.isfinite(inputs.sum())
+    if suspicious and not np.isfinite(inputs).all():
         raise InvalidInput(f"{name} must hold finite numbers, got a NaN or an infinity.")
-    return made
+    return inputs
 
 
 def _square(array: NDArray[Any], name: str) -> NDArray[Any]:
@@ -57,7 +57,7 @@ def _square(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def moments(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation of every column, or of every channel of images; 1 where nothing varies."""
+    """Mean and standard deviation of every column, or of every channel; 1 where nothing varies."""
     axes = (0,) if inputs.ndim == 2 else (0, 2, 3)
     mean = inputs.mean(axis=axes, dtype=np.float64)
     deviation = np.sqrt(np.maximum(inputs.var(axis=axes, dtype=np.float64), 0))

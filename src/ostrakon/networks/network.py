@@ -1,4 +1,4 @@
-"""What every network here shares that is fitted as scikit-learn's estimators are: its parameters, state and answers."""
+"""The base class of networks as scikit-learn estimators: parameters, state and predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Train = Callable[[nn.Module, Tensor, Tensor, torch.Generator], int]
 
 
 class TorchNetwork(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers that are networks; parameters and fitted state as `TorchClassifier` tells them.
+    """Base of the classifiers that are networks; `TorchClassifier` documents parameters and fitted state.
 
     A subclass has a `fit` that sets `classes_` and calls `_fit`.
     """

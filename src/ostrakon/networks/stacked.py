@@ -3,7 +3,7 @@
 `weights` maps each name of the network's state to a tensor (networks, ...). Images go through as
 (batch, networks * channels, height, width), so that every convolution is one grouped convolution whose channels lie
 side by side in memory; flat features go through as (networks, batch, features), so that every linear layer is one
-batched product. Each network's arithmetic is the same whatever the others hold.
+batched product. The arithmetic of a network does not depend on the values of the others.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def fold_scale(network: nn.Module, weights: dict[str, Tensor], mean: Tensor | No
     """Move each network's scaling of its inputs, (x - mean) / scale, into its first layer's weights.
 
     mean, scale: (networks, columns or channels); mean None: 0 for all. Afterwards all networks read the same raw
-    inputs. Returns False, and changes nothing, where the first layer that acts is no plain product: a convolution with
-    a mean (the zeros at its borders are not shifted), a linear layer with one but no bias, or another kind of layer.
-    That follows from the network alone, never from the values: one network's have no say in how others are asked.
+    inputs. Returns False, and changes nothing, if the scaling does not fit into the first active layer: a convolution
+    with a mean (the zeros at its borders are not shifted), a linear layer with a mean but no bias, or another kind of
+    layer. This depends on the architecture alone, never on values: one network does not change how others are run.
     """
     first = _first_product(network, "")
     if first is None:
@@ -107,7 +107,7 @@ def _first_product(layer: nn.Module, prefix: str) -> tuple[str, Any] | None:
 
 
 class _State:
-    """What flows through grouped layers: images (batch, networks * channels, h, w) or rows (networks, batch, f).
+    """The values in grouped layers: images (batch, networks * channels, h, w) or rows (networks, batch, f).
 
     While `shared`, it is one batch for all networks: (batch, channels, h, w) or (batch, f).
     """

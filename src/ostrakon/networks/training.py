@@ -1,4 +1,4 @@
-"""One loop for every learner here: steps, a falling learning rate, averaged weights, progress and early stop."""
+"""The training loop of all networks: steps, a falling learning rate, averaged weights, progress, early stopping."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ostrakon.networks.backend import Tensor, nn, torch
 
 
 class Averaged:
-    """The running average of a network's weights: steadier than the last ones, and what is kept."""
+    """The running average of the weights of a network, which varies less than the last weights."""
 
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay = decay
@@ -137,6 +137,6 @@ def _classes(module: nn.Module, averaged: Averaged | None, probe: Tensor) -> Ten
         return outputs(module, probe).argmax(dim=1)
     last = {name: value.detach().clone() for name, value in module.state_dict().items()}
     module.load_state_dict(averaged.values)
-    found = outputs(module, probe).argmax(dim=1)
+    classes = outputs(module, probe).argmax(dim=1)
     module.load_state_dict(last)
-    return found
+    return classes

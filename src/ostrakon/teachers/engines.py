@@ -1,4 +1,4 @@
-"""Where teachers are trained and asked: here, or on the workers of Dask or Ray, which schedule and retry the work."""
+"""Where teachers are trained and vote: here, or on the workers of Dask or Ray, which schedule and retry the work."""
 
 from __future__ import annotations
 
@@ -36,10 +36,11 @@ def check_engine(name: str, value: Any) -> str:
 
 @contextlib.contextmanager
 def on_engine(engine: str) -> Generator[None]:
-    """Within it, work over workers goes to `engine`; `local` leaves whatever joblib backend the caller has set.
+    """A context in which parallel work goes to `engine`; `local` keeps the joblib backend that the caller has set.
 
-    engine: as of `check_engine`. Dask's workers must have one thread each: linear algebra on several rounds otherwise.
-    Errors: `InvalidInput` where the engine's package is missing, nobody answers at the address, or there is no worker.
+    engine: as of `check_engine`. Dask's workers must have one thread each, because more threads change the rounding of
+    linear algebra.
+    Errors: `InvalidInput` if the package of the engine is missing, the address does not answer, or there is no worker.
     """
     kind, _, address = check_engine("engine", engine).partition(":")
     if kind == LOCAL:
@@ -53,7 +54,7 @@ def on_engine(engine: str) -> Generator[None]:
 
 
 def engine_in_use() -> str | None:
-    """The name of the joblib backend that is set, where it may take work to other machines; None where it works here.
+    """The name of the current joblib backend if it may use other machines, else None.
 
     >>> engine_in_use() is None
     True
@@ -76,7 +77,7 @@ def _dask(address: str) -> Generator[None]:
 
 
 def require_one_thread(client: Any) -> None:
-    """Refuse workers of Dask that would round otherwise than here. Errors: `InvalidInput`; also where there is none."""
+    """Refuse workers of Dask with several threads, which round differently. Errors: `InvalidInput`, also for none."""
     threads = client.nthreads()
     if not threads:
         raise InvalidInput(f"The Dask scheduler at {client.scheduler.address} has no workers; start some first.")

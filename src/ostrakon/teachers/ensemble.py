@@ -24,9 +24,9 @@ from ostrakon.teachers.one_teacher import (
     train_task,
 )
 from ostrakon.teachers.parallel import spread
-from ostrakon.teachers.placed import place
 from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import ArrayShards, Shards
+from ostrakon.teachers.shared import share
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole
 
@@ -37,8 +37,18 @@ IntArray = NDArray[np.int64]
 class Teachers:
     """Trained teachers, in memory or in a store.
 
-    classes: the labels, shape (classes,), in the order that predictions count them. models: all of them, or None where
-    a store keeps them; kept: then where, piece by piece.
+    Parameters
+    ----------
+    classes : array of shape (classes,)
+        The labels, in the order in which predictions number them.
+    n_teachers : int
+        Number of teachers.
+    models : tuple, optional
+        All models, or None where a store has them.
+    kept : tuple of KeptPiece, optional
+        The pieces of the store.
+    n_jobs : int, optional
+        As in joblib.
     """
 
     classes: NDArray[Any]
@@ -49,17 +59,28 @@ class Teachers:
 
     @property
     def pieces(self) -> list[range]:
-        """Which teachers a store keeps together, and a worker asks together."""
+        """The teachers that share a file of a store and a task of a worker."""
         return pieces(self.n_teachers)
 
     @property
     def abstaining(self) -> IntArray:
-        """Teachers that had no rows to learn from and abstain on every query."""
+        """Teachers without rows, which abstain on every query."""
         every = enumerate(self.in_memory().models or ())
         return np.array([index for index, model in every if isinstance(model, Abstainer)], np.int64)
 
     def model(self, index: int) -> Any:
-        """Teacher `index`: its predict gives indices into `classes`, or -1 where it abstains."""
+        """One teacher.
+
+        Parameters
+        ----------
+        index : int
+            From 0 to n_teachers - 1.
+
+        Returns
+        -------
+        object
+            Its `predict` gives indices into `classes`, or -1 where it abstains.
+        """
         index = whole("index", index, at_most=self.n_teachers - 1)
         if self.models is not None:
             return self.models[index]
@@ -68,7 +89,7 @@ class Teachers:
         return self.kept[piece].models()[index - own.start]
 
     def in_memory(self) -> Self:
-        """The same teachers, read into memory: they answer at once, one after the other, and keep no answer."""
+        """The same teachers, read into memory; they predict in this process, and store no predictions."""
         models = self.models
         if models is None:
             assert self.kept is not None
@@ -76,11 +97,20 @@ class Teachers:
         return replace(self, models=models, kept=None, n_jobs=1)
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
-        """What every teacher says about the public examples `X`.
+        """The predictions of every teacher for public examples. Private: the mechanism adds noise to their counts.
 
-        Returns indices into `classes`, shape (queries, n_teachers); -1 where a teacher abstains. With a store,
-        a piece's predictions are kept when they are there, and a killed collection goes on from them.
-        The result is private: it is what the mechanism adds noise to.
+        Parameters
+        ----------
+        X : array, DataFrame or list
+            Public examples.
+        progress : bool or callable, optional
+            True for a progress bar, or a function (done, total).
+
+        Returns
+        -------
+        int64 array of shape (queries, n_teachers)
+            Indices into `classes`; -1 where a teacher abstains. With a store, the predictions of every finished piece
+            are stored, and an interrupted collection continues from them.
         """
         out = np.empty((_length(X), self.n_teachers), np.int64)
         answers = self._asked_here(X) if self.models is not None and self.n_jobs == 1 else self._asked(X)
@@ -92,8 +122,8 @@ class Teachers:
                 report(done, self.n_teachers)
         return out
 
-    def held(self, piece: int, own: range) -> tuple[Any, ...] | KeptPiece:
-        """The models of a piece, those of the teachers `own`, or where they are kept."""
+    def piece_models(self, piece: int, own: range) -> tuple[Any, ...] | KeptPiece:
+        """The models of a piece (the teachers `own`), or the piece of the store that has them."""
         if self.models is not None:
             return self.models[own.start : own.stop]
         assert self.kept is not None
@@ -102,15 +132,15 @@ class Teachers:
     def _asked(self, X: Any) -> Iterator[tuple[range, Any]]:
         key = fingerprint_of(X) if self.kept is not None else ""
         parts = self.pieces
-        told = X if self.kept is None or engine_in_use() is None else place(X, self.kept[0].store.path)
+        shared = X if self.kept is None or engine_in_use() is None else share(X, self.kept[0].store.path)
         questions = (
-            Question(teachers=own, X=told, queries=_length(X), models=self.held(piece, own), key=key)
+            Question(teachers=own, X=shared, queries=_length(X), models=self.piece_models(piece, own), key=key)
             for piece, own in enumerate(parts)
         )
         return spread(predict_task, questions, total=len(parts), n_jobs=self.n_jobs)
 
     def _asked_here(self, X: Any) -> Iterator[tuple[range, Any]]:
-        # Limiting threads takes longer than a small model's answer: once for all.
+        # Limiting threads takes longer than a prediction of a small model, so it is done once.
         with threadpool_limits(1):
             for index, model in enumerate(self.models or ()):
                 own = range(index, index + 1)
@@ -133,22 +163,48 @@ def train_teachers(
 ) -> Any:
     """Train one copy of `estimator` on every shard of the private data.
 
-    estimator: any classifier with fit, predict and get_params; or an object with a method `train_on_shards`, which
-        trains the whole ensemble its own way.
-    X: rows of the private data: array, sparse matrix or DataFrame, (rows, ...). y: their labels, each in `classes`.
-    assignment: the teacher of every row, integers from 0 to n_teachers - 1, such as `assign_teachers` gives.
-    classes: all labels in the order that predictions count them, or their number m for the labels 0 to m - 1.
-        Public knowledge: a class that is not listed is refused.
-    store: where teachers are kept, a few at a time, when they are done; a killed run that is repeated trains only the
-        missing ones.
-    seed: makes the models repeatable: teacher i depends on (seed, i) and its own rows alone. Never used for noise.
-    n_jobs: as in joblib, whose backends (Dask, Ray) are used where one is set; the teachers are the same.
-    empty: what a teacher without rows does. "abstain" must be declared to the accounting (`Votes(abstentions=True)`).
+    Parameters
+    ----------
+    estimator : classifier
+        With fit, predict and get_params; or an object with a method `train_on_shards`, which trains the whole ensemble.
+    X : array, sparse matrix or DataFrame of shape (rows, ...)
+        Private rows.
+    y : array of shape (rows,)
+        Their labels, all in `classes`.
+    assignment : int array of shape (rows,)
+        The teacher of every row, from 0 to n_teachers - 1, such as `assign_teachers` gives.
+    n_teachers : int
+        Number of teachers, from 1 to the number of rows.
+    classes : array or int
+        All labels in the order in which predictions number them, or their number m for the labels 0 to m - 1. Public:
+        a label that is not listed is refused.
+    store : TeacherStore, optional
+        Stores finished teachers; an interrupted run that is repeated trains only the missing ones.
+    seed : int
+        Makes the models repeatable: teacher i depends on (seed, i) and its own rows alone. Never used for noise.
+    n_jobs : int, optional
+        As in joblib, whose backends (Dask, Ray) are used if one is set; the teachers are the same.
+    progress : bool or callable, optional
+        True for a progress bar, or a function (done, total).
+    empty : {"refuse", "abstain"}
+        What to do with teachers without rows. Abstentions must be declared (`Votes(abstentions=True)`).
 
-    Guarantee: teacher i sees the rows assigned to it and no others, so changing those changes one column of the
-    predictions. A teacher whose rows have a single label always says that label.
-    Raises `InvalidInput` for empty shards, more teachers than rows, labels that are not in `classes`, a store that
-    holds something else; `CannotWrite` on a full disk.
+    Returns
+    -------
+    Teachers
+        The trained teachers.
+
+    Raises
+    ------
+    InvalidInput
+        For empty shards, more teachers than rows, labels that are not in `classes`, a store of other teachers.
+    CannotWrite
+        On a full disk.
+
+    Notes
+    -----
+    Guarantee: teacher i sees only the rows assigned to it, so changing them changes one column of the predictions. A
+    teacher whose rows have a single label always predicts that label.
     """
     shards = ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes)
     return train_on_shards(estimator, shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
@@ -166,7 +222,24 @@ def train_on_shards(
 ) -> Teachers:
     """`train_teachers` on shards that are read one at a time, such as a partitioned file larger than memory.
 
-    An estimator with a method `train_on_shards` (of these same arguments) trains the whole ensemble its own way.
+    Parameters
+    ----------
+    estimator : classifier
+        As in `train_teachers`; a method `train_on_shards` takes these same arguments.
+    shards : Shards
+        The private data, one shard per teacher.
+    store, seed, n_jobs, progress, empty
+        As in `train_teachers`.
+
+    Returns
+    -------
+    Teachers
+        The trained teachers.
+
+    Raises
+    ------
+    InvalidInput, CannotWrite
+        As of `train_teachers`.
     """
     if callable(getattr(estimator, "train_on_shards", None)):
         return estimator.train_on_shards(shards, store=store, seed=seed, n_jobs=n_jobs, progress=progress, empty=empty)
@@ -195,22 +268,36 @@ def train_on_shards(
     trained = spread(train_task, tasks, total=len(parts), n_jobs=n_jobs, max_nbytes=None)
     done = 0
     with reporting(progress, label="Training teachers", total=shards.n_teachers) as report:
-        for own, made in trained:
-            if isinstance(made, KeptPiece):
-                kept[made.piece] = made
+        for own, trained_models in trained:
+            if isinstance(trained_models, KeptPiece):
+                kept[trained_models.piece] = trained_models
             else:
-                models[own.start : own.stop] = made
+                models[own.start : own.stop] = trained_models
             done += len(own)
             report(done, shards.n_teachers)
     where = None if store is None else tuple(kept[piece] for piece in range(len(parts)))
-    held = tuple(models) if store is None else None
-    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=held, kept=where, n_jobs=n_jobs)
+    in_memory = tuple(models) if store is None else None
+    return Teachers(classes=shards.classes, n_teachers=shards.n_teachers, models=in_memory, kept=where, n_jobs=n_jobs)
 
 
 def collect_votes(teachers: Any, X: Any, *, abstentions: bool = False, progress: bool | Report | None = None) -> Any:
-    """The votes of `teachers` on the public examples `X`, as `Votes` (queries, classes). Private.
+    """Count the predictions of teachers for public examples. Private.
 
-    abstentions: declare that teachers may abstain; without it an abstention is refused.
+    Parameters
+    ----------
+    teachers : Teachers
+        Trained teachers.
+    X : array, DataFrame or list
+        Public examples.
+    abstentions : bool
+        Declares that teachers may abstain; else an abstention is refused.
+    progress : bool or callable, optional
+        True for a progress bar, or a function (done, total).
+
+    Returns
+    -------
+    Votes
+        Counts, shape (queries, classes).
     """
     from ostrakon.votes import Votes
 

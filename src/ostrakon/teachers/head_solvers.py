@@ -1,8 +1,8 @@
-"""The linear algebra of heads: every teacher is solved, and asked, alone, in arrays of its own shape.
+"""The linear algebra of heads: every teacher is solved, and evaluated, alone, in arrays of its own shape.
 
-Linear algebra rounds a row by the shape of the array it stands in, by its place there, by where the array lies in
-memory and by the number of threads. So no array holds rows of two teachers, every array that is multiplied starts a
-cache line, and whoever calls sets one thread: a teacher's bits follow from its own rows and from public numbers.
+The rounding of linear algebra depends on the shape of an array, on the position of a row in it, on its memory address
+and on the number of threads. So no array has rows of two teachers, every array in a product starts at a cache line, and
+callers set one thread: the bits of a teacher depend on its own rows and on public numbers alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Learned = dict[str, NDArray[Any]]
 HeadKind = Literal["kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid"]
 
 GRID = 2.0**-30
-"""Scores are rounded to multiples of this before the largest is looked for: a public grid."""
+"""Scores are rounded to multiples of this public number before the largest is chosen."""
 
 _LINE = 64
 _BLOCK = 2**17
@@ -33,10 +33,10 @@ _NEWTON_STEPS = 25
 
 
 class Queries:
-    """Features of public queries as all heads read them.
+    """Features of public queries in the form that all heads use.
 
-    lifted: (queries, features + 2 and padding), each row with 1 and minus its square behind: a score, a distance and a
-    kernel's exponent are then one product. unit: the largest square, a public scale for distances.
+    lifted: (queries, features + 2 and padding), every row followed by 1 and minus its square, so that a score, a
+    distance and the exponent of a kernel are one product. unit: the largest square, a public scale for distances.
     """
 
     def __init__(self, features: ArrayLike) -> None:
@@ -50,50 +50,50 @@ class Queries:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """One teacher: how many rows of how many features it had, which classes they hold, what was learned from them."""
+    """One teacher: its numbers of rows and features, the classes that its rows have, and the learned arrays."""
 
     rows: int
     features: int
-    held: NDArray[np.bool_]
+    has_class: NDArray[np.bool_]
     learned: Learned
 
 
 def solve(parameters: Any, X: ArrayLike, y: IntArray, *, classes: int) -> Head:
-    """Learn one head from one teacher's rows; parameters: a `HeadEnsemble` whose width is settled."""
+    """Learn one head from the rows of one teacher; parameters: a `HeadEnsemble` with a fixed width."""
     rows = _aligned(X)
     learn = _kind(parameters.kind)[0]
     with np.errstate(all="ignore"):
         learned = learn(parameters, rows, y, classes) if len(y) else {}
-    return Head(rows=len(y), features=rows.shape[1], held=np.bincount(y, minlength=classes) > 0, learned=learned)
+    return Head(rows=len(y), features=rows.shape[1], has_class=np.bincount(y, minlength=classes) > 0, learned=learned)
 
 
 def scores(parameters: Any, head: Head, queries: Queries) -> FloatArray:
-    """Scores on the public grid, (queries, classes); -inf for a class that the teacher has no rows of, and for NaN."""
-    out = np.empty((len(queries), len(head.held)))
+    """Scores on the public grid, (queries, classes); -inf for classes without rows of the teacher, and for NaN."""
+    out = np.empty((len(queries), len(head.has_class)))
     ask = _kind(parameters.kind)[1]
-    # How many queries at a time goes by this teacher's own rows, and by nobody else's.
-    block = max(_LINE, _BLOCK // max(head.rows, len(head.held)))
+    # The size of a block of queries depends on the rows of this teacher alone.
+    block = max(_LINE, _BLOCK // max(head.rows, len(head.has_class)))
     with np.errstate(all="ignore"):
         for start in range(0, len(queries), block):
             some = queries.lifted[start : start + block]
             out[start : start + block] = ask(parameters, head, some, queries.unit)
         out = np.rint(out / GRID) * GRID
     out[np.isnan(out)] = -np.inf
-    out[:, ~head.held] = -np.inf
+    out[:, ~head.has_class] = -np.inf
     return out
 
 
 def answers(parameters: Any, head: Head, queries: Queries) -> IntArray:
-    """The class with the largest score, the lowest one of those that tie; -1 from a teacher without rows."""
+    """The class with the largest score, the lowest one in a tie; -1 for a teacher without rows."""
     if not head.rows:
         return np.full(len(queries), -1, np.int64)
-    found = scores(parameters, head, queries).argmax(axis=1)
-    # Where every score is -inf, argmax would name a class that the teacher may not have.
-    return np.where(head.held[found], found, head.held.argmax())
+    best = scores(parameters, head, queries).argmax(axis=1)
+    # If every score is -inf, argmax may return a class without rows.
+    return np.where(head.has_class[best], best, head.has_class.argmax())
 
 
 def require_kind(kind: str) -> None:
-    """Raises `InvalidInput` for a kind of head that there is not."""
+    """Raises `InvalidInput` for an unknown kind of head."""
     _kind(kind)
 
 
@@ -114,7 +114,7 @@ def _kind(kind: str) -> tuple[Callable[..., Learned], Callable[..., FloatArray]]
 def _learn_kernel_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
     gram = _kernel(_lifted(X), X, parameters.width)
     gram[np.diag_indices(len(gram))] = 1 + parameters.penalty
-    # The features were single numbers, and are kept as such.
+    # The features were in single precision, and are stored so.
     return {"X": X.astype(np.float32), "alpha": _solved(gram, _one_hot(y, classes))}
 
 
@@ -131,13 +131,13 @@ def _kernel(some: FloatArray, X: FloatArray, width: float) -> FloatArray:
     own[:, features] = -np.square(X).sum(axis=1) / width
     own[:, features + 1] = 1 / width
     near = _product(some, own.T)
-    # Rounding can make the distance of near rows, if they are large, negative.
+    # Rounding can make the distance of large, close rows negative.
     np.minimum(near, 0, out=near)
     return np.exp(near, out=near)
 
 
 def _learn_ridge(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
-    """Ridge on one-hot targets around the shard's own means, in the smaller of its two forms."""
+    """Ridge regression on centred one-hot targets, in the smaller of its two forms."""
     targets = _one_hot(y, classes)
     mean, shares = X.mean(axis=0), targets.mean(axis=0)
     centred, gaps = _aligned(X - mean), _aligned(targets - shares)
@@ -153,18 +153,18 @@ def _learn_logistic(parameters: Any, X: FloatArray, y: IntArray, classes: int) -
     beside = _zeros(len(X), X.shape[1] + 1)
     beside[:, :-1], beside[:, -1] = X, 1
     problems = [1] if classes == 2 else list(range(classes))
-    found = [_newton(beside, (y == k).astype(np.float64), parameters.penalty) for k in problems]
+    weights = [_newton(beside, (y == k).astype(np.float64), parameters.penalty) for k in problems]
     if classes == 2:
-        found = [-found[0], found[0]]
-    stacked = np.stack(found, axis=1)
+        weights = [-weights[0], weights[0]]
+    stacked = np.stack(weights, axis=1)
     return _linear(stacked[:-1], stacked[-1])
 
 
 def _newton(X: FloatArray, wanted: FloatArray, penalty: float) -> FloatArray:
     """Weights (features + 1,) of a ridge-penalised logistic regression.
 
-    A class that a shard lacks, or has alone, would push its offset to infinity: a thousandth of the penalty on the
-    offset keeps it finite and moves the others by far less than their own spread.
+    Without a penalty, the offset of a class with no rows, or with all rows, would be infinite: a thousandth of the
+    penalty keeps it finite and changes the other weights very little.
     """
     ridge = np.full(X.shape[1], penalty)
     ridge[-1] = 1e-3 * penalty
@@ -213,12 +213,12 @@ def _ask_linear(parameters: Any, head: Head, some: FloatArray, unit: float) -> F
 
 
 def _ask_centroid(parameters: Any, head: Head, some: FloatArray, unit: float) -> FloatArray:
-    # A difference of squared distances has the features' scale: the grid is one of the queries' own scale.
+    # Differences of squared distances have the scale of the features, so the grid is relative to the queries.
     return _ask_linear(parameters, head, some, unit) / unit
 
 
 def _learn_neighbours(parameters: Any, X: FloatArray, y: IntArray, classes: int) -> Learned:
-    # In the order of classes: of rows at equal distances the lowest class is nearest.
+    # Sorted by class: among rows at equal distances, the lowest class is nearest.
     order = np.argsort(y, kind="stable")
     return {"X": X[order].astype(np.float32), "y": y[order]}
 
@@ -235,7 +235,7 @@ def _ask_neighbours(parameters: Any, head: Head, some: FloatArray, unit: float) 
     # A nearer neighbour breaks ties.
     weight = 1 - 1e-3 * np.arange(count) / count
     labels = y[near]
-    return np.stack([((labels == k) * weight).sum(axis=1) for k in range(len(head.held))], axis=1)
+    return np.stack([((labels == k) * weight).sum(axis=1) for k in range(len(head.has_class))], axis=1)
 
 
 def _one_hot(y: IntArray, classes: int) -> FloatArray:
@@ -250,19 +250,19 @@ def _ridged(system: FloatArray, penalty: Any) -> FloatArray:
 def _solved(system: FloatArray, targets: FloatArray) -> FloatArray:
     """The solution (rows, columns) of a symmetric positive system, which is overwritten.
 
-    One that rounding has made singular is solved by least squares, and 0 where that fails too: what one teacher holds
-    must not stop the others.
+    A system that is singular after rounding is solved by least squares, and the solution is 0 if that fails, too: the
+    rows of one teacher must not stop the others.
     """
     diagonal = system.diagonal().copy()
-    _, found, failed = dposv(system.T, _aligned(targets.T).T, lower=0, overwrite_a=1, overwrite_b=1)
-    if not failed and np.isfinite(found).all():
-        return found
+    _, solution, failed = dposv(system.T, _aligned(targets.T).T, lower=0, overwrite_a=1, overwrite_b=1)
+    if not failed and np.isfinite(solution).all():
+        return solution
     whole = np.triu(system, 1)
     try:
-        found = np.linalg.lstsq(whole + whole.T + np.diag(diagonal), targets, rcond=None)[0]
+        solution = np.linalg.lstsq(whole + whole.T + np.diag(diagonal), targets, rcond=None)[0]
     except np.linalg.LinAlgError:
-        found = np.zeros(targets.shape)
-    return np.where(np.isfinite(found), found, 0)
+        solution = np.zeros(targets.shape)
+    return np.where(np.isfinite(solution), solution, 0)
 
 
 def _lifted(X: FloatArray) -> FloatArray:
@@ -272,23 +272,23 @@ def _lifted(X: FloatArray) -> FloatArray:
 
 
 def _width(features: int) -> int:
-    """Columns of lifted rows: so many that every row starts a cache line."""
+    """Number of columns of lifted rows, padded so that every row starts at a cache line."""
     return -(-(features + 2) // 8) * 8
 
 
 def _zeros(*shape: int) -> FloatArray:
-    """Zeros that start a cache line, wherever the memory comes from."""
+    """Zeros that start at a cache line."""
     size = 8 * math.prod(shape)
-    held = np.zeros(size + _LINE, np.uint8)
-    start = -held.__array_interface__["data"][0] % _LINE
-    return held[start : start + size].view(np.float64).reshape(shape)
+    buffer = np.zeros(size + _LINE, np.uint8)
+    start = -buffer.__array_interface__["data"][0] % _LINE
+    return buffer[start : start + size].view(np.float64).reshape(shape)
 
 
 def _aligned(X: ArrayLike) -> FloatArray:
-    """The same in double numbers, in an array of its own that starts a cache line."""
-    made = _zeros(*np.shape(X))
-    made[...] = X
-    return made
+    """A copy in double precision that starts at a cache line."""
+    copy = _zeros(*np.shape(X))
+    copy[...] = X
+    return copy
 
 
 def _product(left: FloatArray, right: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Thousands of small teachers: heads on frozen features, each solved by linear algebra in arrays of its own."""
+"""Thousands of small teachers: heads on frozen features, each solved by linear algebra in separate arrays."""
 
 from __future__ import annotations
 
@@ -24,23 +24,35 @@ from ostrakon.validation import InvalidInput, positive, whole
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadEnsemble:
-    """Teachers that are small heads on features which public data fixed; pass it where an estimator goes.
+    """Teachers that are small heads on frozen features; can be used in place of an estimator.
 
-    kind: "kernel-ridge" (RBF), "ridge", "logistic" (one against the rest), "nearest-neighbours" or "nearest-centroid".
-    penalty: ridge term, or the inverse of scikit-learn's C for logistic heads; in the features' units.
-    width: of the RBF kernel exp(-|x-x'|^2 / width); None: the median squared distance of the queries, public, fixed
-        from `public`. neighbours: of "nearest-neighbours".
-    public: features of public rows that fix the width; needed by "kernel-ridge" where width is None.
+    Parameters
+    ----------
+    kind : {"kernel-ridge", "ridge", "logistic", "nearest-neighbours", "nearest-centroid"}
+        "kernel-ridge" has an RBF kernel; "logistic" is one against the rest.
+    penalty : float
+        Above 0: the ridge term, or the inverse of scikit-learn's C for logistic heads.
+    width : float, optional
+        Above 0: of the RBF kernel exp(-|x-x'|^2 / width). Default: the median squared distance between rows of
+        `public`.
+    neighbours : int
+        Of "nearest-neighbours", at least 1.
+    public : float array of shape (rows, features), optional
+        Features of public rows that fix the width; "kernel-ridge" without width needs them.
 
+    Notes
+    -----
     Guarantee: teacher i is solved from the rows assigned to it and from public numbers alone, to the last bit: it
     shares no array with others, and its scores are rounded to a public grid before the largest is chosen. With
-    empty="abstain" a teacher without rows abstains (-1).
+    empty="abstain", a teacher without rows abstains (-1).
 
+    Examples
+    --------
     >>> X, y = np.repeat(np.eye(3, dtype=np.float32), 6, axis=0), np.repeat([0, 1, 2], 6)
     >>> teachers = HeadEnsemble(kind="ridge").train_teachers(X, y, np.arange(18) % 3, n_teachers=3, classes=3)
     >>> teachers.predict(X[::6]).tolist()
@@ -61,7 +73,23 @@ class HeadEnsemble:
             positive("width", self.width)
 
     def fixed(self, public: ArrayLike | None = None) -> HeadEnsemble:
-        """The same with the kernel's width settled on public features."""
+        """The same with a fixed kernel width.
+
+        Parameters
+        ----------
+        public : float array of shape (rows, features), optional
+            Features of public rows. Default: `self.public`.
+
+        Returns
+        -------
+        HeadEnsemble
+            With a width, if its kind has one.
+
+        Raises
+        ------
+        InvalidInput
+            If neither a width nor public features are given.
+        """
         if self.width is not None or self.kind != "kernel-ridge":
             return replace(self, public=None)
         features = self.public if public is None else public
@@ -79,7 +107,20 @@ class HeadEnsemble:
         classes: ArrayLike | int,
         **rest: Any,
     ) -> HeadTeachers:
-        """Solve all heads on features X, (rows, features); arguments as in `ostrakon.teachers.train_teachers`."""
+        """Solve all heads on features.
+
+        Parameters
+        ----------
+        X : float array of shape (rows, features)
+            Features of the private rows.
+        y, assignment, n_teachers, classes, **rest
+            As in `ostrakon.teachers.train_teachers`.
+
+        Returns
+        -------
+        HeadTeachers
+            The solved heads.
+        """
         return self.train_on_shards(ArrayShards(X, y, assignment, n_teachers=n_teachers, classes=classes), **rest)
 
     def train_on_shards(
@@ -92,10 +133,19 @@ class HeadEnsemble:
         progress: bool | Report | None = None,
         empty: Literal["refuse", "abstain"] = "refuse",
     ) -> HeadTeachers:
-        """Solve all heads; arguments and errors as in `ostrakon.teachers.train_on_shards`.
+        """Solve all heads.
 
-        With a store, pieces of the ensemble are kept as they are done and found again. Nothing is random: seed only
-        names the run. n_jobs: threads, each with one teacher at a time; None: as many as linear algebra is given.
+        Parameters
+        ----------
+        shards, store, seed, progress, empty
+            As in `ostrakon.teachers.train_on_shards`. Nothing is random: the seed only identifies the run.
+        n_jobs : int, optional
+            Threads, with one teacher each at a time. Default: the number of threads of linear algebra.
+
+        Returns
+        -------
+        HeadTeachers
+            The solved heads.
         """
         head = self.fixed()
         sizes = np.asarray(shards.sizes)
@@ -111,11 +161,11 @@ class HeadEnsemble:
         solved: list[list[Head] | KeptPiece] = []
         with (
             reporting(progress, label="Training teachers", total=shards.n_teachers) as report,
-            _one_teacher_a_thread(n_jobs) as each,
+            _one_teacher_a_thread(n_jobs) as run_all,
         ):
             for number, teachers in enumerate(parts):
                 rows = [(_features(X), y) for X, y in shards.part(teachers).load()]
-                solved.append(_solve_piece(head, rows, len(shards.classes), number, store, each))
+                solved.append(_solve_piece(head, rows, len(shards.classes), number, store, run_all))
                 report(teachers.stop, shards.n_teachers)
         return HeadTeachers(
             head=head,
@@ -127,7 +177,7 @@ class HeadEnsemble:
         )
 
     def specification(self, shards: Shards, parts: int, seed: int) -> dict[str, Any]:
-        """What all pieces of a run share, as it is written beside them and compared on resume."""
+        """The common settings of all pieces of a run, which are stored and compared when a run is resumed."""
         return {
             "estimator": f"heads: {self.kind}",
             "parameters": {"penalty": self.penalty, "width": self.width, "neighbours": self.neighbours},
@@ -140,9 +190,9 @@ class HeadEnsemble:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadTeachers:
-    """Solved heads, in memory or in a store, from which they are read a piece at a time.
+    """Solved heads, in memory or in a store, from which they are read one piece at a time.
 
-    classes: labels in the order that predictions count them, shape (classes,). sizes: rows of every teacher.
+    classes: labels in the order in which predictions number them, shape (classes,). sizes: rows of every teacher.
     """
 
     head: HeadEnsemble
@@ -159,29 +209,29 @@ class HeadTeachers:
             yield heads.models() if isinstance(heads, KeptPiece) else heads
 
     def in_memory(self) -> Self:
-        """The same heads, read into memory, and asked on one thread."""
+        """The same heads, read into memory, which predict on one thread."""
         return replace(self, solved=tuple(self.pieces), n_jobs=1)
 
     @property
     def abstaining(self) -> IntArray:
-        """Teachers that had no rows to learn from and abstain on every query."""
+        """Teachers without rows, which abstain on every query."""
         return np.flatnonzero(self.sizes == 0)
 
     def predict(self, X: ArrayLike, *, progress: bool | Report | None = None) -> NDArray[np.integer]:
         """Class indices, (queries, n_teachers), -1 where a teacher abstains. Private, like all votes.
 
-        Ties, of scores that are rounded to a public grid, go to the lowest class of those that the teacher has rows of.
-        X: features of public rows, (queries, features).
+        X: features of public rows, (queries, features). Ties between scores, which are rounded to a public grid, go to
+        the lowest class of which the teacher has rows.
         """
         queries = Queries(_features(X))
         out = np.empty((len(queries), self.n_teachers), np.int16)
         done = 0
         with (
             reporting(progress, label="Asking teachers", total=self.n_teachers) as report,
-            _one_teacher_a_thread(self.n_jobs) as each,
+            _one_teacher_a_thread(self.n_jobs) as run_all,
         ):
             for heads in self.pieces:
-                for said in each(partial(_said, self.head, queries), heads):
+                for said in run_all(partial(_said, self.head, queries), heads):
                     out[:, done] = said
                     done += 1
                 report(done, self.n_teachers)
@@ -204,15 +254,15 @@ def _solve_piece(
     classes: int,
     number: int,
     store: TeacherStore | None,
-    each: Each,
+    run_all: Mapper,
 ) -> list[Head] | KeptPiece:
-    """The solved heads, or where the store keeps them: some kinds keep all rows, which may not fit memory."""
+    """The solved heads, or their piece of the store: some kinds keep all rows, which may not fit in memory."""
     solve_one = partial(_solve_one, head, classes)
     if store is None:
-        return list(each(solve_one, rows))
+        return list(run_all(solve_one, rows))
     fingerprint = fingerprint_of(*(part for shard in rows for part in shard))
-    found = store.find(number, fingerprint=fingerprint)
-    return found or store.save(number, list(each(solve_one, rows)), fingerprint=fingerprint)
+    kept = store.find(number, fingerprint=fingerprint)
+    return kept or store.save(number, list(run_all(solve_one, rows)), fingerprint=fingerprint)
 
 
 def _solve_one(head: HeadEnsemble, classes: int, rows: tuple[FloatArray, IntArray]) -> Head:
@@ -226,10 +276,10 @@ def _said(head: HeadEnsemble, queries: Queries, teacher: Head) -> IntArray:
 
 
 @contextmanager
-def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Each]:
-    """A map over teachers, in their order, that works with linear algebra of one thread.
+def _one_teacher_a_thread(n_jobs: int | None) -> Generator[Mapper]:
+    """A map over teachers, in their order, with linear algebra on one thread.
 
-    How many threads share one product decides how it is rounded; how many teachers are solved at once decides nothing.
+    The number of threads of a product changes its rounding; the number of teachers that are solved at once does not.
     """
     given = max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
     workers = given if n_jobs is None else joblib.effective_n_jobs(n_jobs)

@@ -21,6 +21,6 @@ def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
 
 
 def import_path(estimator: Any) -> str:
-    """Where an estimator's class is defined, as it is written into a run's description."""
+    """The module and class of an estimator, as in the description of a run."""
     kind = type(estimator)
     return f"{kind.__module__}.{kind.__qualname__}"

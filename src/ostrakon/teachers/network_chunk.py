@@ -22,9 +22,9 @@ _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropo
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """What all chunks of an ensemble share; nothing in it depends on a private row.
+    """The common settings of all chunks of an ensemble; none depends on a private row.
 
-    size: networks per chunk; every chunk but the last has exactly that many places, so that a teacher's arithmetic
+    size: networks per chunk; every chunk but the last has exactly that many, so that the arithmetic of a teacher
     depends on its index alone.
     """
 
@@ -64,7 +64,7 @@ class Chunk:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTeacher:
-    """One trained network, as arrays. mean and deviation: how its inputs are scaled, per channel or column."""
+    """One trained network, as arrays. mean, deviation: the scale of its inputs, per channel or column."""
 
     plan: Chunk
     mean: FloatArray
@@ -106,7 +106,7 @@ def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray
     if all(silent):
         return np.full((len(models), len(inputs)), ABSTAIN, np.int64)
     device = torch.device(plan.device)
-    # Nobody moves up into the place of one who abstains: arithmetic may round by the place.
+    # An abstaining teacher keeps its position, because rounding may depend on the position.
     chosen = [_untrained(plan) if quiet else model for model, quiet in zip(models, silent, strict=True)]
     if plan.mode == "one-by-one":
         out = np.stack([_ask_alone(plan, model, inputs, device) for model in chosen])
@@ -118,15 +118,15 @@ def predict_chunk(plan: Chunk, models: list[Any], inputs: FloatArray) -> NDArray
 
 def _untrained(plan: Chunk) -> NetworkTeacher:
     state = {name: value.numpy().copy() for name, value in plan.build(0).state_dict().items()}
-    each = np.zeros(plan.shape[0], np.float32)
-    return NetworkTeacher(plan=plan, mean=each, deviation=each + 1, weights=state)
+    zeros = np.zeros(plan.shape[0], np.float32)
+    return NetworkTeacher(plan=plan, mean=zeros, deviation=zeros + 1, weights=state)
 
 
 def _scale(inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
     if inputs.ndim == 2:
         return moments(inputs)
-    # Images are only divided: black stays 0, as at the borders that convolutions add, and a scale can be folded into
-    # the first layer's weights.
+    # Images are only divided: black stays 0, as in the padding of convolutions, and the scale can be folded into the
+    # weights of the first layer.
     root = float(np.sqrt(np.mean(np.square(inputs, dtype=np.float64))))
     deviation = np.full(inputs.shape[1], root if root > 0 else 1.0, np.float32)
     return np.zeros_like(deviation), deviation
@@ -155,36 +155,36 @@ def _train_together(
     forward = _forward(plan, networks[0], training=True, draw=generator(seed, device))
     optimiser = _Adam(plan, learned, [len(schedule) for schedule in schedules])
     longest = max(len(x) for x in inputs)
-    # One row more than the longest shard: the place of padding, an image of zeros with weight 0.
+    # One row more than the longest shard, for padding: an image of zeros with weight 0.
     data = torch.zeros(len(inputs), longest + 1, *plan.shape)
     labels = torch.zeros(len(inputs), longest + 1, dtype=torch.long)
-    for place, (x, y) in enumerate(zip(inputs, targets, strict=True)):
-        data[place, : len(x)] = torch.from_numpy(x)
-        labels[place, : len(y)] = torch.from_numpy(y)
+    for index, (x, y) in enumerate(zip(inputs, targets, strict=True)):
+        data[index, : len(x)] = torch.from_numpy(x)
+        labels[index, : len(y)] = torch.from_numpy(y)
     data, labels = data.to(device), labels.to(device)
     steps = max(len(schedule) for schedule in schedules)
     order = np.full((steps, len(inputs), plan.batch_size), -1, np.int64)
-    for place, schedule in enumerate(schedules):
-        order[: len(schedule), place] = schedule
+    for index, schedule in enumerate(schedules):
+        order[: len(schedule), index] = schedule
     counted = torch.from_numpy(order >= 0)
     share = (counted / counted.sum(dim=2, keepdim=True).clamp(min=1)).float().to(device)
     chosen = torch.from_numpy(np.where(order >= 0, order, longest)).to(device)
-    each = torch.arange(len(inputs), device=device)[:, None]
+    network_index = torch.arange(len(inputs), device=device)[:, None]
     draws = plan.mode == "vmap" and any(isinstance(layer, _DROPOUTS) for layer in networks[0].modules())
     with seeded(seed) if draws else nullcontext():
         for step in range(steps):
             at = chosen[step]
-            logits = forward(weights, data[each, at], False)
-            losses = F.cross_entropy(logits.flatten(0, 1), labels[each, at].flatten(), reduction="none")
+            logits = forward(weights, data[network_index, at], False)
+            losses = F.cross_entropy(logits.flatten(0, 1), labels[network_index, at].flatten(), reduction="none")
             optimiser.step(step, losses @ share[step].flatten())
     return [
-        {name: value.detach()[place].cpu().numpy().copy() for name, value in weights.items()}
-        for place in range(len(networks))
+        {name: value.detach()[index].cpu().numpy().copy() for name, value in weights.items()}
+        for index in range(len(networks))
     ]
 
 
 class _Adam:
-    """Adam on stacked weights, where each network follows the schedule of its own length and then rests.
+    """Adam on stacked weights, where every network follows the schedule of its own length and then stops.
 
     Networks with equally many steps share a parameter group; PyTorch's fused kernel reads each weight once.
     """
@@ -192,8 +192,10 @@ class _Adam:
     def __init__(self, plan: Chunk, weights: dict[str, Tensor], steps: list[int]) -> None:
         self.weights = list(weights.values())
         self.steps = sorted(set(steps))
-        self.places = [[place for place, own in enumerate(steps) if own == length] for length in self.steps]
-        self.slices = [[value.detach()[place] for place in places for value in self.weights] for places in self.places]
+        self.indices = [[index for index, own in enumerate(steps) if own == length] for length in self.steps]
+        self.slices = [
+            [value.detach()[index] for index in indices for value in self.weights] for indices in self.indices
+        ]
         self.optimisers = [
             torch.optim.AdamW(own, lr=plan.learning_rate, betas=(0.9, 0.99), weight_decay=plan.weight_decay, fused=True)
             for own in self.slices
@@ -201,12 +203,12 @@ class _Adam:
         self.rate = plan.learning_rate
 
     def step(self, step: int, loss: Tensor) -> None:
-        # The fused kernel walks weight and gradient side by side: both must lie in memory the same way.
+        # The fused kernel needs weights and gradients with the same memory layout.
         gradients = [gradient.contiguous() for gradient in torch.autograd.grad(loss, self.weights)]
-        for length, places, own, optimiser in zip(self.steps, self.places, self.slices, self.optimisers, strict=True):
+        for length, indices, own, optimiser in zip(self.steps, self.indices, self.slices, self.optimisers, strict=True):
             if step >= length:
                 continue
-            mine = (gradient[place] for place in places for gradient in gradients)
+            mine = (gradient[index] for index in indices for gradient in gradients)
             for value, gradient in zip(own, mine, strict=True):
                 value.grad = gradient
             optimiser.param_groups[0]["lr"] = self.rate * _falling(step, length)

@@ -1,4 +1,4 @@
-"""What a worker does with one teacher: train it on its own rows, or ask it about the public queries."""
+"""The work on one teacher: training on its own rows, and prediction of the public queries."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.teachers.interface import import_path
-from ostrakon.teachers.placed import Placed
 from ostrakon.teachers.shards import Part
+from ostrakon.teachers.shared import SharedValue
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput
 
@@ -28,7 +28,7 @@ ABSTAIN = -1
 
 @dataclass(frozen=True)
 class Abstainer:
-    """A teacher without rows: it has nothing to say."""
+    """A teacher without rows, which abstains."""
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """-1 for every example."""
@@ -37,7 +37,7 @@ class Abstainer:
 
 @dataclass(frozen=True)
 class OneClass:
-    """A teacher whose rows all have one label: it says that label."""
+    """A teacher whose rows all have one label, which it always predicts."""
 
     label: int
 
@@ -48,7 +48,7 @@ class OneClass:
 
 @dataclass(frozen=True)
 class Learned:
-    """A fitted classifier over the classes that its shard knows.
+    """A fitted classifier over the classes of its shard.
 
     known: class indices, shape (known classes,); the model itself was fitted on 0 to len(known) - 1, because
     some classifiers accept no gaps in their labels.
@@ -67,7 +67,7 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """All that a worker needs to train the neighbouring teachers of a piece, number `piece`."""
+    """The inputs of a worker that trains the consecutive teachers of a piece, number `piece`."""
 
     piece: int
     teachers: range
@@ -78,16 +78,16 @@ class Task:
 
 
 def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
-    """Train each teacher, or find them already done; returns (who, their models, or where a store keeps them)."""
+    """Train the teachers, or find them in the store; returns (teachers, their models or their piece of the store)."""
     shards = task.part.load()
     store, mark = (
         task.store,
         "" if task.store is None else fingerprint_of(*(part for shard in shards for part in shard)),
     )
-    found = None if store is None else store.find(task.piece, fingerprint=mark)
-    if found is not None:
-        return task.teachers, found
-    # Workers already fill the cores; threads of BLAS and OpenMP inside each would fight over them.
+    kept = None if store is None else store.find(task.piece, fingerprint=mark)
+    if kept is not None:
+        return task.teachers, kept
+    # Workers already use all cores; threads of BLAS and OpenMP in each would compete for them.
     with threadpool_limits(1):
         models = [
             fit_teacher(task.estimator, X, y, index=index, seed=task.seed)
@@ -100,9 +100,9 @@ def train_task(task: Task) -> tuple[range, list[Any] | KeptPiece]:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """All that a worker needs to ask the teachers of a piece: their models, or where they are kept.
+    """The inputs of a worker for the predictions of a piece: the models, or their piece of the store.
 
-    X: the public examples, or where they lie. queries: how many they are.
+    X: the public examples, or their path. queries: their number.
     """
 
     teachers: range
@@ -113,22 +113,22 @@ class Question:
 
 
 def predict_task(question: Question) -> tuple[range, Any]:
-    """Ask a piece's teachers about the public examples; returns (who, class indices (teachers, queries))."""
-    held = question.models
-    kept = held.predictions(question.key) if isinstance(held, KeptPiece) else None
+    """Predict the public examples with the teachers of a piece: (teachers, class indices (teachers, queries))."""
+    source = question.models
+    kept = source.predictions(question.key) if isinstance(source, KeptPiece) else None
     if kept is not None:
         return question.teachers, kept
-    models = held.models() if isinstance(held, KeptPiece) else held
-    X = question.X.get() if isinstance(question.X, Placed) else question.X
+    models = source.models() if isinstance(source, KeptPiece) else source
+    X = question.X.get() if isinstance(question.X, SharedValue) else question.X
     with threadpool_limits(1):
         values = said_by(models, X, question.teachers, queries=question.queries)
-    if isinstance(held, KeptPiece):
-        held.keep_predictions(question.key, values)
+    if isinstance(source, KeptPiece):
+        source.keep_predictions(question.key, values)
     return question.teachers, values
 
 
 def said_by(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> NDArray[Any]:
-    """Class indices, (teachers, queries). Errors: `InvalidInput` that names the teacher whose answer is no such row."""
+    """Class indices, (teachers, queries). Errors: `InvalidInput` that names a teacher with output of another shape."""
     said = [model.predict(X) for model in models]
     for index, values in zip(teachers, said, strict=True):
         if np.shape(values) != (queries,):
@@ -140,7 +140,7 @@ def said_by(models: Sequence[Any], X: Any, teachers: range, *, queries: int) -> 
 
 
 def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, seed: int) -> Any:
-    """A copy of `estimator` fitted on one shard; its randomness is from (seed, index) alone. Limit threads around."""
+    """A copy of `estimator` fitted on one shard, with randomness from (seed, index) alone. Callers limit threads."""
     known, local = np.unique(y, return_inverse=True)
     if len(known) == 0:
         return Abstainer()
@@ -148,9 +148,9 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
         return OneClass(int(known[0]))
     model = seeded(clone(estimator), seed=seed, index=index)
     with warnings.catch_warnings():
-        # Some estimators say at every fit that one worker, or any number of them, has no effect there.
+        # Some estimators warn at every fit that n_jobs has no effect.
         warnings.filterwarnings("ignore", message="'n_jobs' has no effect", category=FutureWarning)
-        # A thousand teachers would say a thousand times that they stopped early; their votes show what they learned.
+        # A thousand teachers would warn a thousand times that they stopped early.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             model.fit(X, local)
@@ -160,9 +160,9 @@ def fit_teacher(estimator: Any, X: Any, y: NDArray[np.int64], *, index: int, see
 
 
 def seeded(estimator: Any, *, seed: int, index: int) -> Any:
-    """Give every `random_state` of the estimator and its parts a seed of its own, and every `n_jobs` one worker.
+    """Give every `random_state` of the estimator and its parts its own seed, and every `n_jobs` one worker.
 
-    Threads that race add up a forest's trees in the order in which they finish.
+    Several threads add the trees of a forest in the order in which they finish, which changes the rounding.
     """
     workers = [name for name in estimator.get_params(deep=True) if name == "n_jobs" or name.endswith("__n_jobs")]
     estimator.set_params(**dict.fromkeys(workers, 1))
@@ -170,12 +170,12 @@ def seeded(estimator: Any, *, seed: int, index: int) -> Any:
         name for name in estimator.get_params(deep=True) if name == "random_state" or name.endswith("__random_state")
     )
     states = np.random.SeedSequence(seed, spawn_key=(index,)).generate_state(max(len(names), 1))
-    # Estimators take seeds below 2**31 more widely than below 2**32.
+    # More estimators accept seeds below 2**31 than below 2**32.
     return estimator.set_params(**{name: int(state >> 1) for name, state in zip(names, states, strict=False)})
 
 
 def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, seed: int) -> dict[str, Any]:
-    """What all teachers of a run share, as it is written beside them and compared on resume."""
+    """The common settings of all teachers of a run, which are stored and compared when a run is resumed."""
     parameters = {
         name: repr(value) for name, value in sorted(estimator.get_params(deep=True).items()) if not callable(value)
     }
@@ -189,7 +189,7 @@ def specification(estimator: Any, *, classes: NDArray[Any], n_teachers: int, see
 
 
 def fingerprint_of(*parts: Any) -> str:
-    """A checksum of arrays, `Pixels`, sparse matrices or frames: equal exactly where the data is."""
+    """A checksum of arrays, `Pixels`, sparse matrices or frames: equal if and only if the data are equal."""
     digest = hashlib.blake2b(digest_size=32)
     for part in parts:
         for piece in _pieces(part):

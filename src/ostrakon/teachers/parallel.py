@@ -1,4 +1,4 @@
-"""Many small pieces of work over joblib's workers, which are started only where they pay, and may be killed."""
+"""Many small pieces of work on joblib's workers, which are started only if that saves time, and may be killed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from joblib.parallel import get_active_backend
 from ostrakon.teachers.engines import engine_in_use, require_one_thread
 from ostrakon.validation import InvalidInput
 
-# Starting worker processes and their imports takes about this long.
+# Seconds that the start of worker processes and their imports takes.
 _START_SECONDS = 2.0
 
 
 class WorkerKilled(InvalidInput):
-    """The system, or somebody, ended a worker process; what was finished is kept."""
+    """A worker process was killed; finished work is kept."""
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def workers() -> Generator[None]:
 
 
 def _given_up() -> tuple[type[BaseException], ...]:
-    """What Dask and Ray raise when they have retried enough; only where they are loaded."""
+    """The exceptions of Dask and Ray after their last retry, if they are loaded."""
     dask, ray = sys.modules.get("distributed"), sys.modules.get("ray.exceptions")
     of_dask = [] if dask is None else [dask.KilledWorker, dask.client.FutureCancelledError, dask.comm.CommClosedError]
     return (*of_dask, *([] if ray is None else [ray.WorkerCrashedError, ray.OutOfMemoryError, ray.NodeDiedError]))
@@ -56,12 +56,12 @@ def _given_up() -> tuple[type[BaseException], ...]:
 def spread(
     work: Callable[[Any], Any], pieces: Iterable[Any], *, total: int, n_jobs: int | None, max_nbytes: str | None = "1M"
 ) -> Iterator[Any]:
-    """The results of `work` on every piece, in the order they get done.
+    """The results of `work` on every piece, in the order of completion.
 
-    The first piece is done here and timed: where all would be done before workers have started, none are. Where an
-    engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same either way.
+    The first piece is done here and timed: workers are started only if the rest takes longer than their start. If an
+    engine is set (see `ostrakon.teachers.engines`), all pieces go there. The results are the same in any case.
     max_nbytes: as in joblib, None keeps data out of temporary files.
-    Raises `WorkerKilled` where a worker process is killed.
+    Raises `WorkerKilled` if a worker process is killed.
     """
     waiting = iter(pieces)
     if engine_in_use() is not None:
@@ -79,7 +79,7 @@ def spread(
 
 
 def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iterator[Any]:
-    """The results of joblib's `tasks` in the order they get done.
+    """The results of joblib's `tasks` in the order of completion.
 
     how: as of `joblib.Parallel`. Raises `WorkerKilled`.
     """
@@ -95,7 +95,7 @@ def in_parallel(tasks: Iterable[Any], *, n_jobs: int | None, **how: Any) -> Iter
 
 
 def _beside(parent: int, work: Callable[..., Any], given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-    """A task in a worker that ends with the process that started it: joblib's own stay for minutes, with their data."""
+    """A task in a worker that ends with its parent process; joblib's own workers remain for minutes with their data."""
     _end_with(parent)
     return work(*given, **named)
 
@@ -114,7 +114,7 @@ def _end_with(parent: int) -> None:
 
 
 def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
-    """As tasks of Ray, which it retries: joblib's own pool there retries nothing, and gives no result before all."""
+    """As tasks of Ray, which retries them; joblib's Ray backend retries nothing, and returns all results at the end."""
     ray: Any = importlib.import_module("ray")
     remote = ray.remote(max_retries=3)(_called)
     waiting = [remote.remote(*task) for task in tasks]
@@ -124,7 +124,7 @@ def _by_ray(tasks: Iterable[Any]) -> Iterator[Any]:
 
 
 def _by_dask(tasks: Iterable[Any]) -> Iterator[Any]:
-    """As tasks of Dask, which it retries: where there is one worker, joblib would not ask it."""
+    """As tasks of Dask, which retries them; joblib would not use a single worker."""
     distributed: Any = importlib.import_module("distributed")
     backend: Any = get_active_backend()[0]
     client = backend.client

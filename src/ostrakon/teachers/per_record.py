@@ -15,8 +15,8 @@ from ostrakon.features.moments import MomentMap
 from ostrakon.features.nearest import nearest
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
-from ostrakon.teachers.placed import Placed, place
 from ostrakon.teachers.progress import Report, reporting
+from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Moments
 
@@ -33,25 +33,46 @@ def collect_per_record(
     moments: MomentMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
-    """The votes of per-record teachers on the queries nearest to their own rows: contributions are bounded.
+    """The votes of per-record teachers on the queries nearest to their own rows, with bounded contributions.
 
-    blocks: the private rows; owners (integers) tell units apart within a block, and nobody has rows in two blocks.
-    queries: features of *all* queries of the run at once, (queries, features): asked in two parts, everyone would
-    speak twice. units: how many records or users there are in all, the `teachers` of the votes. moments: what is summed
-    of features beside the votes, by class, as the `moments` of the result; None: nothing is.
+    Parameters
+    ----------
+    blocks : iterable of Block
+        The private rows; owners (integers) identify units within a block, and no owner has rows in two blocks.
+    queries : float array of shape (queries, features)
+        Features of *all* queries of the run: with two calls, every unit would vote twice.
+    classes : int
+        Number of classes.
+    units : int
+        Number of records or users: the `teachers` of the votes.
+    max_contributions : int
+        Number of queries on which a unit votes at most, at least 1.
+    moments : MomentMap, optional
+        The features to sum by class beside the votes, as the `moments` of the result. Default: none.
+    progress : bool or callable, optional
+        True for a progress bar, or a function (done, total).
 
-    Everyone speaks on the at most `max_contributions` queries to which most of their rows are nearest, and says the
-    class that most of those rows have. Ties go to the earlier query and the lower class.
-    Guarantee: what a unit votes depends on its own rows, on the queries and on public features alone. With
-    `BoundedGNMax`, thousands of queries cost what `max_contributions` queries cost.
-    Errors: `InvalidInput` for features that are not finite, class numbers that are none, or more units than were
-    announced.
+    Returns
+    -------
+    BoundedVotes
+        Every unit votes on the at most `max_contributions` queries to which most of its rows are nearest, for the
+        class that most of those rows have. Ties go to the earlier query and the lower class.
+
+    Raises
+    ------
+    InvalidInput
+        For features that are not finite, class numbers beyond the classes, or more units than `units`.
+
+    Notes
+    -----
+    Guarantee: the votes of a unit depend on its own rows, on the queries and on public features alone. With
+    `BoundedGNMax`, thousands of queries cost as much as `max_contributions` queries.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
     said = asked.nothing()
     with reporting(progress, label="Collecting votes", total=units) as report:
         for block in blocks:
-            said += asked.heard(block)
+            said += asked.contributions_of(block)
             report(said.units, units)
     return asked.votes(said, units=units)
 
@@ -68,30 +89,48 @@ def collect_from_parts(
     moments: MomentMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
-    """`collect_per_record` where an engine's workers read the rows (`ostrakon.teachers.engines`): the same votes.
+    """`collect_per_record` with rows that the workers of an engine read (`ostrakon.teachers.engines`): the same votes.
 
-    parts: nobody has rows in two of them. transform: from typed rows to features, each row on its own. folder: which
-    workers read; what is public is put there once. They are sent where that and a part lie, and give back what its
-    units say. A part counts once, however often the engine had to do its work.
-    Errors: as of `collect_per_record`; `WorkerKilled` where the engine gives up.
+    Parameters
+    ----------
+    parts : list of UnitPart
+        The private rows; no owner has rows in two parts. A part counts once, even if the engine repeats its work.
+    transform : callable
+        From typed rows to features, independently for every row.
+    queries, classes, units, max_contributions, moments, progress
+        As in `collect_per_record`.
+    folder : path
+        Workers read the public inputs from here; they receive its path and that of a part.
+
+    Returns
+    -------
+    BoundedVotes
+        As of `collect_per_record`.
+
+    Raises
+    ------
+    InvalidInput
+        As of `collect_per_record`.
+    WorkerKilled
+        If the engine gives up.
     """
     asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
-    said, heard = asked.nothing(), set[int]()
-    told = place((transform, asked), folder)
-    tasks = (joblib.delayed(_heard_from)(number, part, told) for number, part in enumerate(parts))
+    said, received = asked.nothing(), set[int]()
+    shared = share((transform, asked), folder)
+    tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(parts))
     with reporting(progress, label="Collecting votes", total=units) as report:
         for number, some in in_parallel(tasks, n_jobs=-1, max_nbytes=None):
-            if number not in heard:
-                heard.add(number)
+            if number not in received:
+                received.add(number)
                 said += some
                 report(said.units, units)
-    if len(heard) != len(parts):
-        raise InvalidInput(f"The engine gave {len(heard)} of {len(parts)} parts; the same command asks it again.")
+    if len(received) != len(parts):
+        raise InvalidInput(f"The engine gave {len(received)} of {len(parts)} parts; the same command asks it again.")
     return asked.votes(said, units=units)
 
 
 class _Asked:
-    """What everyone is asked, all of it public; arguments and errors as of `collect_per_record`."""
+    """The public inputs of all units; arguments and errors as of `collect_per_record`."""
 
     def __init__(self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | None) -> None:
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
@@ -103,22 +142,22 @@ class _Asked:
         self.classes, self.moments = classes, moments
 
     def nothing(self) -> _Said:
-        """What nobody says."""
+        """The contributions of no unit."""
         sums = None if self.moments is None else np.zeros((self.moments.directions, self.classes), np.int64)
         return _Said(np.zeros((len(self.queries), self.classes), np.int64), sums, 0)
 
-    def heard(self, block: Block) -> _Said:
-        """What the units of one block say."""
+    def contributions_of(self, block: Block) -> _Said:
+        """The contributions of the units of one block."""
         owners, rows, given = block
         features = np.asarray(rows, np.float32)
         if not np.isfinite(features).all():
             raise InvalidInput("The features of the private rows must be finite numbers.")
         whose, everyone = _numbered(owners)
-        place, label = nearest(features, self.queries), np.asarray(given, np.int64)
+        nearest_query, label = nearest(features, self.queries), np.asarray(given, np.int64)
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
-        each: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
-        where, what = contributions(whose, place, label, **each)
+        options: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
+        where, what = contributions(whose, nearest_query, label, **options)
         shape = (len(self.queries), self.classes)
         counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
         if self.moments is None:
@@ -126,7 +165,7 @@ class _Asked:
         return _Said(counts, moments_said(whose, self.moments.steps(features), label, classes=self.classes), everyone)
 
     def votes(self, said: _Said, *, units: int) -> BoundedVotes:
-        """What `units` units say."""
+        """The votes of `units` units."""
         if said.units > units:
             raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
         votes = BoundedVotes(said.counts, teachers=units, max_contributions=self.max_contributions)
@@ -136,9 +175,9 @@ class _Asked:
 
 @dataclass(frozen=True, eq=False)
 class _Said:
-    """What some units say: votes, (queries, classes); sums of features, (directions, classes), or None; their number.
+    """Contributions: votes, (queries, classes); sums of features, (directions, classes), or None; number of units.
 
-    Sums of whole numbers: in whatever order parts are added, the result is the same.
+    Sums of integers, so the order in which parts are added does not matter.
     """
 
     counts: IntArray
@@ -150,36 +189,48 @@ class _Said:
         return _Said(self.counts + other.counts, sums, self.units + other.units)
 
 
-def _heard_from(number: int, part: UnitPart, told: Placed) -> tuple[int, _Said]:
-    transform, asked = told.get()
+def _contributions_of_part(number: int, part: UnitPart, shared: SharedValue) -> tuple[int, _Said]:
+    transform, asked = shared.get()
     said = asked.nothing()
     for block in part.blocks(transform):
-        said += asked.heard(block)
+        said += asked.contributions_of(block)
     return number, said
 
 
 def contributions(
-    owners: IntArray, place: IntArray, labels: IntArray, *, classes: int, max_contributions: int
+    owners: IntArray, nearest_query: IntArray, labels: IntArray, *, classes: int, max_contributions: int
 ) -> tuple[IntArray, IntArray]:
-    """(queries, classes) of all that is said: by each owner on at most `max_contributions` queries, once on each.
+    """The votes as (queries, classes): every owner votes once on at most `max_contributions` queries.
 
-    owners, place, labels: of every row, its owner, the query nearest to it and its class, all (rows,).
+    Parameters
+    ----------
+    owners, nearest_query, labels : int arrays of shape (rows,)
+        The owner of every row, the query nearest to it and its class.
+    classes, max_contributions : int
+        As in `collect_per_record`.
 
-    >>> owners, place, labels = np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2]), np.array([1, 0, 1, 0])
-    >>> contributions(owners, place, labels, classes=2, max_contributions=1)
+    Returns
+    -------
+    tuple of int arrays of shape (votes,)
+        (queries, classes).
+
+    Examples
+    --------
+    >>> owners, nearest_query, labels = np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2]), np.array([1, 0, 1, 0])
+    >>> contributions(owners, nearest_query, labels, classes=2, max_contributions=1)
     (array([4, 2]), array([0, 0]))
     """
     whose, everyone = _numbered(owners)
     if everyone == len(whose):
-        return place, labels
-    # Equal rows side by side: (owner, query, class), how often.
-    said, often = _counted(whose, place, labels)
-    # Of each (owner, query) the class that most rows have, the lower one first, and how many rows are there at all.
+        return nearest_query, labels
+    # Distinct (owner, query, class), and how often each occurs.
+    said, often = _counted(whose, nearest_query, labels)
+    # For each (owner, query) the class of most rows, the lower one first in a tie, and the number of all its rows.
     said, often = _ordered(said, often, by=(said[:, 2], -often, said[:, 1], said[:, 0]))
     first = np.flatnonzero(_begins(said[:, :2]))
     near = np.add.reduceat(often, first) if len(first) else often
     said = said[first]
-    # Of each owner the queries with most rows, the earlier one first.
+    # For each owner the queries with most rows, the earlier one first in a tie.
     said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
     begins = _begins(said[:, :1])
     rank = np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
@@ -188,11 +239,27 @@ def contributions(
 
 
 def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes: int) -> IntArray:
-    """(directions, classes): the sum of what each owner says, in the class that most of its rows have.
+    """The sum of the features of the owners, by the class that most rows of an owner have.
 
-    steps: of every row, (rows, directions), as of `MomentMap.steps`; of an owner's rows of its class the mean, rounded
-    towards 0: it is no longer than the longest of them, and has their constant.
+    Parameters
+    ----------
+    owners : int array of shape (rows,)
+        The owner of every row.
+    steps : int array of shape (rows, directions)
+        As of `MomentMap.steps`. An owner adds the mean over its rows of its class, rounded towards 0, which is at most
+        as long as the longest of them, and has their constant.
+    labels : int array of shape (rows,)
+        The class of every row.
+    classes : int
+        Number of classes.
 
+    Returns
+    -------
+    int array of shape (directions, classes)
+        Sums.
+
+    Examples
+    --------
     >>> owners, labels = np.array([7, 7, 7, 9]), np.array([1, 1, 0, 0])
     >>> moments_said(owners, np.array([[10, 4], [10, -1], [10, 9], [10, 2]]), labels, classes=2).tolist()
     [[10, 10], [2, 1]]
@@ -209,7 +276,7 @@ def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes
 
 
 def _numbered(owners: ArrayLike) -> tuple[IntArray, int]:
-    """(owners as numbers from 0 without gaps, (rows,), how many there are)."""
+    """(owners as numbers from 0 without gaps, (rows,), their number)."""
     given = np.asarray(owners)
     if len(given) and given.dtype.kind in "iu" and given[0] == 0 and (np.diff(given) == 1).all():
         return given, len(given)
@@ -218,20 +285,20 @@ def _numbered(owners: ArrayLike) -> tuple[IntArray, int]:
 
 
 def _counted(*columns: IntArray) -> tuple[IntArray, IntArray]:
-    """(the different rows of some columns of numbers from 0, in order; how often each occurs)."""
+    """(the distinct rows of some columns of numbers from 0, in order; how often each occurs)."""
     shape = tuple(int(column.max(initial=0)) + 1 for column in columns)
     keys, often = np.unique(np.ravel_multi_index(columns, shape), return_counts=True)
     return np.stack(np.unravel_index(keys, shape), axis=1), often
 
 
 def _summed(groups: IntArray, steps: IntArray, count: int) -> IntArray:
-    """(count, directions): of every group the sum of its rows, in whole numbers."""
+    """The integer sum of the rows of every group, (count, directions)."""
     ones = np.ones(len(groups), np.int64)
     return csr_array((ones, (groups, np.arange(len(groups)))), shape=(count, len(groups))) @ steps
 
 
 def _ordered(said: IntArray, often: IntArray, *, by: tuple[IntArray, ...]) -> tuple[IntArray, IntArray]:
-    """Both in the order of the last of `by`, ties by the one before it."""
+    """Both sorted by the last array of `by`, with ties decided by the one before it."""
     order = np.lexsort(by)
     return said[order], often[order]
 

@@ -1,4 +1,4 @@
-"""A progress bar for work that takes long, or whatever the caller prefers to be told."""
+"""A progress bar for long work, or a function of the caller in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private data in as many pieces as there are teachers, read one piece at a time."""
+"""The private data as one shard per teacher, read one shard at a time."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Shards(Protocol):
 class ArrayPart:
     """Rows that are already in memory."""
 
-    held: list[tuple[Any, NDArray[np.int64]]]
+    rows: list[tuple[Any, NDArray[np.int64]]]
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
         """The rows and their class indices, teacher by teacher."""
-        return self.held
+        return self.rows
 
 
 class ArrayShards:
@@ -85,9 +85,9 @@ class ArrayShards:
 
 @dataclass(frozen=True, kw_only=True)
 class TablePart:
-    """Rows that are still on the disk: where they lie, and how they are read."""
+    """Rows on disk: their files, and how they are read."""
 
-    held: ShardPart
+    shards: ShardPart
     columns: Columns
     target: str
     classes: tuple[str, ...]
@@ -95,11 +95,11 @@ class TablePart:
 
     def load(self) -> list[tuple[Any, NDArray[np.int64]]]:
         """The rows, transformed, and their class indices, teacher by teacher."""
-        read = [self._typed(rows) for rows in self.held.read()]
+        read = [self._typed(rows) for rows in self.shards.read()]
         if not any(len(labels) for _, labels in read):
             return read
-        # Together, because transforming a few rows takes as long as transforming thousands; then each teacher's in an
-        # array of its own: where others' rows would begin and end has no say in where it lies in memory.
+        # Together, because transforming a few rows takes as long as transforming thousands; then in a separate array
+        # for every teacher, so that its position in memory does not depend on the rows of others.
         X = pd.concat([rows for rows, labels in read if len(labels)])
         X = X if self.transform is None else self.transform(X)
         ends = np.cumsum([len(labels) for _, labels in read])
@@ -109,7 +109,7 @@ class TablePart:
         ]
 
     def _typed(self, rows: pd.DataFrame) -> tuple[Any, NDArray[np.int64]]:
-        """One teacher's typed columns and class indices; alone, so that no other's rows have a say in the types."""
+        """The typed columns and class indices of one teacher, so that rows of others do not change the types."""
         if not len(rows):
             return np.empty((0, 1)), np.empty(0, np.int64)
         return self.columns.apply(rows), label_indices(rows[self.target], self.classes)
@@ -118,8 +118,8 @@ class TablePart:
 class TableShards:
     """Shards of a partitioned table (see `TableTask.partition`), each read by the worker that trains on it.
 
-    transform: from typed columns to what the teachers learn from, such as `Representation.transform`; one that was
-    learned from public data and treats each row on its own, to the last bit.
+    transform: from typed columns to the inputs of the teachers, such as `Representation.transform`; it must be learned
+    from public data and treat every row independently, to the last bit.
     """
 
     def __init__(self, folder: ShardFolder, task: TableTask, *, transform: Callable[[Any], Any] | None = None) -> None:
@@ -132,7 +132,7 @@ class TableShards:
         """The rows of some teachers, not yet read."""
         task = self._task
         return TablePart(
-            held=self._folder.part(teachers),
+            shards=self._folder.part(teachers),
             columns=task.columns,
             target=task.target,
             classes=task.classes,
@@ -157,8 +157,8 @@ def class_indices(y: ArrayLike, classes: NDArray[Any]) -> NDArray[np.int64]:
         raise InvalidInput(f"y must have the shape (rows,), got {labels.shape}.")
     order = np.argsort(classes, kind="stable")
     try:
-        place = np.searchsorted(classes, labels, sorter=order).clip(0, len(classes) - 1)
-        indices = order[place]
+        position = np.searchsorted(classes, labels, sorter=order).clip(0, len(classes) - 1)
+        indices = order[position]
         unknown = classes[indices] != labels
     except TypeError:
         raise InvalidInput(f"y must hold labels like {classes[0]!r}, got values of type {labels.dtype}.") from None

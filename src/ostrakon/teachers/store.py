@@ -1,4 +1,4 @@
-"""Teachers on disk: a few in a file, saved when they are done, verified when read, private to their owner."""
+"""Teachers on disk: several per file, saved when they are finished, verified when read, private to their owner."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from ostrakon.validation import InvalidInput
 
 
 class TeacherStore:
-    """A private folder of trained teachers, a file for a few of them, that a killed run resumes from.
+    """A private folder of trained teachers, several per file, from which an interrupted run continues.
 
     path: the folder (such as my-run/private/teachers), created with mode 0700; files have mode 0600; or a folder in
-    object storage, whose owner says who may read it.
+    object storage, whose owner decides who may read it.
 
-    Teachers are kept in pieces (see `ostrakon.data.sharding.pieces`), each by its number: thousands of teachers are no
-    thousands of files. A file (see `ostrakon.data.checksummed`) is a pickled list of models with the fingerprint of the
-    rows and settings that they were trained on, or an array of their predictions with the fingerprint of the queries
-    and of those models. One that is damaged, or another piece's, counts as absent. Pickles run code when they are read:
-    a store is as private as the data it was trained on, and must be read only by those who own it.
+    Teachers are stored in pieces (see `ostrakon.data.sharding.pieces`), so that thousands of teachers need few files. A
+    file (see `ostrakon.data.checksummed`) is a pickled list of models with the fingerprint of their rows and settings,
+    or an array of their predictions with the fingerprint of the queries and of the models. A file that is damaged, or
+    belongs to another piece, counts as absent. Pickles run code when they are read: a store is as private as the data
+    it was trained on, and only its owner may read it.
     """
 
     def __init__(self, path: AnyPath) -> None:
@@ -52,20 +52,20 @@ class TeacherStore:
         return f"TeacherStore({str(self.path)!r})"
 
     def open(self, specification: dict[str, Any]) -> None:
-        """Tie the folder to what is being trained; refuse it where it holds teachers of something else.
+        """Bind the folder to these settings; refuse a folder with teachers of other settings.
 
-        specification: what every teacher shares (estimator, parameters, seed, classes, number of teachers).
+        specification: the common settings (estimator, parameters, seed, classes, number of teachers).
         """
         asked = json.loads(json.dumps(specification, sort_keys=True, default=repr))
         self._specification = digest_of_json(asked)
         file = self.path / "specification.json"
-        held = _whole(file, "specification of the teachers")
-        if held is None:
-            # Every teacher carries its fingerprint: those of another one are refused without this file, too.
+        stored = _whole(file, "specification of the teachers")
+        if stored is None:
+            # Every teacher has its fingerprint, so teachers of other settings are refused without this file, too.
             text = json.dumps(asked, sort_keys=True, indent=1).encode()
             write_checksummed(file, text, what="specification of the teachers")
             return
-        before = json.loads(held.payload)
+        before = json.loads(stored.payload)
         if before != asked:
             different = ", ".join(sorted(key for key in {*before, *asked} if before.get(key) != asked.get(key)))
             raise InvalidInput(
@@ -74,7 +74,7 @@ class TeacherStore:
             )
 
     def file(self, piece: int) -> Path | ObjectPath:
-        """Where the models of a piece are or will be."""
+        """The path of the models of a piece."""
         return self.path / f"teachers-{piece:05d}.bin"
 
     def save(self, piece: int, models: list[Any], *, fingerprint: str) -> KeptPiece:
@@ -87,22 +87,22 @@ class TeacherStore:
         return KeptPiece(store=self, piece=piece, checksum=checksum)
 
     def find(self, piece: int, *, fingerprint: str) -> KeptPiece | None:
-        """The models of a piece where they are there and whole, else None.
+        """The models of a piece if they are there and intact, else None.
 
-        Raises `InvalidInput` where they are, but were trained on something else than what `fingerprint` describes.
+        Raises `InvalidInput` if they were trained on other rows or settings than `fingerprint` describes.
         """
-        held = _whole(self.file(piece), _models(piece))
-        if held is None:
+        stored = _whole(self.file(piece), _models(piece))
+        if stored is None:
             return None
-        if held.belongs != self._trained_on(fingerprint):
+        if stored.belongs != self._trained_on(fingerprint):
             raise InvalidInput(
                 f"{self.file(piece)} was trained on other rows or with other settings than the ones given now; "
                 "choose another folder or give the data of that run."
             )
-        return KeptPiece(store=self, piece=piece, checksum=held.checksum)
+        return KeptPiece(store=self, piece=piece, checksum=stored.checksum)
 
     def predictions_file(self, piece: int, queries: str) -> Path | ObjectPath:
-        """Where the predictions of a piece on the queries with fingerprint `queries` are or will be."""
+        """The path of the predictions of a piece for the queries with fingerprint `queries`."""
         return self.path / f"predictions-{queries[:16]}" / f"teachers-{piece:05d}.bin"
 
     def _trained_on(self, fingerprint: str) -> dict[str, str]:
@@ -111,32 +111,29 @@ class TeacherStore:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPiece:
-    """The teachers of a piece as they were when they were trained or found; whatever else lies there is refused.
-
-    checksum: of their file, which is compared before anything in it is unpickled.
-    """
+    """The stored teachers of a piece; a file with another checksum is refused before anything is unpickled."""
 
     store: TeacherStore
     piece: int
     checksum: str
 
     def models(self) -> list[Any]:
-        """The teachers. Raises `InvalidInput` where they are missing, damaged or not those."""
-        held = _whole(self.store.file(self.piece), _models(self.piece))
-        if held is None or held.checksum != self.checksum:
-            what = "is missing or damaged" if held is None else "was exchanged while the run went on"
+        """The teachers. Raises `InvalidInput` if they are missing, damaged or replaced."""
+        stored = _whole(self.store.file(self.piece), _models(self.piece))
+        if stored is None or stored.checksum != self.checksum:
+            what = "is missing or damaged" if stored is None else "was replaced during the run"
             raise InvalidInput(f"{self.store.file(self.piece)} {what}; the same command trains it again.")
-        return joblib.load(io.BytesIO(held.payload))
+        return joblib.load(io.BytesIO(stored.payload))
 
     def predictions(self, queries: str) -> np.ndarray[Any, Any] | None:
-        """What they said, (teachers of the piece, queries), or None where it is not kept, or of other teachers."""
-        held = _whole(self.store.predictions_file(self.piece, queries), _predictions(self.piece))
-        if held is None or held.belongs != self._belongs(queries):
+        """Their predictions, (teachers of the piece, queries); None if absent, or from other teachers."""
+        stored = _whole(self.store.predictions_file(self.piece, queries), _predictions(self.piece))
+        if stored is None or stored.belongs != self._belongs(queries):
             return None
-        return array_from(held.payload)
+        return array_from(stored.payload)
 
     def keep_predictions(self, queries: str, values: np.ndarray[Any, Any]) -> None:
-        """Keep what they said, so that a killed collection goes on where it was."""
+        """Store their predictions, so that an interrupted collection can continue."""
         file = self.store.predictions_file(self.piece, queries)
         if isinstance(file, Path):
             private_folder(file.parent)
@@ -155,9 +152,9 @@ def _predictions(piece: int) -> str:
 
 
 def _whole(path: Path | ObjectPath, what: str) -> Checksummed | None:
-    """The content of a whole file; None where it is absent, damaged or another piece's: it is made again.
+    """The content of an intact file; None if it is absent, damaged or of another piece, so that it is made again.
 
-    Raises `InvalidInput` where storage does not answer: whether there is a file is then unknown.
+    Raises `InvalidInput` if storage does not answer, because the file may exist.
     """
     try:
         return read_checksummed(path, what=what)

@@ -1,4 +1,4 @@
-"""Hundreds of equal small networks as teachers, trained and asked as one vectorized program, chunk by chunk."""
+"""Hundreds of equal small networks as teachers, trained and evaluated as one vectorized program, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODES = ("grouped", "vmap", "one-by-one")
 
 
 class TorchEnsemble(TorchClassifier):
-    """A teacher that is a network; as an ensemble all teachers are trained together.
+    """A network as a teacher; the teachers of an ensemble are trained together.
 
     network: "lenet", "mlp", "resnet", "cnn", or a factory (shape, classes) -> torch.nn.Module; None: LeNet for images,
     an MLP for tables. epochs: passes of each teacher over its own rows, in batches of `batch_size`.
@@ -37,11 +37,11 @@ class TorchEnsemble(TorchClassifier):
     device: None picks an accelerator where there is one.
 
     `train_on_shards(TorchEnsemble(...), shards)` and `train_teachers` train the ensemble; `fit` trains one network
-    with the same settings, as any scikit-learn classifier. Inputs of images are divided by their root mean square,
-    columns of tables are standardized, both by the teacher's own rows.
+    with the same settings, as any scikit-learn classifier. Images are divided by their root mean square, columns of
+    tables are standardized, both by the teacher's own rows.
 
-    Guarantee: the start, the number of steps, the batches and the scale of teacher i follow from (seed, i) and its own
-    rows alone, in every mode; nothing is shared between teachers, whatever chunk they are in.
+    Guarantee: the start, the number of steps, the batches and the scale of teacher i depend on (seed, i) and its own
+    rows alone, in every mode; teachers share nothing, in any chunk.
     """
 
     def __init__(
@@ -160,13 +160,13 @@ class TorchEnsemble(TorchClassifier):
 
 @dataclass(frozen=True, kw_only=True)
 class TorchTeachers(Teachers):
-    """Trained networks that are asked together, chunk by chunk."""
+    """Trained networks that predict together, chunk by chunk."""
 
     plan: Chunk
 
     @property
     def pieces(self) -> list[range]:
-        """The networks that are trained, kept and asked together."""
+        """The networks that are trained, stored and evaluated together."""
         return list(self.plan.chunks(self.n_teachers))
 
     def predict(self, X: Any, *, progress: bool | Report | None = None) -> IntArray:
@@ -197,34 +197,34 @@ def _train(
     if store is None:
         return indices, list(train_chunk(plan, indices, rows))
     mark = fingerprint_of(*(part for shard in rows for part in shard))
-    found = store.find(piece, fingerprint=mark)
-    if found is None:
-        found = store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
-    return indices, found
+    kept = store.find(piece, fingerprint=mark)
+    if kept is None:
+        kept = store.save(piece, list(train_chunk(plan, indices, rows)), fingerprint=mark)
+    return indices, kept
 
 
 def _ask(
     teachers: TorchTeachers, inputs: NDArray[np.float32], piece: int, indices: range, key: str
 ) -> tuple[list[int], IntArray]:
-    held = teachers.held(piece, indices)
-    said = held.predictions(key) if isinstance(held, KeptPiece) else None
+    source = teachers.piece_models(piece, indices)
+    said = source.predictions(key) if isinstance(source, KeptPiece) else None
     if said is not None:
         return list(indices), said
-    models = held.models() if isinstance(held, KeptPiece) else held
+    models = source.models() if isinstance(source, KeptPiece) else source
     values = predict_chunk(teachers.plan, list(models), inputs)
-    if isinstance(held, KeptPiece):
-        held.keep_predictions(key, values)
+    if isinstance(source, KeptPiece):
+        source.keep_predictions(key, values)
     return list(indices), values
 
 
 def _in_parallel(plan: Chunk, n_jobs: int | None, tasks: Iterable[Any]) -> Iterator[Any]:
     count = 1 if plan.device != "cpu" else joblib.effective_n_jobs(n_jobs)
-    # Threads share the private rows without copying them, and PyTorch's layers work outside Python's lock. One small
-    # network after another would spend its time inside that lock, and gets processes.
+    # Threads share the private rows without copying them, and PyTorch's layers release Python's lock. One small network
+    # after another would mostly hold that lock, so that mode uses processes.
     how: dict[str, Any] = {"max_nbytes": None} if plan.mode == "one-by-one" else {"prefer": "threads"}
     threads = torch.get_num_threads()
     if count > 1:
-        # Workers fill the cores; PyTorch's own threads inside each would fight over them.
+        # Workers use all cores; PyTorch's own threads in each would compete for them.
         torch.set_num_threads(1)
     try:
         yield from in_parallel(tasks, n_jobs=count, **how)

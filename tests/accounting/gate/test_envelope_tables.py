@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import time
 
 import numpy as np
@@ -19,7 +20,7 @@ from ostrakon.accounting.gate.envelope_tables import EnvelopeTables
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.search import GateSearch
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
-from ostrakon.cli import bar as bars
+from ostrakon.cli.app import bar
 from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput
@@ -131,8 +132,9 @@ def test_account_reports_progress_of_its_gate() -> None:
 def test_the_bar_is_on_the_terminal_and_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     for terminal, shown in ((True, True), (False, False)):
         page = io.StringIO()
-        monkeypatch.setattr(bars, "errors", Console(file=page, force_terminal=terminal, width=80))
-        with bars.bar("Planning a gate") as report:
+        console = Console(file=page, force_terminal=terminal, width=80)
+        monkeypatch.setattr(sys.modules[bar.__module__], "errors", console)
+        with bar("Planning a gate") as report:
             report(1, 3)
             time.sleep(0.2)
         assert ("Planning a gate" in page.getvalue()) == shown

@@ -29,9 +29,9 @@ def cifar10(path: str | os.PathLike[str] | None = None, *, random_state: int = 0
     Images are float32 in [0, 1], shape (images, 32, 32, 3).
     Errors: `InvalidInput` where neither is there, a file is damaged, or an image has another size.
     """
-    place = _place(path)
+    location = _location(path)
     (X, y), (X_other, y_other) = (
-        _binary(place) if place.is_dir() else (_pictures(place, "train"), _pictures(place, "test"))
+        _binary(location) if location.is_dir() else (_pictures(location, "train"), _pictures(location, "test"))
     )
     order = np.random.default_rng(whole("random_state", random_state)).permutation(len(y_other))
     pool, test = np.split(order, [len(order) * 9 // 10])
@@ -47,20 +47,20 @@ def cifar10(path: str | os.PathLike[str] | None = None, *, random_state: int = 0
     )
 
 
-def _place(path: str | os.PathLike[str] | None) -> Path:
+def _location(path: str | os.PathLike[str] | None) -> Path:
     if path is None:
         path = os.environ.get("OSTRAKON_DATA")
         if not path:
             raise InvalidInput(
                 "Say where cifar10 is: give its file or folder, or set OSTRAKON_DATA to the folder that has it."
             )
-    place = Path(path)
-    if place.is_file() or place.name == _BINARY:
-        return place
-    found = next((each for each in (place / "cifar10.zip", place / _BINARY) if each.exists()), None)
-    if found is None:
-        raise InvalidInput(f"{place} has no cifar10.zip (pictures train/CLASS/*, test/CLASS/*) and no {_BINARY}.")
-    return found
+    folder = Path(path)
+    if folder.is_file() or folder.name == _BINARY:
+        return folder
+    existing = next((candidate for candidate in (folder / "cifar10.zip", folder / _BINARY) if candidate.exists()), None)
+    if existing is None:
+        raise InvalidInput(f"{folder} has no cifar10.zip (pictures train/CLASS/*, test/CLASS/*) and no {_BINARY}.")
+    return existing
 
 
 def _binary(folder: Path) -> tuple[Part, Part]:

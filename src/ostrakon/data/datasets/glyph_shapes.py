@@ -60,11 +60,11 @@ _LATIN_ONLY = "cm"  # Computer Modern's files in Matplotlib use an encoding of t
 
 
 def font_files(*, system: bool = True) -> list[Path]:
-    """Font files that hold ordinary letters: Matplotlib's own, and with `system` those found on this machine."""
+    """Font files with ordinary letters: Matplotlib's own, and with `system` those installed on this machine."""
     shipped = sorted(Path(matplotlib.get_data_path(), "fonts", "ttf").glob("*.ttf"))
-    found = [Path(name) for name in font_manager.findSystemFonts()] if system else []
+    installed = [Path(name) for name in font_manager.findSystemFonts()] if system else []
     files: dict[str, Path] = {}
-    for file in [*shipped, *sorted(found, key=lambda file: (file.name, str(file)))]:
+    for file in [*shipped, *sorted(installed, key=lambda file: (file.name, str(file)))]:
         if not any(word in file.name.lower() for word in _NOT_LETTERS):
             files.setdefault(file.name.lower(), file)
     return list(files.values())
@@ -84,26 +84,26 @@ def glyph_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...
 def split_shapes(n_classes: int, *, system: bool = True) -> tuple[tuple[str, ...], Shapes, Shapes]:
     """The first `n_classes` characters that at least three fonts of two sides have, and their shapes on either side.
 
-    No font, no family of fonts, none that was made from another's outlines (as far as names tell) and no drawing is
-    on both sides. Families go to the side that has fewer fonts, the largest first. Fonts whose letters cannot be told
-    apart, or look like no letters, are left out, and so is what a font draws for two characters, such as a box for
-    those that it lacks.
+    No font, no family of fonts, no pair of fonts with common outlines (as far as names say) and no drawing is
+    on both sides. Families go to the side that has fewer fonts, the largest first. Fonts whose letters cannot be
+    distinguished, or do not look like letters, are left out, and so is a drawing that a font uses for two characters,
+    such as a box for those that it lacks.
     """
     fonts = legible([_Font(file) for file in font_files(system=system)])
     families: dict[str, list[_Font]] = {}
     for font in fonts:
         families.setdefault(font.family, []).append(font)
     sides: tuple[list[_Font], list[_Font]] = ([], [])
-    for _, family in sorted(families.items(), key=lambda held: (-len(held[1]), held[0])):
+    for _, family in sorted(families.items(), key=lambda named: (-len(named[1]), named[0])):
         min(sides, key=len).extend(family)
     characters, (one, other) = _drawn(n_classes, sides)
     return characters, one, other
 
 
 def legible(fonts: Sequence[_Font]) -> list[_Font]:
-    """Those whose capitals are all different, and mostly more alike to what other fonts draw there than elsewhere.
+    """The fonts whose capitals are all different, and mostly resemble the same letter of other fonts the most.
 
-    Of them, drawings that stand for two characters are dropped.
+    Drawings that stand for two characters are dropped from them.
     """
     capitals = CHARACTERS[:26]
     plain = [font for font in fonts if all(map(font.has, capitals))]
@@ -117,7 +117,7 @@ def legible(fonts: Sequence[_Font]) -> list[_Font]:
     usual = looks.mean(axis=0)
     right = (np.einsum("flp,kp->flk", looks, usual) - (usual**2).sum(axis=1) / 2).argmax(axis=2)
     share = (right == np.arange(len(capitals))).mean(axis=1)
-    return [font.without_doubles() for font, found in zip(plain, share, strict=True) if found > _LIKE_LETTERS]
+    return [font.without_doubles() for font, recognized in zip(plain, share, strict=True) if recognized > _LIKE_LETTERS]
 
 
 def _drawn(n_classes: int, sides: Sequence[Sequence[_Font]]) -> tuple[tuple[str, ...], list[Shapes]]:
@@ -135,15 +135,15 @@ def _drawn(n_classes: int, sides: Sequence[Sequence[_Font]]) -> tuple[tuple[str,
             taken.update(drawing.tobytes() for drawing in here)
         if min(map(len, drawn)) >= 3:
             characters.append(character)
-            for held, own in zip(shapes, drawn, strict=True):
-                held.append(np.stack(own))
+            for of_side, own in zip(shapes, drawn, strict=True):
+                of_side.append(np.stack(own))
     if len(characters) < n_classes:
         raise InvalidInput(f"n_classes must be at most {len(characters)} with the fonts found here, got {n_classes}.")
-    return tuple(characters), [tuple(held) for held in shapes]
+    return tuple(characters), [tuple(of_side) for of_side in shapes]
 
 
 class _Font:
-    """The characters that a font file has, and how it draws them. family: its kin, by its name."""
+    """The characters that a font file has, and how it draws them. family: of related fonts, by its name."""
 
     def __init__(self, file: Path) -> None:
         self.latin_only = file.name.startswith(_LATIN_ONLY)
@@ -165,8 +165,8 @@ class _Font:
     def draw(self, character: str) -> Drawings:
         image = Image.new("L", (SIDE, SIDE))
         left, _, right, _ = self.font.getbbox(character, anchor="ls")
-        place = ((SIDE - left - right) / 2, _BASELINE)
-        ImageDraw.Draw(image).text(place, character, fill=255, font=self.font, anchor="ls")
+        origin = ((SIDE - left - right) / 2, _BASELINE)
+        ImageDraw.Draw(image).text(origin, character, fill=255, font=self.font, anchor="ls")
         return np.asarray(image, np.uint8)
 
     def without_doubles(self) -> Self:

@@ -150,6 +150,6 @@ def _sample(source: Images, which: Labels, maps: NDArray[np.float64]) -> Images:
         for step_across, weight_across in ((0, 1 - part_across), (1, part_across)):
             row, column = top + step_down, left + step_across
             inside = (row >= 0) & (row < SIDE) & (column >= 0) & (column < SIDE)
-            place = start + np.where(inside, row * SIDE + column, 0)
-            value += np.where(inside, flat[place], 0) * weight_down * weight_across
+            position = start + np.where(inside, row * SIDE + column, 0)
+            value += np.where(inside, flat[position], 0) * weight_down * weight_across
     return value.reshape(-1, PIXELS, PIXELS)

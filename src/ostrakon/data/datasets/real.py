@@ -121,11 +121,11 @@ def _files(path: str | os.PathLike[str] | None, name: str, wanted: tuple[str, ..
             )
         path = Path(root, name)
     folder = Path(path)
-    found = []
+    chosen = []
     for file in wanted:
         candidates = [folder / file, folder / f"{file}.gz"]
-        place = next((candidate for candidate in candidates if candidate.is_file()), None)
-        if place is None:
+        existing = next((candidate for candidate in candidates if candidate.is_file()), None)
+        if existing is None:
             raise InvalidInput(f"{folder} has no {file} (nor {file}.gz), which {name} needs.")
-        found.append(place)
-    return found
+        chosen.append(existing)
+    return chosen

@@ -19,9 +19,9 @@ from ostrakon.data.partition import (
     adjacency,
     assign_teachers,
     fingerprint_of_identities,
+    identity_numbers,
     key_from_seed,
     label_adjacency,
-    number_of_each,
     other_adjacency,
     random_partition,
     require_users,
@@ -139,7 +139,7 @@ class Rows:
 
     @cached_property
     def _owners(self) -> IntArray:
-        return np.arange(row_count(self.X)) if self.users is None else number_of_each(self.users)
+        return np.arange(row_count(self.X)) if self.users is None else identity_numbers(self.users)
 
     @property
     def unit_column(self) -> None:

@@ -77,7 +77,7 @@ def collect(
         }
         if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
             parts = private.parts_by_unit(seed=options.seed, folder=folder)
-            near = folder.place if isinstance(folder, StoredFolder) else folder
+            near = folder.folder if isinstance(folder, StoredFolder) else folder
             return collect_from_parts(parts, transform, asked, folder=near, **setting), None
         where: Any = {"seed": options.seed, "transform": transform, "folder": folder}
         return collect_per_record(private.by_unit(**where), asked, **setting), None

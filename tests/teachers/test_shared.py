@@ -5,20 +5,20 @@ import pickle
 import numpy as np
 import pytest
 
-from ostrakon.teachers.placed import Placed, place
+from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput
 
 
 def test_it_comes_back_from_its_address_alone(tmp_path):
     value = ("asked", np.arange(5))
-    placed = place(value, tmp_path / "told")
-    again = pickle.loads(pickle.dumps(placed))
-    assert len(pickle.dumps(placed)) < 1000
+    shared = share(value, tmp_path / "told")
+    again = pickle.loads(pickle.dumps(shared))
+    assert len(pickle.dumps(shared)) < 1000
     word, numbers = again.get()
     assert word == "asked"
     np.testing.assert_array_equal(numbers, value[1])
     assert again.get()[1] is numbers
-    assert place(value, tmp_path / "told") == placed
+    assert share(value, tmp_path / "told") == shared
     assert oct((tmp_path / "told").stat().st_mode)[-3:] == "700"
 
 
@@ -33,17 +33,17 @@ class Runs:
 
 
 def test_what_was_exchanged_is_not_unpickled(tmp_path):
-    placed = place([1], tmp_path)
-    other = place(Runs(tmp_path / "ran"), tmp_path)
-    placed.path.write_bytes(other.path.read_bytes())
-    with pytest.raises(InvalidInput, match="is missing or was exchanged"):
-        placed.get()
+    shared = share([1], tmp_path)
+    other = share(Runs(tmp_path / "ran"), tmp_path)
+    shared.path.write_bytes(other.path.read_bytes())
+    with pytest.raises(InvalidInput, match="is missing or was replaced"):
+        shared.get()
     assert not (tmp_path / "ran").exists()
-    placed.path.write_bytes(other.path.read_bytes()[:-5])
+    shared.path.write_bytes(other.path.read_bytes()[:-5])
     with pytest.raises(InvalidInput, match="is damaged"):
-        placed.get()
-    placed.path.unlink()
+        shared.get()
+    shared.path.unlink()
     with pytest.raises(InvalidInput, match="is missing"):
-        placed.get()
+        shared.get()
     with pytest.raises(InvalidInput, match="is missing"):
-        Placed(other.path, "0" * 64).get()
+        SharedValue(other.path, "0" * 64).get()
