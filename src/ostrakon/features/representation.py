@@ -251,7 +251,7 @@ def is_linear(name: Any, X_public: Any) -> bool:
 def is_embedded(choice: Any, X_public: Any) -> bool:
     """Whether a linear model on the features of `choice` ("auto", a name, a transformer) separates classes.
 
-    True for encoders of images and texts, for columns of embeddings, and where `is_linear`; False for tables.
+    True for image and text encoders, for columns of embeddings, and where `is_linear`; False for tables.
     """
     name = default_representation(X_public) if isinstance(choice, str) and choice == "auto" else choice
     return _encoder(name) is not None or is_linear(name, X_public) or (isinstance(name, str) and name == "embeddings")
