@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from random import uniform
 from time import monotonic
 from typing import Any
 
@@ -15,7 +16,9 @@ MAX_CONNECTIONS = 4000
 MAX_PER_ADDRESS = 3000
 """Many clients may share one address."""
 SECONDS_FOR_HEAD = 60.0
-"""From the start of a connection, or of the next request on it, until the head of the request is complete."""
+"""From the start of a connection, or of the next request on it, until the head of the request is complete.
+
+At most: connections that were opened together must not end, and come back, together."""
 SECONDS_FOR_BODY = 30.0
 """From the end of the head until the body is complete."""
 SECONDS_FOR_ANSWER = 30.0
@@ -56,7 +59,7 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._received, self._limit = 0, MAX_HEAD
-        self._close_after(SECONDS_FOR_HEAD)
+        self._close_after(SECONDS_FOR_HEAD * uniform(0.5, 1))
         everyone: list[Any] = list(self.connections)
         same_address = [other for other in everyone if other.client and other.client[0] == self._address]
         for group, limit in ((same_address, self.max_per_address), (everyone, self.max_connections)):
@@ -75,7 +78,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._timer is None and self.idle:
-            self._close_after(SECONDS_FOR_HEAD)
+            self._close_after(SECONDS_FOR_HEAD * uniform(0.5, 1))
         self._received += len(data)
         super().data_received(data)
         if self._received > self._limit and not self.transport.is_closing():
