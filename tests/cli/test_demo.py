@@ -17,7 +17,7 @@ def test_the_demo_runs_both_ways_end_to_end(monkeypatch, capsys, tmp_path):
     assert stopped.value.code in (0, None), seen.err
     # One table: both ways stand in one line.
     (teachers,) = [line.split() for line in seen.out.splitlines() if line.startswith("Teachers ")]
-    assert teachers == ["Teachers", "125", "3,000"]
+    assert teachers[:3] == ["Teachers", "125", "3,000"]
     (accuracies,) = [line for line in seen.out.splitlines() if line.startswith("Student accuracy")]
     assert accuracies.count("test rows") == 2
     for word in ("125 trained teachers", "Per-record teachers", "Membership guess", "ostrakon train --private"):

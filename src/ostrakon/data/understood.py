@@ -55,7 +55,7 @@ def understood_table(
     facts = {what: listed(names) for what, names in kinds.items() if names}
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     if partly:
-        facts["Read with gaps"] = listed([f"{name} ({note})" for name, note in partly.items()], between="; ")
+        facts["Missing values"] = listed([f"{name} ({note})" for name, note in partly.items()], between="; ")
     reasons: dict[str, list[str]] = {}
     for name in columns.left_out:
         reasons.setdefault(columns.notes.get(name, ""), []).append(name)
@@ -63,9 +63,9 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    facts["To be predicted"] = f"{target}: {_in_words(classes, classes_from)}"
+    facts["Target"] = f"{target}: {_in_words(classes, classes_from)}"
     if by is not None:
-        facts["Whose a row is"] = by
+        facts["User column"] = by
     facts |= _pool(public_rows, protects)
     return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
 
@@ -74,7 +74,7 @@ def understood_images(
     form: str, *, classes: Sequence[str], classes_from: str, public_rows: int, protects: Protects = "records"
 ) -> Understood:
     """How images were read. form: an image in words."""
-    facts = {"Rows": form, "To be predicted": _in_words(classes, classes_from)}
+    facts = {"Rows": form, "Target": _in_words(classes, classes_from)}
     return Understood(facts=facts | _pool(public_rows, protects))
 
 

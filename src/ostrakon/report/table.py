@@ -47,7 +47,8 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
 
 def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     statement = outcome.statement
-    yield "Teachers", f"{statement.teachers:,}"
+    every = f" (every {statement.unit} is one)" if outcome.plan.per_record else ""
+    yield "Teachers", f"{statement.teachers:,}{every}"
     yield "Queries", f"{statement.queries:,}"
     yield "Answers", f"{statement.answered:,}"
     for index, asked in enumerate(statement.rounds, start=1):
@@ -56,7 +57,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if statement.membership_guess is not None:
         yield (
             "Membership guess" if statement.protects == "records" else "Label guess",
-            f"at most {round_up(statement.membership_guess):.2%} right, instead of 50% without the release",
+            f"an attacker is right at most {round_up(statement.membership_guess):.2%} of the time, instead of 50%",
         )
     if statement.protects == "labels":
         yield (
@@ -64,7 +65,8 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
             f"{statement.unit_of_privacy}: [bold]labels only[/], everything else is public",
         )
     else:
-        yield "Unit of privacy", statement.unit_of_privacy
+        rows = "" if statement.unit_column is None else f": all rows with the same {escape(statement.unit_column)}"
+        yield "Unit of privacy", f"one {statement.unit_of_privacy}{rows}"
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
     for remark in statement.remarks:
@@ -100,7 +102,10 @@ def understood_table(understood: Understood) -> Table:
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:
     if estimate.of == "majority":
-        return "Majority class", f"{estimate.in_words()}, for comparison: a model that always predicts it"
+        return (
+            "Majority class",
+            f"{estimate.in_words()}: accuracy of a model that always predicts the most frequent class",
+        )
     if estimate.against == "private labels":
         return "Estimated accuracy", f"{estimate.in_words()} on the private data, from released numbers alone"
     return "Agreement", f"{estimate.in_words()} with released answers that the student had not seen"
