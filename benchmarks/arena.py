@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import csv
 import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -216,7 +217,7 @@ def lines_of(
         command = [python, script, features, answers, peer, epsilon, delta, seed]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=1800)
         if done.returncode:
-            yield neighbours, peer, f"failed: {done.stderr.strip().splitlines()[-1][:80]}", [""] * len(SCORES)
+            print(f"{peer} was not run: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
             continue
         with np.load(answers) as made:
             yield neighbours, peer, "", scores(made["likely"], held.y_test, float(made["seconds"]))
