@@ -19,8 +19,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ from ostrakon.data.checksummed import (
 )
 from ostrakon.data.files import private_folder, sweep
 from ostrakon.data.object_store import ObjectPath
-from ostrakon.mechanisms.base import NO_ANSWER, FloatArray
+from ostrakon.mechanisms.base import NO_ANSWER, FloatArray, Mechanism
 from ostrakon.noise import is_private, require_rng
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Moments, Votes
@@ -47,18 +48,26 @@ Drawn = Votes | Moments
 """What noise is drawn for."""
 
 
-class Drawable(Protocol):
-    """What may be drawn once and kept: a mechanism's answers, a gate's decision, noisy counts, noisy moments."""
+@dataclass(frozen=True, kw_only=True)
+class OneDraw:
+    """A part of a release that is drawn once: a gate's decision, noisy counts, noisy sums, an owner's share.
 
-    name: ClassVar[str]
+    Parameters
+    ----------
+    name : str
+    sample : callable
+        From (votes, rng) to whole numbers, one row per query.
+    parameters : callable
+        Returns public parameters, which a resumed run compares.
+    """
 
-    def sample(self, votes: Any, rng: np.random.Generator) -> IntArray:
-        """What is released, one row per query."""
-        ...
+    name: str
+    sample: Callable[[Any, np.random.Generator], IntArray]
+    parameters: Callable[[], dict[str, Any]]
 
-    def parameters(self) -> dict[str, Any]:
-        """Public parameters, which a resumed run compares."""
-        ...
+
+Drawable = Mechanism | OneDraw
+"""What the log draws."""
 
 
 class Log(Protocol):
@@ -210,7 +219,8 @@ def sample_capped(
 
     Asking stops at the cap: the labels beyond it are never looked at.
     """
-    answers = np.array(mechanism.sample(votes, require_rng(rng)), dtype=np.int64)
+    sample: Callable[[Any, np.random.Generator], IntArray] = mechanism.sample
+    answers = np.array(sample(votes, require_rng(rng)), dtype=np.int64)
     if max_answers is not None:
         answers[np.cumsum(answers != NO_ANSWER) > max_answers] = NO_ANSWER
     return answers

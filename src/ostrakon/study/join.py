@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any
 
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.sources import open_table
@@ -18,6 +16,7 @@ from ostrakon.run.budget import budget_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.tables import task_from_tables
 from ostrakon.run.inputs.task import Task
+from ostrakon.run.noise_log import OneDraw
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.votes import collect
 from ostrakon.statements.statement import round_up
@@ -26,7 +25,7 @@ from ostrakon.study.study_storage import StudyStorage
 from ostrakon.study.tables import shares_folder, write_share
 from ostrakon.teachers import TeacherStore
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, IntArray, Votes
+from ostrakon.votes import STEPS, Votes
 
 Say = Callable[[str], None]
 
@@ -135,7 +134,7 @@ def join_study(
         if known.exchange.noised:
             say("Adding noise")
             assert isinstance(known.mechanism, SharedGNMax)
-            table, _ = storage.log().draw("share", votes, _Share(mechanism=known.mechanism), secure_rng())
+            table, _ = storage.log().draw("share", votes, _share(known.mechanism), secure_rng())
         if budget is not None:
             labels, counts = table.argmax(axis=1), table / STEPS
             budget.settle(Answers(labels=labels, taught=labels, rounds=(), secure=True, counts=counts))
@@ -245,16 +244,8 @@ def _task(study: Study, private: str | os.PathLike[str], *, by: str) -> Task:
     return task
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Share:
-    """One owner's noisy table, in whole steps, as something that the noise log can draw once."""
-
-    name: ClassVar[str] = "noisy share"
-
-    mechanism: SharedGNMax
-
-    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        return self.mechanism.share(votes)
-
-    def parameters(self) -> dict[str, Any]:
-        return self.mechanism.parameters()
+def _share(mechanism: SharedGNMax) -> OneDraw:
+    """One owner's noisy table, in whole steps."""
+    return OneDraw(
+        name="noisy share", sample=lambda votes, rng: mechanism.share(votes), parameters=mechanism.parameters
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.mechanisms.interactive_gnmax import reinforce
 from ostrakon.planning.plan import Plan, second_round
-from ostrakon.run.noise_log import Log
+from ostrakon.run.noise_log import Log, OneDraw
 from ostrakon.statements.statement import Round
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments, Votes
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 CONFIDENCE = 0.95
 """gamma of Algorithm 2: the probability above which the student's own label is used if the teachers agree with it."""
@@ -100,25 +100,22 @@ def ask(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Decision:
-    """A gate's one noisy test as something the log can draw once: 1 for every query where it passed, else -1."""
+def _decision(gate: Gate) -> OneDraw:
+    """A gate's noisy test: 1 for every query if it passed, else -1."""
 
-    name: ClassVar[str] = "gate"
+    def decide(votes: Votes, rng: np.random.Generator) -> IntArray:
+        return np.full(votes.queries, 1 if gate.decide(votes, rng) else NO_ANSWER)
 
-    gate: Gate
-
-    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        return np.full(votes.queries, 1 if self.gate.decide(votes, rng) else NO_ANSWER)
-
-    def parameters(self) -> dict[str, Any]:
-        gate = self.gate
-        return {name: getattr(gate, name) for name in ("order", "B", "kappa", "s", "prefix", "delta")}
+    return OneDraw(
+        name="gate",
+        sample=decide,
+        parameters=lambda: {name: getattr(gate, name) for name in ("order", "B", "kappa", "s", "prefix", "delta")},
+    )
 
 
 def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
     """`Gate.release`, with the decision and the answers each drawn once and stored."""
-    decided, secure = log.draw("gate-1", votes, _Decision(gate=gate), rng)
+    decided, secure = log.draw("gate-1", votes, _decision(gate), rng)
     passed = bool((decided == 1).all())
     asked = votes.queries if passed else gate.prefix
     labels = np.full(votes.queries, NO_ANSWER, np.int64)
@@ -130,44 +127,24 @@ def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator)
     return Answers(labels=labels, taught=labels, rounds=rounds, secure=secure, passed=passed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _NoisyCounts:
-    """Noisy histograms as something the log can draw once: whole steps of their public grid, (queries, classes)."""
-
-    name: ClassVar[str] = "noisy counts"
-
-    mechanism: Mechanism
-
-    def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
-        return np.rint(self.mechanism.noisy_counts(votes, rng) * STEPS).astype(np.int64)
-
-    def parameters(self) -> dict[str, Any]:
-        return self.mechanism.parameters()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _NoisyMoments:
-    """Noisy sums of features as something the log can draw once: whole steps of their public grid."""
-
-    name: ClassVar[str] = "noisy moments"
-
-    mechanism: Mechanism
-
-    def sample(self, votes: Moments, rng: np.random.Generator) -> IntArray:
-        return np.rint(self.mechanism.noisy_moments(votes, rng) * STEPS).astype(np.int64)
-
-    def parameters(self) -> dict[str, Any]:
-        return self.mechanism.parameters()
+def _in_steps(name: str, draw: Callable[[Any, np.random.Generator], FloatArray], mechanism: Mechanism) -> OneDraw:
+    """A noisy table in whole steps of its public grid."""
+    return OneDraw(
+        name=name,
+        sample=lambda votes, rng: np.rint(draw(votes, rng) * STEPS).astype(np.int64),
+        parameters=mechanism.parameters,
+    )
 
 
 def _release_noisy_counts(mechanism: Mechanism, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
     """The noisy counts, drawn once and kept, and the largest of each: both released under one guarantee."""
-    drawn, secure = log.draw("round-1", votes, _NoisyCounts(mechanism=mechanism), rng)
+    drawn, secure = log.draw("round-1", votes, _in_steps("noisy counts", mechanism.noisy_counts, mechanism), rng)
     moments = None
     if mechanism.moment_noise is not None:
         if not isinstance(votes, BoundedVotes) or votes.moments is None:
             raise InvalidInput(f"votes for {mechanism.name} must come with moments, got {votes!r}.")
-        sums, secure_sums = log.draw("moments-1", votes.moments, _NoisyMoments(mechanism=mechanism), rng)
+        of_sums = _in_steps("noisy moments", mechanism.noisy_moments, mechanism)
+        sums, secure_sums = log.draw("moments-1", votes.moments, of_sums, rng)
         moments, secure = sums / STEPS, secure and secure_sums
     counts = drawn / STEPS
     labels = counts.argmax(axis=1)
