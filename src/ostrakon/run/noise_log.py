@@ -219,8 +219,8 @@ def sample_capped(
 
     Asking stops at the cap: the labels beyond it are never looked at.
     """
-    sample: Callable[[Any, np.random.Generator], IntArray] = mechanism.sample
-    answers = np.array(sample(votes, require_rng(rng)), dtype=np.int64)
+    given: Any = votes  # counts or sums, as what is drawn needs them
+    answers = np.array(mechanism.sample(given, require_rng(rng)), dtype=np.int64)
     if max_answers is not None:
         answers[np.cumsum(answers != NO_ANSWER) > max_answers] = NO_ANSWER
     return answers
