@@ -1,4 +1,8 @@
-"""A small network for photographs, EfficientNet-Lite2, from weights in an installed package: nothing is downloaded."""
+"""A small network for photographs, EfficientNet-Lite2, from weights in an installed package: nothing is downloaded.
+
+The package has weights without an ONNX file, and exporting one would run its code. So the graph is written here from
+the weights, and then runs like every other ONNX encoder (`OnnxNetwork`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Sentence embeddings by a frozen BERT with weights from an installed package or a folder: nothing is downloaded."""
+"""Sentence embeddings by a frozen BERT with weights from an installed package or a folder: nothing is downloaded.
+
+The package has safetensors and no ONNX file; exporting one needs transformers, and `OnnxNetwork` rounds differently, so
+existing students would get other embeddings. So the layers are written out here in NumPy.
+"""
 
 from __future__ import annotations
 
