@@ -1,4 +1,4 @@
-"""Whole numbers with a sum of discrete Gaussians as noise: the cost of its distance from one discrete Gaussian."""
+"""Whole numbers with a sum of discrete Gaussians as noise: priced as one continuous Gaussian, rounded at random."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
-from ostrakon.accounting.rdp import Curve
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.mechanisms.base import DiscreteShares, FloatArray, finite_orders
 from ostrakon.validation import fraction, positive, whole
 
 _UP = 1 + 1e-13
 """More than the rounding errors of one formula."""
+
+_ROUNDINGS = (0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+"""Deviations, in steps, of the rounding that makes a Gaussian discrete; the largest is free at all but narrow noise."""
 
 
 def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
@@ -28,15 +31,15 @@ def sum_of_discrete_gaussians_oscillation(count: int, scale: float) -> float:
     Source: Kairouz, Liu and Steinke 2021, Theorem 12 and Proposition 13, with the constants of this proof.
     """
     count, scale = whole("count", count, at_least=1), positive("scale", scale)
-    total = 0.0
-    for k in range(1, count):
-        q = math.exp(-2 * math.pi**2 * scale**2 * k / (k + 1)) * (1 + 1e-9)
-        tail = 2 * q / (1 - q**3) if q < 1 else 1.0
-        if not tail < 1:
-            return math.inf
-        # The smallest float replaces a q that underflows.
-        total += (math.log1p(tail) - math.log1p(-tail)) * _UP + math.ulp(0.0)
-    return total
+    return math.fsum(_oscillation(scale**2 * k / (k + 1)) for k in range(1, count)) * _UP
+
+
+def _oscillation(variance: float) -> float:
+    """How far the logarithm of the sum over whole x of exp(-(x - m)^2 / (2 variance)) may differ between two m."""
+    q = math.exp(-2 * math.pi**2 * variance) * (1 + 1e-9)
+    tail = 2 * q / (1 - q**3) if q < 1 else 1.0
+    # The smallest float replaces a q that underflows.
+    return (math.log1p(tail) - math.log1p(-tail)) * _UP + math.ulp(0.0) if tail < 1 else math.inf
 
 
 def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) -> FloatArray:
@@ -62,19 +65,31 @@ def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) ->
 
 
 def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -> float:
-    """The least epsilon that the Rényi curve gives at `delta`, rounded upward; inf where the shares are too narrow.
+    """The least epsilon at `delta`, rounded upward; inf where the shares are too narrow for the delta.
 
-    Guarantee: (epsilon, delta)-DP of all numbers together. Any order is a bound; the ones looked at lie close to each
-    other around the best.
+    Guarantee: (epsilon, delta)-DP of all numbers together. Above the exact value by less than 1e-6 of its size where
+    the noise is 3,000 steps wide.
+    Proof. With S^2 = n s^2 and a u below S, let Q be N(0, S^2 - u^2), rounded at random: from g to a whole number z with
+    probability proportional to exp(-(z - g)^2 / (2 u^2)). Rounding commutes with whole shifts, so releases with noise Q
+    are post-processing of D / sqrt(S^2 - u^2) Gaussian DP. The factor that makes these probabilities add up to 1 is
+    within e^c of 1 / (u sqrt(2 pi)), where c is the oscillation of one sum at u^2; hence Q(z) <= e^c W(z), for W the
+    discrete Gaussian N_Z(0, S^2), and P(z) >= e^(-K) W(z) as above. On the d cells that move, P >= e^(-d (K + c)) Q on
+    both sides: P is Q, but for an event of probability f = 1 - e^(-d (K + c)), and delta <= delta of Q + f. Every u
+    gives a bound; the smallest counts.
     Errors: `InvalidInput` for a delta outside (0, 1).
-    Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+    Source: docs/mathematics.md M.
 
     >>> one = DiscreteShares(count=1, scale=4.0, shift=1.0, cells=1)
     >>> round(sum_of_discrete_gaussians_epsilon(one, delta=1e-5), 3)
-    1.012
+    0.957
     """
     delta = fraction("delta", delta)
-    rho = (shares.shift / shares.scale) ** 2 / (2 * shares.count)
-    best = math.sqrt(-math.log(delta) / rho) if rho > 0 else 1e6
-    orders = 1 + np.geomspace(min(best, 1e8) / 30, min(best, 1e8) * 3, 2000)
-    return Curve(orders, sum_of_discrete_gaussians_rdp(shares, orders)).epsilon(delta=delta)[0]
+    variance = shares.count * shares.scale**2 / _UP
+    of_shares = sum_of_discrete_gaussians_oscillation(shares.count, shares.scale)
+    best = math.inf
+    for u in _ROUNDINGS:
+        left = delta - shares.cells * (of_shares + _oscillation(u * u)) * _UP - math.ulp(delta)
+        if left > 0 and u * u < variance / _UP:
+            mu = shares.shift / math.sqrt(variance - u * u * _UP) * _UP
+            best = min(best, gaussian_dp_epsilon(mu, left))
+    return best
