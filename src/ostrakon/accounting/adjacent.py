@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.composition.run import run_epsilon
-from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.data_independent.worst_case import worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import whole
@@ -61,6 +61,8 @@ def replaced_record(
     queries, delta = whole("queries", queries), guarantee.delta
     epsilon, part = guarantee.epsilon, delta
     best = math.inf
+    sizes: dict[str, Any] = {"max_answers": max_answers, "teachers": teachers, "classes": classes}
+    at = worst_case_at(mechanism, queries=queries, **sizes, adaptive=True, around=delta)
     # Reduce the delta of one step until the two steps together fit into the whole delta.
     for _ in range(8):
         if not math.isfinite(epsilon) or epsilon > 300:
@@ -69,9 +71,7 @@ def replaced_record(
             best = 2 * epsilon
             break
         part = delta / (1 + math.exp(epsilon)) * (1 - 1e-3)
-        epsilon = worst_case(
-            mechanism, queries=queries, delta=part, max_answers=max_answers, teachers=teachers, classes=classes
-        ).epsilon
+        epsilon = at(part).epsilon
     tied = mechanism.run_cost(queries=queries) if queries else None
     if tied is not None and tied.mu is not None and tied.failure == 0:
         best = min(best, gaussian_dp_epsilon(2 * tied.mu, delta))

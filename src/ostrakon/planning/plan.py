@@ -97,7 +97,7 @@ class Plan:
             deltas = [delta for delta in (_MORE_DELTAS if self.per_record else _LARGE_DELTAS) if delta > self.delta]
             sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
             asked = {"queries": self.queries, "max_answers": self.max_answers}
-            at = worst_case_at(self.mechanism, **asked, **sizes)
+            at = worst_case_at(self.mechanism, **asked, **sizes, adaptive=True, around=self.delta)
             others = [(at(delta).epsilon, delta) for delta in deltas]
         return tuple(pair for pair in [(guarantee.epsilon, guarantee.delta), *others] if all(map(math.isfinite, pair)))
 
@@ -161,7 +161,7 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         classes=classes,
         mechanism=mechanism,
         interactive=interactive,
-        bound=worst_case(mechanism, **sizes, **sizes_of_votes),
+        bound=worst_case(mechanism, **sizes, **sizes_of_votes, adaptive=True),
         tuned=dict(content["tuned"]),
         gate=gate,
         **sizes,

@@ -63,7 +63,7 @@ def trained_plan(options: Options, *, units: int, pool: int, classes: int, unit:
         queries=queries,
         max_answers=max_answers,
         delta=delta,
-        bound=worst_case(mechanism, **sizes),
+        bound=worst_case(mechanism, **sizes, adaptive=True),
         tuned=tuned,
         gate=gate,
     )

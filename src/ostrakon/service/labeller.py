@@ -411,7 +411,7 @@ def _block_plan(plan: Plan, block: int) -> Plan:
     queries = CHECKS * answers
     sizes: dict[str, Any] = {"queries": queries, "max_answers": answers, "delta": plan.delta}
     of_votes: dict[str, Any] = shape(False, teachers=plan.teachers, classes=plan.classes)
-    bound = worst_case(plan.mechanism, **sizes, **of_votes)
+    bound = worst_case(plan.mechanism, **sizes, **of_votes, adaptive=True)
     return dataclasses.replace(plan, interactive=False, bound=bound, **sizes)
 
 

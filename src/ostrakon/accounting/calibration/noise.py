@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -14,6 +15,11 @@ from ostrakon.validation import InvalidInput, fraction, positive, whole
 _DIGITS = 5
 
 _TIGHT = 4e-4
+
+_NEAR = 3e-3
+"""How near adaptive composition is brought to the target, relative to it."""
+
+_TRIES = 6
 
 
 def calibrate(
@@ -51,12 +57,12 @@ def calibrate(
 
     Notes
     -----
-    Guarantee: `worst_case(result, ...)` with the same arguments is at most `epsilon`, and above it with 0.1% less
-    noise.
+    Guarantee: `worst_case(result, ..., adaptive=True)` with the same arguments is at most `epsilon`, and above it with
+    0.5% less noise (0.1% where adaptive composition gives nothing).
 
     References
     ----------
-    `worst_case`, inverted by bisection.
+    `worst_case`, inverted: first its fast bounds, then adaptive composition from there.
 
     Examples
     --------
@@ -74,7 +80,7 @@ def calibrate(
     if not mechanism.noise_parameters():
         raise InvalidInput(f"{mechanism.name} has no noise parameter to calibrate.")
 
-    def cost(candidate: Mechanism, count: int = queries) -> float:
+    def cost(candidate: Mechanism, count: int = queries, *, adaptive: bool = False) -> float:
         return worst_case(
             candidate,
             queries=count,
@@ -83,6 +89,7 @@ def calibrate(
             teachers=teachers,
             classes=classes,
             abstentions=abstentions,
+            adaptive=adaptive,
         ).epsilon
 
     def at(factor: float) -> float:
@@ -93,17 +100,43 @@ def calibrate(
         raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
     if factor == math.inf:
         raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
+    factor = _tightened(lambda x: cost(scaled(mechanism, x), adaptive=True), epsilon, factor)
     result = scaled(mechanism, factor)
     if teachers is not None and noise_deviation(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
+def _tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> float:
+    """The least factor within `epsilon` of a cost that takes seconds, from one at which it is within it.
+
+    Guarantee: the cost was computed at the result and is at most epsilon there; it stops within 0.3% of epsilon.
+    """
+    reached = cost(factor)
+    over: tuple[float, float] | None = None
+    power = 1.1
+    for _ in range(_TRIES):
+        if not 0 < reached < epsilon * (1 - _NEAR):
+            break
+        # A little below the target: a second step is cheaper than a miss.
+        aim = factor * (reached / (epsilon * (1 - _NEAR / 3))) ** (1 / power)
+        if over is not None:
+            aim = max(aim, over[0] + (factor - over[0]) / 8)
+        value = cost(aim)
+        if 0 < value != reached and aim < factor:
+            power = min(max(math.log(value / reached) / math.log(factor / aim), 0.5), 4.0)
+        if value <= epsilon:
+            factor, reached = aim, value
+        else:
+            over = aim, value
+    return factor
+
+
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:
     noisiest = scaled(mechanism, teachers / noise_deviation(mechanism) / (1 + 1e-4))
     asked = f"{queries} {'query' if queries == 1 else 'queries'}"
     few = most(lambda count: cost(noisiest, count) <= epsilon, at_least=0, below=queries)
-    nearest = [f"an epsilon of {_up(cost(noisiest), 3):g} for {asked}"]
+    nearest = [f"an epsilon of {_up(cost(noisiest, queries, adaptive=True), 3):g} for {asked}"]
     if few:
         nearest.append(f"{few} {'query' if few == 1 else 'queries'} at epsilon {epsilon:g}")
     raise InvalidInput(

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import math
 
 import numpy as np
+from scipy.special import ndtr
 
 from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
 from ostrakon.accounting.data_independent.noisy_max import answer_law
-from ostrakon.accounting.data_independent.three_outcomes import three_outcomes
+from ostrakon.accounting.data_independent.three_outcomes import three_outcomes, widest
 from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
-from ostrakon.validation import fraction, whole
+from ostrakon.mechanisms.gnmax import GNMax
+from ostrakon.validation import fraction, positive, whole
 from ostrakon.votes import Votes
 
 BASIS = "adaptive composition of labels"
 
-_MOST_WORK = 2e10
-"""The most outcomes times grid points times queries, about five seconds of one core."""
+_MOST_WORK = 3.5e9
+"""The most outcomes times grid points times queries, about two seconds of one core."""
 
 _COVER = 7000
 """Outcomes of the pairs that cover all labels of three classes and more."""
 
-_MOST_MARGINS = 600
+_MOST_MARGINS = 1000
 """The most margins between two classes that are computed one by one."""
 
-_LITTLE_WORK = 1e9
+_LITTLE_WORK = 1e8
 """Below it the grid is up to three times finer."""
 
 _SHARE = 0.006
@@ -87,16 +91,21 @@ def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Gr
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
 
 
+@functools.lru_cache(maxsize=256)
 def adaptive_profile(
-    mechanism: Mechanism, *, queries: int, teachers: int | None, classes: int | None, abstentions: bool,
-    epsilon: float, delta: float,
+    mechanism: Mechanism, *, queries: int, answers: int, teachers: int | None, classes: int | None,
+    abstentions: bool, capped: bool, epsilon: float, delta: float,
 ) -> Profile | None:  # fmt: skip
     """The privacy profile of adaptively chosen queries around (epsilon, delta); None if no theorem applies.
 
     Parameters
     ----------
     mechanism, queries, teachers, classes, abstentions
-        As for `worst_case`. A cap on answers is ignored: every query may be answered.
+        As for `worst_case`.
+    answers : int
+        The most labels that the run gives.
+    capped : bool
+        Whether to price checks and labels apart, so that `answers` counts; otherwise every query may be answered.
     epsilon, delta : float
         A known guarantee of the run, around which the grid is centred.
 
@@ -104,25 +113,61 @@ def adaptive_profile(
     -------
     Profile or None
         An upper bound on delta at every epsilon, for all votes and all choices of queries.
+
+    Notes
+    -----
+    With a cap: let T be a step of one label, and S the Gaussian mechanism that the check of one query reveals at most.
+    Averages commute with T from one side, T S V <= S T V, because the supremum of an average is at most the average of
+    suprema. Hence, whenever the adversary takes its labels, the run is at most S^queries T^answers V_0. Source:
+    docs/adaptive.md.
     """
-    if teachers is None or classes is None or abstentions or not _labels_alone(mechanism):
+    if classes is None or not _labels_alone(mechanism):
         return None
-    if classes > 2:
-        return _many_classes(mechanism, queries, teachers, classes, epsilon, delta)
-    grid = grid_for(queries=queries, outcomes=6 * teachers, epsilon=epsilon, delta=delta)
-    family = None if grid is None else two_class_family(mechanism, teachers=teachers)
-    if grid is None or family is None:
+    around = {"epsilon": epsilon, "delta": delta}
+    if not capped:
+        return _labels(mechanism, answers=queries, teachers=teachers, classes=classes, abstentions=abstentions, **around)
+    gaussian = mechanism.gaussian_dp()
+    form = mechanism.noisy_argmax(Votes([[1] + [0] * (classes - 1)]))
+    if gaussian is None or form is None or form.noise != "gaussian":
         return None
-    return compose_adaptively([(family, queries)], grid=grid)
+    label = GNMax(sigma2=form.scale)
+    labels = _labels(label, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions, **around)
+    check = math.sqrt(queries) * gaussian[0]
+    if labels is None or check == 0:
+        return labels
+    return compose_adaptively([(gaussian_family(check, labels.grid), 1)], grid=labels.grid, after=labels)
 
 
-def _many_classes(
-    mechanism: Mechanism, queries: int, teachers: int, classes: int, epsilon: float, delta: float
-) -> Profile | None:
-    law = answer_law(mechanism, teachers=teachers, classes=classes)
-    if law is None or law.form.noise != "gaussian" or min(teachers, law.form.scale * 13) > _MOST_MARGINS:
+def gaussian_family(mu: float, grid: Grid) -> Family:
+    """N(0, 1) against N(mu, 1) in cells as wide as the grid; every refinement of a cell is covered."""
+    positive("mu", mu)
+    cells = max(16, math.ceil(20 * mu / grid.step))
+    edges = np.concatenate([[-np.inf], np.linspace(-10, 10 + mu, cells), [np.inf]])
+    # The tail that is smaller is the exact one.
+    p, q = (np.where(x[1:] > 0, ndtr(-x[:-1]) - ndtr(-x[1:]), np.diff(ndtr(x))) for x in (edges, edges - mu))
+    ratio = mu * edges - mu * mu / 2
+    slack = 1e-12 * (1 + mu * mu)
+    return Family(p=p[None], q=q[None], low=ratio[None, :-1] - slack, high=ratio[None, 1:] + slack)
+
+
+def _labels(
+    mechanism: Mechanism, *, answers: int, teachers: int | None, classes: int, abstentions: bool,
+    epsilon: float, delta: float,
+) -> Profile | None:  # fmt: skip
+    """The profile of this number of queries, each of which may be answered."""
+    size = {"queries": answers, "epsilon": epsilon, "delta": delta}
+    if classes == 2 and teachers is not None and not abstentions:
+        grid = grid_for(outcomes=6 * teachers, **size)
+        family = None if grid is None else two_class_family(mechanism, teachers=teachers)
+        return None if grid is None or family is None else compose_adaptively([(family, answers)], grid=grid)
+    law = answer_law(mechanism, teachers=1 if teachers is None else teachers, classes=classes)
+    if law is None or law.form.noise != "gaussian" or (teachers is None and law.threshold_test is not None):
         return None
-    grid = grid_for(queries=queries, outcomes=_COVER, epsilon=epsilon, delta=delta)
-    if grid is None:
+    grid = grid_for(outcomes=_COVER, **size)
+    if grid is None or widest(law.form.scale, teachers) > _MOST_MARGINS:
         return None
-    return compose_labels(law, three_outcomes(law.form.scale, teachers), queries=queries, grid=grid)
+    if law.threshold_test is None:
+        # Without a check the top count is of no consequence.
+        law = dataclasses.replace(law, teachers=1)
+    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions)
+    return compose_labels(law, cover, queries=answers, grid=grid)

@@ -22,16 +22,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
 
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.numerics.compiled import compiled
 from ostrakon.votes import IntArray
 
 _ETA: FloatArray = np.concatenate(
     [[-9, -5, -4, -3.25, -2.75, -2.25, -2, -1.75, -1.5, -1.3, -1.1, -0.9, -0.75, -0.6, -0.4, -0.2, 0, 0.2],
      [0.4, 0.6, 0.8, 1.0, 1.3, 1.6, 2, 2.5, 3.0, 4, 5, 6, 7.5, 9]]
 )  # fmt: skip
-_CELLS_PER_SIGMA = 192
+_CELLS_PER_SIGMA = 96
 _LEVELS: FloatArray = np.array([[1.5, 3.0, 3.0], [5.0, 9.0, 15.0]])
 _SHARES: FloatArray = np.array([[0.8, 0.2, 0.0], [0.8, 0.16, 0.04]])
 """Two kinds of randomized responses, of epsilon _LEVELS / sigma, and the share of each level; the second kind is for
@@ -48,7 +48,6 @@ ABSOLUTE_ERROR = 1e-13
 """Added to every comparison of divergences, times max(1, y)."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
-_ROWS = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,42 +68,43 @@ class ThreeOutcomes:
     common_q: FloatArray
 
 
-def margins(sigma: float, teachers: int) -> IntArray:
+def widest(sigma: float, teachers: int | None) -> int:
+    """The largest margin that is computed by itself."""
+    return min(math.inf if teachers is None else teachers, math.ceil(_FARTHEST * sigma))
+
+
+def margins(sigma: float, most: int) -> IntArray:
     """The margins of the cover: dense where labels reveal most."""
-    most = min(teachers, math.ceil(_FARTHEST * sigma))
     far = [2.9, 3.4, 4, 5, 6.5, 8, 10, _FARTHEST]
     scaled = np.concatenate([np.arange(0.05, 0.8, 0.05), np.arange(0.8, 1.6, 0.1), np.arange(1.7, 2.6, 0.2), far])
     return np.unique(np.clip(np.concatenate([[1], np.round(scaled * sigma), [most]]), 1, most).astype(np.int64))
 
 
-def three_outcomes(sigma: float, teachers: int) -> ThreeOutcomes:
+def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = False) -> ThreeOutcomes:
     """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
+
+    teachers: None: any number. abstentions: whether a vote may also come from or go to no class. Then class i alone
+    loses a vote, and with the largest other count revealed, of j too, the label is "i" or "other": a margin beyond all
+    others.
 
     Guarantee: for every convex V with V(y) + y nondecreasing and every pair of the family, the sum of P(o) V(y
     Q(o)/P(o)) is at most the largest value of the cover's pairs plus 1e-13 (1 + y). A pair's value is 1 minus its
     shares, times its own value, plus its shares times those of the common outcomes. Source: docs/adaptive.md.
     """
-    kept = margins(sigma, teachers)
-    edges = _edges()
-    nodes = np.searchsorted(edges, _ETA)
-    corner = _Laws.at(kept / sigma, 1 / sigma, edges)
-    p, q = corner.p[:, nodes], corner.q[:, nodes]
-    share = np.zeros((len(kept), len(_ETA), 2))
-    every = np.arange(1, kept[-1] + 1)
-    for start in range(0, len(every), _ROWS):
-        d = every[start : start + _ROWS]
-        row = np.clip(np.searchsorted(kept, d, side="right") - 1, 0, max(len(kept) - 2, 0))
-        next_ = np.minimum(row + 1, len(kept) - 1)
-        along = (d - kept[row]) / np.maximum(kept[next_] - kept[row], 1)
-        laws = _Laws.at(d / sigma, 1 / sigma, edges)
-        needed, column = _shares_needed(laws, (p, q), 1 / sigma, (row, next_), along)
-        for r in (row, next_):
-            for c in (column, column + 1):
-                np.maximum.at(share, (r[:, None], c[None, :]), needed)
+    most, beyond = widest(sigma, teachers), math.ceil(_FARTHEST * sigma)
+    kept, edges = margins(sigma, most), _edges()
+    every = np.arange(1, most + 1)
+    if abstentions and beyond > most:
+        kept, every = np.append(kept, beyond), np.append(every, beyond)
+    m = 1 / sigma
+    common_p, common_q = _common(m)
+    kinks = np.exp(np.concatenate([-_LEVELS.ravel() * m, _LEVELS.ravel() * m]))
+    column = np.clip(np.searchsorted(_ETA, (edges[:-1] + edges[1:]) / 2) - 1, 0, len(_ETA) - 2)
+    p, q, share = _cover(every, kept, _ETA, edges, column, np.searchsorted(edges, _ETA), m, kinks, common_p, common_q)
     shape = (len(kept), len(_ETA))
     reach = np.append(_ETA[1:], np.inf)
     d, reach = (np.broadcast_to(x, shape).ravel() for x in (kept[:, None], reach[None]))
-    return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, *_common(1 / sigma))
+    return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, common_p, common_q)
 
 
 def _edges() -> FloatArray:
@@ -121,90 +121,162 @@ def _common(m: float) -> tuple[FloatArray, FloatArray]:
     return np.hstack([p, q]), np.hstack([q, p])
 
 
-@dataclass(frozen=True, eq=False)
-class _Laws:
-    """Laws of (i, j, other) at every edge and of cells between edges, (margins, edges, outcomes); d, m: in sigma."""
-
-    p: FloatArray
-    q: FloatArray
-    cell_p: FloatArray
-    cell_q: FloatArray
-
-    @classmethod
-    def at(cls, d: FloatArray, m: float, edges: FloatArray) -> _Laws:
-        d = d[:, None]
-        (pi, pj), (qi, qj) = _masses(d, 0.0, edges), _masses(d, m, edges)
-        p = np.stack([_above(pi), _above(pj), ndtr(edges) * ndtr(edges + d)], axis=-1)
-        q = np.stack([_above(qi), _above(qj), ndtr(edges + m) * ndtr(edges + d - m)], axis=-1)
-        first = -edges * m - m * m / 2 + log_ndtr(edges + d - m) - log_ndtr(edges + d)
-        second = (edges + d) * m - m * m / 2 + log_ndtr(edges + m) - log_ndtr(edges)
-        strips = [*_ends(pi, qi, first), *_ends(pj, qj, second)]
-        cell_p = np.stack([p[:, 1:, 0], p[:, 1:, 1], p[:, :-1, 2], *(x for x, _ in strips)], axis=-1)
-        cell_q = np.stack([q[:, 1:, 0], q[:, 1:, 1], q[:, :-1, 2], *(x for _, x in strips)], axis=-1)
-        return cls(p, q, cell_p, cell_q)
+@compiled
+def _below(x: float) -> float:
+    """The normal distribution function."""
+    return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
-def _masses(d: FloatArray, m: float, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """P(X_i > X_j, X_i in the cell) and the same of j, with means -m and m - d, by Gauss and Legendre's rule."""
-    width = np.diff(edges)[:, None]
-    x = (edges[:-1, None] + width * (_NODES + 1) / 2)[None]
-    weight = width * _WEIGHTS / 2 / math.sqrt(2 * math.pi)
-    e = d[:, :, None]
-    first = np.exp(-((x + m) ** 2) / 2) * ndtr(x + e - m)
-    second = np.exp(-((x + e - m) ** 2) / 2) * ndtr(x + m)
-    return (first * weight).sum(axis=-1), (second * weight).sum(axis=-1)
+@compiled
+def _laws(
+    e: float,
+    m: float,
+    edges: FloatArray,
+    nodes: FloatArray,
+    weights: FloatArray,
+    law_p: FloatArray,
+    law_q: FloatArray,
+    cell_p: FloatArray,
+    cell_q: FloatArray,
+) -> None:
+    """Laws of (i, j, other) at every edge, and of cells between edges with seven outcomes; e, m: d and 1, in sigma.
 
-
-def _above(cells: FloatArray) -> FloatArray:
-    """Sums of all cells above every edge."""
-    sums = np.cumsum(cells[:, ::-1], axis=1)[:, ::-1]
-    return np.concatenate([sums, np.zeros((len(cells), 1))], axis=1)
-
-
-def _ends(p: FloatArray, q: FloatArray, log_ratio: FloatArray) -> list[tuple[FloatArray, FloatArray]]:
-    """A cell's mass on the two ends of its range of ratios, p and q unchanged."""
-    low = np.exp(np.minimum(log_ratio[:, :-1], log_ratio[:, 1:]))
-    high = np.exp(np.maximum(log_ratio[:, :-1], log_ratio[:, 1:]))
-    upper = np.clip((q - p * low) / (high - low), 0, p)
-    return [(p - upper, (p - upper) * low), (upper, q - (p - upper) * low)]
-
-
-def _shares_needed(
-    laws: _Laws, grid: tuple[FloatArray, FloatArray], m: float, corners: tuple[IntArray, IntArray], along: FloatArray
-) -> tuple[FloatArray, IntArray]:
-    """The least share of the common outcomes that covers a cell, (margins, cells, 2), and its column in the grid.
-
-    grid: p and q of the kept pairs. corners: rows of the grid on both sides of every margin; along: the margin's
-    relative position between them.
+    The masses of X_i > X_j with X_i in a cell, and the reverse, by Gauss and Legendre's rule; X_i and X_j have the
+    means 0 and -e, and -m and m - e.
     """
-    edges = _edges()
-    centre = (edges[:-1] + edges[1:]) / 2
-    column = np.clip(np.searchsorted(_ETA, centre) - 1, 0, len(_ETA) - 2)
-    across = ((centre - _ETA[column]) / (_ETA[column + 1] - _ETA[column]))[None, :, None]
+    last = len(edges) - 1
+    above = np.zeros(4)
+    for at in range(last, -1, -1):
+        edge = edges[at]
+        for side in range(2):
+            shift = side * m
+            law = law_p if side == 0 else law_q
+            law[at, 0], law[at, 1] = above[2 * side], above[2 * side + 1]
+            law[at, 2] = _below(edge + shift) * _below(edge + e - shift)
+        if at == 0:
+            break
+        low, width = edges[at - 1], edge - edges[at - 1]
+        mass = np.zeros(4)
+        for k in range(len(nodes)):
+            x = low + width * (nodes[k] + 1) / 2
+            weight = width * weights[k] / 2 / math.sqrt(2 * math.pi)
+            for side in range(2):
+                first, second = x + side * m, x + e - side * m
+                mass[2 * side] += weight * math.exp(-first * first / 2) * _below(second)
+                mass[2 * side + 1] += weight * math.exp(-second * second / 2) * _below(first)
+        for side in range(2):
+            cell = cell_p if side == 0 else cell_q
+            cell[at - 1, 0], cell[at - 1, 1] = above[2 * side], above[2 * side + 1]
+        # Who is the largest within the cell, and where: two outcomes at the ends of the range of ratios.
+        for who in range(2):
+            pm, qm = mass[who], mass[2 + who]
+            ratios = np.empty(2)
+            for end in range(2):
+                x = low if end == 0 else edge
+                if who == 0:
+                    ratios[end] = math.exp(-x * m - m * m / 2) * _below(x + e - m) / _below(x + e)
+                else:
+                    ratios[end] = math.exp((x + e) * m - m * m / 2) * _below(x + m) / _below(x)
+            small, large = min(ratios[0], ratios[1]), max(ratios[0], ratios[1])
+            upper = 0.0 if large <= small else min(max((qm - pm * small) / (large - small), 0.0), pm)
+            cell_p[at - 1, 3 + 2 * who], cell_q[at - 1, 3 + 2 * who] = pm - upper, (pm - upper) * small
+            cell_p[at - 1, 4 + 2 * who], cell_q[at - 1, 4 + 2 * who] = upper, qm - (pm - upper) * small
+        for who in range(4):
+            above[who] += mass[who]
+    for at in range(last):
+        cell_p[at, 2], cell_q[at, 2] = law_p[at, 2], law_q[at, 2]
 
-    def mixture(x: FloatArray) -> FloatArray:
-        low, high = (x[row][:, column] * (1 - across) + x[row][:, column + 1] * across for row in corners)
-        return low * (1 - along[:, None, None]) + high * along[:, None, None]
 
-    mixed_p, mixed_q = (mixture(x) for x in grid)
-    kinks = np.exp(np.concatenate([-_LEVELS.ravel() * m, _LEVELS.ravel() * m]))
-    fixed = np.broadcast_to(kinks, (*mixed_p.shape[:2], len(kinks)))
-    y = np.concatenate([mixed_p / np.maximum(mixed_q, 1e-300), fixed], axis=-1)
-    cell, mixed = _hockey_stick(laws.cell_p, laws.cell_q, y), _hockey_stick(mixed_p, mixed_q, y)
-    common_p, common_q = _common(m)
-    near, far = (_hockey_stick(p, q, y) - mixed for p, q in zip(common_p, common_q, strict=True))
-    excess = cell - mixed - ABSOLUTE_ERROR / 4 * np.maximum(y, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        first = np.where((excess > 0) & (near > 0) & (np.abs(np.log(y)) <= _NEAR * m), excess / near, 0.0)
-        first = first.max(axis=-1, keepdims=True) * (1 + 1e-9)
-        left = excess - first * near
-        second = np.where(left > 0, np.where(far > 0, left / far, np.inf), 0.0).max(axis=-1) * (1 + 1e-9)
-    return np.stack([first[..., 0], second], axis=-1), column
-
-
-def _hockey_stick(p: FloatArray, q: FloatArray, y: FloatArray) -> FloatArray:
-    """sum_o max(0, p - y q) at the last axis of y."""
-    total = np.zeros(y.shape)
-    for o in range(p.shape[-1]):
-        total += np.maximum(p[..., o, None] - y * q[..., o, None], 0)
+@compiled
+def _hockey_stick(p: FloatArray, q: FloatArray, y: float) -> float:
+    total = 0.0
+    for o in range(len(p)):
+        total += max(p[o] - y * q[o], 0.0)
     return total
+
+
+@compiled
+def _needed(
+    cell_p: FloatArray,
+    cell_q: FloatArray,
+    mixed_p: FloatArray,
+    mixed_q: FloatArray,
+    m: float,
+    kinks: FloatArray,
+    common_p: FloatArray,
+    common_q: FloatArray,
+    excess: FloatArray,
+    near: FloatArray,
+    found: FloatArray,
+) -> None:
+    """The least shares of both kinds of common outcomes that cover a cell by the mixture. excess, near: buffers."""
+    size = len(kinks) + 3
+    first = 0.0
+    for t in range(size):
+        y = kinks[t - 3] if t >= 3 else mixed_p[t] / max(mixed_q[t], 1e-300)
+        mixed = _hockey_stick(mixed_p, mixed_q, y)
+        excess[t] = _hockey_stick(cell_p, cell_q, y) - mixed - ABSOLUTE_ERROR / 4 * max(y, 1.0)
+        near[t] = 0.0
+        if excess[t] > 0:
+            near[t] = _hockey_stick(common_p[0], common_q[0], y) - mixed
+            if near[t] > 0 and abs(math.log(y)) <= _NEAR * m:
+                first = max(first, excess[t] / near[t])
+    first *= 1 + 1e-9
+    second = 0.0
+    for t in range(size):
+        left = excess[t] - first * near[t]
+        if excess[t] > 0 and left > 0:
+            y = kinks[t - 3] if t >= 3 else mixed_p[t] / max(mixed_q[t], 1e-300)
+            far = _hockey_stick(common_p[1], common_q[1], y) - _hockey_stick(mixed_p, mixed_q, y)
+            second = max(second, left / far if far > 0 else np.inf)
+    found[0], found[1] = first, second * (1 + 1e-9)
+
+
+@compiled
+def _cover(
+    every: IntArray,
+    kept: IntArray,
+    eta: FloatArray,
+    edges: FloatArray,
+    column: IntArray,
+    places: IntArray,
+    m: float,
+    kinks: FloatArray,
+    common_p: FloatArray,
+    common_q: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """p and q of the kept pairs and the shares that they need, (margins, etas, 3 and 2)."""
+    rows, cells = len(kept), len(edges) - 1
+    p, q = np.empty((rows, len(eta), 3)), np.empty((rows, len(eta), 3))
+    share = np.zeros((rows, len(eta), 2))
+    law_p, law_q = np.empty((cells + 1, 3)), np.empty((cells + 1, 3))
+    cell_p, cell_q = np.empty((cells, 7)), np.empty((cells, 7))
+    for r in range(rows):
+        _laws(kept[r] * m, m, edges, _NODES, _WEIGHTS, law_p, law_q, cell_p, cell_q)
+        for c in range(len(eta)):
+            p[r, c], q[r, c] = law_p[places[c]], law_q[places[c]]
+    mixed_p, mixed_q, found = np.empty(3), np.empty(3), np.empty(2)
+    excess, near = np.empty(len(kinks) + 3), np.empty(len(kinks) + 3)
+    low = 0
+    for d in every:
+        while low < rows - 2 and kept[low + 1] <= d:
+            low += 1
+        high = min(low + 1, rows - 1)
+        along = (d - kept[low]) / max(kept[high] - kept[low], 1)
+        _laws(d * m, m, edges, _NODES, _WEIGHTS, law_p, law_q, cell_p, cell_q)
+        for k in range(cells):
+            c = column[k]
+            across = ((edges[k] + edges[k + 1]) / 2 - eta[c]) / (eta[c + 1] - eta[c])
+            for o in range(3):
+                mixed_p[o] = (p[low, c, o] * (1 - across) + p[low, c + 1, o] * across) * (1 - along) + (
+                    p[high, c, o] * (1 - across) + p[high, c + 1, o] * across
+                ) * along
+                mixed_q[o] = (q[low, c, o] * (1 - across) + q[low, c + 1, o] * across) * (1 - along) + (
+                    q[high, c, o] * (1 - across) + q[high, c + 1, o] * across
+                ) * along
+            _needed(cell_p[k], cell_q[k], mixed_p, mixed_q, m, kinks, common_p, common_q, excess, near, found)
+            for o in range(2):
+                for r in (low, high):
+                    share[r, c, o] = max(share[r, c, o], found[o])
+                    share[r, c + 1, o] = max(share[r, c + 1, o], found[o])
+    return p, q, share

@@ -22,6 +22,8 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, Statefu
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
 
+JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
+
 __all__ = ["gaussian_dp_delta", "gaussian_dp_epsilon", "worst_case"]
 
 
@@ -95,37 +97,40 @@ def worst_case_at(
     classes: int | None = None,
     abstentions: bool = False,
     adaptive: bool = False,
+    around: float | None = None,
 ) -> Callable[[float], WorstCase]:
-    """`worst_case` as a function of delta; the slow part, the Rényi curves, is computed once.
+    """`worst_case` as a function of delta; the slow part is computed once.
 
-    Parameters, guarantee and errors are those of `worst_case`; the delta is checked at the call.
+    Parameters, guarantee and errors are those of `worst_case`; the delta is checked at the call. around: the delta for
+    which adaptive composition is computed; its profile serves other deltas, too. None: each delta by itself.
     """
+    around = None if around is None else fraction("around", around)
     sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(f"mechanism must be one of ostrakon.mechanisms, got {mechanism!r}.")
     bounds = list(_bounds(mechanism, abstentions=abstentions, **sizes))
 
-    def at(delta: float) -> WorstCase:
-        delta = fraction("delta", delta)
-        if sizes["queries"] == 0:
-            return WorstCase(epsilon=0.0, delta=delta, basis="no query")
+    def plainly(delta: float) -> WorstCase:
         best = WorstCase(epsilon=math.inf, delta=delta, basis="no bound holds for this mechanism")
         for bound in bounds:
             epsilon, basis = bound(delta)
             # A NaN compares false and so never becomes the bound.
             if epsilon >= 0 and epsilon < best.epsilon:
                 best = WorstCase(epsilon=epsilon, delta=delta, basis=basis)
+        return best
+
+    def at(delta: float) -> WorstCase:
+        delta = fraction("delta", delta)
+        if sizes["queries"] == 0:
+            return WorstCase(epsilon=0.0, delta=delta, basis="no query")
+        best = plainly(delta)
         if not adaptive:
             return best
+        centre = best if around is None else plainly(around)
         profile = adaptive_profile(
-            mechanism,
-            queries=sizes["queries"],
-            teachers=sizes["teachers"],
-            classes=sizes["classes"],
-            abstentions=abstentions,
-            epsilon=best.epsilon,
-            delta=delta,
-        )
+            mechanism, **sizes, abstentions=abstentions, capped=_capped(mechanism, centre.basis),
+            epsilon=centre.epsilon, delta=centre.delta,
+        )  # fmt: skip
         epsilon = math.inf if profile is None else profile.epsilon(delta)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if 0 <= epsilon < best.epsilon else best
 
@@ -196,6 +201,11 @@ def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None
         return None
     check, answer = gaussian
     return math.sqrt(sizes["queries"] * check**2 + sizes["answers"] * answer**2)
+
+
+def _capped(mechanism: Mechanism, basis: str) -> bool:
+    """Whether checks and labels priced apart gave the smallest Rényi bound; then they are composed apart, too."""
+    return mechanism.gaussian_dp() is not None and not basis.startswith((JOINT, EXACT))
 
 
 def _sizes(
@@ -276,14 +286,14 @@ def _curves(
     if classes == 2 and not abstentions and form is not None and _no_offsets(form):
         yield (
             lambda a: queries * two_class_costs(mechanism, a, teachers=teachers).max(axis=1),
-            "the exact supremum over two-class votes",
+            EXACT,
         )
         return
     law = answer_law(mechanism, teachers=teachers, classes=classes)
     if law is not None and law.threshold_test is not None:
         yield (
             lambda a: queries * joint_supremum(law, a, abstentions=abstentions),
-            "the joint supremum of check and label",
+            JOINT,
         )
 
 
