@@ -201,6 +201,16 @@ def cost_of(
     return Cost.of(mu=mu, pure=mechanism.pure_dp(), checks=queries, rdp=curve.values)
 
 
+def cost_of_pair(epsilon: float, delta: float) -> tuple[Cost, ...]:
+    """An (epsilon, delta)-DP run as a cost, or () where there is nothing to charge by it.
+
+    Guarantee: such a run is pure-DP at epsilon outside an event of probability delta, equal on both sides. Epsilon and
+    delta must be fixed before the run, as all costs.
+    Source: Kairouz, Oh and Viswanath 2015, as of a gate.
+    """
+    return (Cost.of(pure=epsilon, failure=delta),) if math.isfinite(epsilon) else ()
+
+
 def require_cost(cost: Any) -> Cost:
     """Return `cost`, refused unless it is a `Cost`."""
     if not isinstance(cost, Cost):

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ostrakon.accounting.epsilons import Gated
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
@@ -16,6 +17,7 @@ from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
     from ostrakon.ledger.cost import Cost
+    from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.ledger import Ledger, Receipt
     from ostrakon.ledger.state import Account, History
 
@@ -139,7 +141,8 @@ class Budget(Reservation):
 
     def of_plan(self, plan: Plan, receipts: Receipts) -> Budget:
         """The budget of another run on the same data."""
-        return Budget(self._ledger, self.account, plan, cost=cost_of_plan(plan), of=self._of, receipts=receipts)
+        cost = cost_within(self.account.cap, plan)
+        return Budget(self._ledger, self.account, plan, cost=cost, of=self._of, receipts=receipts)
 
     def again(self, receipts: Receipts) -> Budget:
         """The budget of one more run by the same plan, on the same data."""
@@ -201,33 +204,37 @@ def budget_of(
 
     ledger = Ledger(options.ledger)
     relation = task.private.adjacencies(counted=plan.per_record)[0][0]
-    of, cost = {"unit": task.private.unit, "relation": relation}, cost_of_plan(plan)
-    account = _account_of(ledger, plan, task, options, costs=[cost, *map(cost_of_plan, besides)], of=of)
-    budget = Budget(ledger, account, plan, cost=cost, of=of, receipts=receipts)
+    of = {"unit": task.private.unit, "relation": relation}
+    account = _account_of(ledger, [plan, *besides], task, options, of=of)
+    budget = Budget(ledger, account, plan, cost=cost_within(account.cap, plan), of=of, receipts=receipts)
     budget.require_room()
     return budget
 
 
-def cost_of_plan(plan: Plan) -> Cost:
-    """Worst-case cost of a run by this plan; behind a gate, that of its certificate."""
-    from ostrakon.accounting.epsilons import Gated
-    from ostrakon.ledger.cost import cost_of
+def costs_of_plan(plan: Plan) -> tuple[Cost, ...]:
+    """What a run by this plan costs, worst case, in every form in which it can be charged; of a gate, its certificate.
+
+    The second form is the plan's own (epsilon, delta), where that is a worst case: a run that is pure-DP at epsilon
+    outside an event of probability delta. It is the only one that knows of adaptive composition.
+    """
+    from ostrakon.ledger.cost import cost_of, cost_of_pair
 
     guarantee = plan.guarantee
     sizes: dict[str, Any] = shape(plan.interactive, teachers=plan.teachers, classes=plan.classes)
-    return cost_of(
-        plan.mechanism,
-        queries=plan.queries,
-        max_answers=plan.max_answers,
-        gated=guarantee if isinstance(guarantee, Gated) else None,
-        **sizes,
-    )
+    gated = guarantee if isinstance(guarantee, Gated) else None
+    lanes = cost_of(plan.mechanism, queries=plan.queries, max_answers=plan.max_answers, gated=gated, **sizes)
+    if gated is not None or not plan.claimable:
+        return (lanes,)
+    return (lanes, *cost_of_pair(guarantee.epsilon, guarantee.delta))
 
 
-def _account_of(
-    ledger: Ledger, plan: Plan, task: Task, options: Options, *, costs: list[Cost], of: dict[str, Any]
-) -> Account:
-    """The account of the data, opened if there is none yet. of: the unit and the relation that it is for."""
+def cost_within(cap: Filter, plan: Plan) -> Cost:
+    """The form of a run's cost that takes least of an empty account with this cap: it depends on public numbers."""
+    return min(costs_of_plan(plan), key=lambda cost: cap.fraction_used([cost]))
+
+
+def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options, *, of: dict[str, Any]) -> Account:
+    """The account of the data, opened where there is none yet. of: the unit and the relation that it is for."""
     fingerprint = ledger.fingerprint(task.private.fingerprint, create=options.budget is not None)
     accounts = ledger.accounts()
     alike = [one for one in accounts.values() if {"unit": one.unit, "relation": one.relation} == of]
@@ -248,7 +255,7 @@ def _account_of(
             f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
         )
     if bound is None:
-        return _opened(ledger, plan, options, costs=costs, of=of, fingerprint=fingerprint, known=len(accounts))
+        return _opened(ledger, plans, options, of=of, fingerprint=fingerprint, known=len(accounts))
     if options.budget is not None and options.budget != bound.cap.epsilon:
         raise InvalidInput(
             f"budget must be {bound.cap.epsilon:g}, with which account {bound.name!r} of these data was opened, got "
@@ -258,7 +265,7 @@ def _account_of(
 
 
 def _opened(
-    ledger: Ledger, plan: Plan, options: Options, *, costs: list[Cost], of: dict[str, Any], fingerprint: str, known: int
+    ledger: Ledger, plans: list[Plan], options: Options, *, of: dict[str, Any], fingerprint: str, known: int
 ) -> Account:
     from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.fits import Refused
@@ -272,7 +279,11 @@ def _opened(
             f"people have an account there, bind them to it by `ostrakon ledger open {options.ledger} NAME "
             "--private …`; else name a new one."
         )
-    cap = Filter.for_runs_like(costs[0], epsilon=options.budget, delta=plan.delta)
+    like = {"epsilon": options.budget, "delta": plans[0].delta}
+    caps = [Filter.for_runs_like(cost, **like) for cost in costs_of_plan(plans[0])]
+    used = [cap.fraction_used([cost_within(cap, plan) for plan in plans]) for cap in caps]
+    cap = caps[used.index(min(used))]
+    costs = [cost_within(cap, plan) for plan in plans]
     if not cap.admits(costs):
         what = "this run" if len(costs) == 1 else "this run and what comes after it"
         raise Refused(

@@ -11,7 +11,7 @@ import pandas as pd
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.data.files import write_atomically
-from ostrakon.ledger.cost import cost_of
+from ostrakon.ledger.cost import cost_of, cost_of_pair
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms.base import Mechanism
@@ -97,8 +97,8 @@ def draw_once(
     known = accounts.account(line("account", account))
     _require_fit_for_draws(mechanism, known)
     delta = known.cap.delta if delta is None else fraction("delta", delta)
-    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers)
-    cost = cost_of(
+    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True)
+    lanes = cost_of(
         mechanism,
         queries=votes.queries,
         max_answers=max_answers,
@@ -106,6 +106,7 @@ def draw_once(
         classes=votes.classes if votes.classes_are_public else None,
         abstentions=votes.abstentions,
     )
+    cost = min((lanes, *cost_of_pair(bound.epsilon, delta)), key=lambda each: known.cap.fraction_used([each]))
     asked = {"mechanism": mechanism.name, **mechanism.parameters(), "delta": delta, "max_answers": max_answers}
     asked = {"account": account, **{name: plain(value) for name, value in asked.items() if value is not None}}
     home = RunFolder(folder)

@@ -20,6 +20,8 @@ _NEAR = 3e-3
 """How near adaptive composition is brought to the target, relative to it."""
 
 _TRIES = 6
+_GUESS = 0.9
+"""How much less noise adaptive composition needs than the fast bounds, to begin with."""
 
 
 def calibrate(
@@ -108,28 +110,32 @@ def calibrate(
 
 
 def _tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> float:
-    """The least factor within `epsilon` of a cost that takes seconds, from one at which it is within it.
+    """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it.
 
-    Guarantee: the cost was computed at the result and is at most epsilon there; it stops within 0.3% of epsilon.
+    Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
+    stops within 0.3% of epsilon.
     """
-    reached = cost(factor)
-    over: tuple[float, float] | None = None
-    power = 1.1
+    aim, power, within = factor * _GUESS, 1.2, factor
+    over: float = 0.0
+    before: tuple[float, float] | None = None
     for _ in range(_TRIES):
-        if not 0 < reached < epsilon * (1 - _NEAR):
-            break
-        # A little below the target: a second step is cheaper than a miss.
-        aim = factor * (reached / (epsilon * (1 - _NEAR / 3))) ** (1 / power)
-        if over is not None:
-            aim = max(aim, over[0] + (factor - over[0]) / 8)
         value = cost(aim)
-        if 0 < value != reached and aim < factor:
-            power = min(max(math.log(value / reached) / math.log(factor / aim), 0.5), 4.0)
+        if not 0 < value < math.inf:
+            break
         if value <= epsilon:
-            factor, reached = aim, value
+            within = aim
+            if value >= epsilon * (1 - _NEAR):
+                break
         else:
-            over = aim, value
-    return factor
+            over = aim
+        if before is not None and value != before[1]:
+            slope = math.log(value / before[1]) / math.log(before[0] / aim)
+            power = min(max(slope, 0.5), 4.0)
+        before = aim, value
+        aim *= (value / (epsilon * (1 - _NEAR / 3))) ** (1 / power)
+        if not over < aim < within * (1 - 1e-5):
+            aim = within - (within - over) / 8
+    return within
 
 
 def _refuse(mechanism: Mechanism, result: Mechanism, *, epsilon: float, queries: int, teachers: int, cost: Any) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.mechanisms.base import DiscreteShares, FloatArray, finite_orders
 from ostrakon.validation import fraction, positive, whole
@@ -54,6 +52,7 @@ def sum_of_discrete_gaussians_rdp(shares: DiscreteShares, orders: FloatArray) ->
     Errors: `InvalidInput` for orders that are none.
     Source: Canonne, Kamath and Steinke 2020, Proposition 5; Kairouz, Liu and Steinke 2021, Proposition 14.
 
+    >>> import numpy as np
     >>> shares = DiscreteShares(count=4, scale=2.0, shift=1.0, cells=1)
     >>> bool(0.0625 <= sum_of_discrete_gaussians_rdp(shares, np.array([2.0]))[0] < 0.0625001)
     True
@@ -69,7 +68,7 @@ def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -
 
     Guarantee: (epsilon, delta)-DP of all numbers together. Above the exact value by less than 1e-6 of its size where
     the noise is 3,000 steps wide.
-    Proof. With S^2 = n s^2 and a u below S, let Q be N(0, S^2 - u^2), rounded at random: from g to a whole number z with
+    Proof. With S^2 = n s^2 and a u below S, let Q be N(0, S^2 - u^2), rounded at random: from g to a whole z with
     probability proportional to exp(-(z - g)^2 / (2 u^2)). Rounding commutes with whole shifts, so releases with noise Q
     are post-processing of D / sqrt(S^2 - u^2) Gaussian DP. The factor that makes these probabilities add up to 1 is
     within e^c of 1 / (u sqrt(2 pi)), where c is the oscillation of one sum at u^2; hence Q(z) <= e^c W(z), for W the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -123,15 +124,16 @@ def adaptive_profile(
     """
     if classes is None or not _labels_alone(mechanism):
         return None
-    around = {"epsilon": epsilon, "delta": delta}
+    size: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
+    size |= {"epsilon": epsilon, "delta": delta}
     if not capped:
-        return _labels(mechanism, answers=queries, teachers=teachers, classes=classes, abstentions=abstentions, **around)
+        return _labels(mechanism, answers=queries, **size)
     gaussian = mechanism.gaussian_dp()
     form = mechanism.noisy_argmax(Votes([[1] + [0] * (classes - 1)]))
     if gaussian is None or form is None or form.noise != "gaussian":
         return None
     label = GNMax(sigma2=form.scale)
-    labels = _labels(label, answers=answers, teachers=teachers, classes=classes, abstentions=abstentions, **around)
+    labels = _labels(label, answers=answers, **size)
     check = math.sqrt(queries) * gaussian[0]
     if labels is None or check == 0:
         return labels
@@ -155,7 +157,7 @@ def _labels(
     epsilon: float, delta: float,
 ) -> Profile | None:  # fmt: skip
     """The profile of this number of queries, each of which may be answered."""
-    size = {"queries": answers, "epsilon": epsilon, "delta": delta}
+    size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta}
     if classes == 2 and teachers is not None and not abstentions:
         grid = grid_for(outcomes=6 * teachers, **size)
         family = None if grid is None else two_class_family(mechanism, teachers=teachers)
