@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import costs_and_chances
 from ostrakon.accounting.data_dependent.forecast import Forecast, forecast
 from ostrakon.accounting.data_independent.noisy_max import answer_law
@@ -141,7 +143,10 @@ def account(
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng, report)
     costs, chances = costs_and_chances(votes, mechanism, a)
-    local, order = _data_dependent(Curve(a, costs.sum(axis=0)), delta, conversion)
+    total = Curve(a, costs.sum(axis=0))
+    local, order = _data_dependent(total, delta, conversion)
+    if conversion == "cks":
+        local = _adaptively(votes, mechanism, local, delta)
     curve = published_curve(votes, mechanism, a)
     return Account(
         worst_case=bound,
@@ -181,3 +186,12 @@ def _through_a_gate(
 def _data_dependent(curve: Curve, delta: float, conversion: Conversion) -> tuple[DataDependent, float]:
     epsilon, order = curve.epsilon(delta=delta, conversion=conversion)
     return DataDependent(epsilon=epsilon, delta=delta, order=order), order
+
+
+def _adaptively(votes: Votes, mechanism: Mechanism, known: DataDependent, delta: float) -> DataDependent:
+    """The cost by adaptive composition, if it is smaller; the order stays that of the Rényi curve."""
+    by_curve = known.reveal()
+    if not 0 < by_curve["epsilon"] < math.inf:
+        return known
+    epsilon = adaptive_epsilon(votes, mechanism, epsilon=by_curve["epsilon"], delta=delta)
+    return DataDependent(epsilon=min(epsilon, by_curve["epsilon"]), delta=delta, order=by_curve["order"])

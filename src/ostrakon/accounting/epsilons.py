@@ -54,7 +54,8 @@ class Sanitized:
 class DataDependent:
     """A data-dependent epsilon: private, and not a guarantee. It cannot be printed, formatted or serialized.
 
-    epsilon, delta: of the cost at the real votes. order: the Rényi order that gave it. Only `reveal()` returns them,
+    epsilon, delta: of the cost at the real votes. order: the best Rényi order; adaptive composition, which has none,
+    may give a smaller epsilon. Only `reveal()` returns them,
     for the trusted side.
     """
 

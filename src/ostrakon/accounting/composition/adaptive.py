@@ -246,15 +246,16 @@ def two_points(p: FloatArray, q: FloatArray, low: FloatArray, high: FloatArray, 
 
 
 @compiled
-def extend(values: FloatArray, h: float, reach: int, wide: FloatArray) -> None:
-    """The profile at j = -(count + reach) .. count + reach: by symmetry on the left, the last value on the right."""
+def extend(values: FloatArray, exchanged: FloatArray, h: float, reach: int, wide: FloatArray) -> None:
+    """The profile at j = -(count + reach) .. count + reach; on the left by that of the exchanged laws, V(y) = 1 - y +
+    y W(1/y), and on the right its last value.
+    """
     count = len(values) - 1
     middle = count + reach
     for j in range(count + reach + 1):
-        value = values[min(j, count)]
-        wide[middle + j] = value
-        y = math.exp(-j * h)
-        wide[middle - j] = (-math.expm1(-j * h) + y * value) * (1 + 1e-14)
+        at = min(j, count)
+        wide[middle - j] = (-math.expm1(-j * h) + math.exp(-j * h) * exchanged[at]) * (1 + 1e-14)
+        wide[middle + j] = values[at]
 
 
 @compiled
@@ -312,7 +313,7 @@ def _run(
     pairs = len(constant) - 1
     common = np.empty(count + 1)
     for _ in range(steps):
-        extend(values, h, reach, wide)
+        extend(values, values, h, reach, wide)
         values[:] = 0.0
         best_of(wide, middle, near, far, near_weight, far_weight, constant, 0, pairs, values, sum_)
         common[:] = 0.0

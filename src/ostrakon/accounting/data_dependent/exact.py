@@ -140,7 +140,7 @@ def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArr
     costs = np.zeros((votes.queries, len(orders)))
     before = mechanism.log_probabilities(votes)
     chunk = max(1, _NUMBERS // (len(orders) * (votes.classes + 1)))
-    for moved, index in _moves(votes, named=named):
+    for moved, index in moves(votes, named=named):
         for start in range(0, len(index), chunk):
             part = np.arange(start, min(start + chunk, len(index)))
             at = index[part]
@@ -149,7 +149,7 @@ def _generic(votes: Votes, mechanism: Mechanism, orders: FloatArray) -> FloatArr
     return costs[back.ravel()]
 
 
-def _moves(votes: Votes, *, named: bool) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
+def moves(votes: Votes, *, named: bool) -> Iterator[tuple[Votes, NDArray[np.intp]]]:
     """(votes after a move, the queries they belong to), one move of all queries that allow it at a time.
 
     named: whether classes of equal counts differ. If they do not, rows are sorted, and of equal ones only the last

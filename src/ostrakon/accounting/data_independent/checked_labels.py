@@ -137,7 +137,7 @@ def _run(
     best, floor = np.empty((2 * margins, size)), np.empty((floors, size))
     values = values.copy()
     for _ in range(steps):
-        extend(values, h, reach, wide)
+        extend(values, values, h, reach, wide)
         best[:] = 0.0
         floor[:] = 0.0
         for start in range(0, size, _BLOCK):

@@ -70,7 +70,8 @@ class ThreeOutcomes:
 
 def widest(sigma: float, teachers: int | None) -> int:
     """The largest margin that is computed by itself."""
-    return min(math.inf if teachers is None else teachers, math.ceil(_FARTHEST * sigma))
+    farthest = math.ceil(_FARTHEST * sigma)
+    return farthest if teachers is None else min(teachers, farthest)
 
 
 def margins(sigma: float, most: int) -> IntArray:
@@ -103,7 +104,7 @@ def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = Fa
     p, q, share = _cover(every, kept, _ETA, edges, column, np.searchsorted(edges, _ETA), m, kinks, common_p, common_q)
     shape = (len(kept), len(_ETA))
     reach = np.append(_ETA[1:], np.inf)
-    d, reach = (np.broadcast_to(x, shape).ravel() for x in (kept[:, None], reach[None]))
+    d, reach = np.broadcast_to(kept[:, None], shape).ravel(), np.broadcast_to(reach[None], shape).ravel()
     return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, common_p, common_q)
 
 
