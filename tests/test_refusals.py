@@ -312,7 +312,9 @@ ELSEWHERE = {
     # tests/accounting/data_independent/test_adaptive_bound.py.
     *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
     *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
-    "two_points",
+    *("gaussian_family", "moves", "two_points", "widest"),
+    # Of votes: tests/accounting/data_dependent/test_adaptive_cost.py.
+    "adaptive_epsilon",
     # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.
     "compare",
 }

@@ -53,7 +53,8 @@ def test_two_runs_add_up_and_a_third_is_refused_before_it_trains(task, tmp_path,
     account = only(url)
     assert (account.name, account.unit, account.relation) == ("data-1", "record", "add-remove")
     assert (account.cap.epsilon, account.cap.delta, account.cap.kind) == (1.5, 1e-4, "renyi")
-    assert 0.99 < account.spent < 1.1
+    # Rényi lanes do not know of adaptive composition, by which the run costs 1.
+    assert 1 < account.spent < 1.2
     run(tmp_path / "two", task, asked(url, epsilon=0.5, budget=None))
     spends = only(url).spends
     assert [each.settled for each in spends] == [True, True]

@@ -25,6 +25,9 @@ from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import PublicVotes, Votes
 
+EFFORT = 2
+"""`account` prices one run, where a plan prices several: it may take this much longer."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Account:
@@ -138,7 +141,7 @@ def account(
     delta = fraction("delta", delta)
     mechanism.require_votes(votes)
     a = require_orders(orders)
-    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True)
+    bound = worst_case_of(votes, mechanism, delta=delta, max_answers=max_answers, adaptive=True, effort=EFFORT)
     if isinstance(mechanism, StatefulMechanism):
         return Account(worst_case=bound, data_dependent=None, published=None, forecast=None)
     gate, sanitized = _through_a_gate(votes, mechanism, public_votes, delta, pass_probability, rng, report)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 
 import numpy as np
@@ -51,7 +53,7 @@ RUNS = [
 def test_between_one_fixed_adversary_and_the_goal(
     mechanism: Mechanism, queries: int, classes: int, counts: list[int], goal: float
 ) -> None:
-    found = worst_case(mechanism, queries=queries, delta=1e-5, teachers=250, classes=classes, adaptive=True)
+    found = worst_case(mechanism, queries=queries, delta=1e-5, teachers=250, classes=classes, adaptive=True, effort=2)
     assert "adaptive" in found.basis
     assert found.epsilon <= goal
     moved = [counts[0] - 1, counts[1] + 1, *counts[2:]]
@@ -69,7 +71,7 @@ def test_account_prints_the_exact_price_and_it_is_never_above_the_others() -> No
     votes = Votes([[30, 10]] * 12)
     for mechanism in (GNMax(sigma2=8), LNMax(gamma=0.1), ConfidentGNMax(threshold=30, sigma1=10, sigma2=8)):
         sizes = {"queries": 12, "delta": 1e-5, "teachers": 40, "classes": 2}
-        plain, exact = worst_case(mechanism, **sizes), worst_case(mechanism, **sizes, adaptive=True)
+        plain, exact = worst_case(mechanism, **sizes), worst_case(mechanism, **sizes, adaptive=True, effort=2)
         assert exact.epsilon < plain.epsilon
         assert account(votes, mechanism, delta=1e-5).worst_case.epsilon == exact.epsilon
 
@@ -78,31 +80,77 @@ def test_what_no_family_of_labels_describes_keeps_its_own_price() -> None:
     bounded = BoundedGNMax(sigma2=20, max_contributions=2)
     sizes = {"queries": 10, "delta": 1e-5, "teachers": 30, "classes": 2}
     assert worst_case(bounded, **sizes, adaptive=True) == worst_case(bounded, **sizes)
-    abstaining = worst_case(GNMax(sigma2=8), **sizes, abstentions=True)
-    assert worst_case(GNMax(sigma2=8), **sizes, abstentions=True, adaptive=True) == abstaining
+    abstaining = worst_case(LNMax(gamma=0.1), **sizes, abstentions=True)
+    assert worst_case(LNMax(gamma=0.1), **sizes, abstentions=True, adaptive=True) == abstaining
 
 
-@pytest.mark.parametrize("mechanism", [GNMax(sigma2=4), ConfidentGNMax(threshold=3, sigma1=3, sigma2=3)])
-def test_three_classes_against_every_adaptive_strategy(mechanism: Mechanism) -> None:
-    teachers = 4
-    counts = [(a, b, teachers - a - b) for a in range(5) for b in range(5 - a)]
-    laws = dict(zip(counts, np.exp(mechanism.log_probabilities(Votes(np.array(counts)))), strict=True))
-    pairs = [
-        (laws[n], laws[k]) for n in counts for k in counts if sum(abs(x - y) for x, y in zip(n, k, strict=True)) == 2
-    ]
+Pairs = list[tuple[FloatArray, FloatArray]]
+LABEL, CHECKED = GNMax(sigma2=4), ConfidentGNMax(threshold=3, sigma1=3, sigma2=3)
 
-    def optimum(left: int, y: float) -> float:
-        if not left:
-            return max(0.0, 1 - y)
-        return max(sum(a * optimum(left - 1, y * b / a) for a, b in zip(p, q, strict=True) if a > 0) for p, q in pairs)
 
-    found = adaptive_profile(
-        mechanism, queries=2, teachers=teachers, classes=3, abstentions=False, epsilon=2.0, delta=1e-2
+def neighbouring_laws(mechanism: Mechanism, *, teachers: int, classes: int, abstentions: bool) -> Pairs:
+    """The laws of one answer under all pairs of histograms that differ in one vote."""
+    kinds = classes + 1 if abstentions else classes
+    full = [n for n in itertools.product(range(teachers + 1), repeat=kinds) if sum(n) == teachers]
+    votes = Votes(np.array(full)[:, :classes], teachers=teachers, abstentions=abstentions)
+    laws = dict(zip(full, np.exp(mechanism.log_probabilities(votes)), strict=True))
+    return [(laws[n], laws[k]) for n in full for k in full if sum(abs(x - y) for x, y in zip(n, k, strict=True)) == 2]
+
+
+def optimum(pairs: Pairs, queries: int, answers: int, y: float) -> float:
+    """The largest hockey stick over all adaptive strategies; the run ends with its last answer."""
+    if not queries or not answers:
+        return max(0.0, 1 - y)
+
+    @functools.cache
+    def rest(at: float, answered: bool) -> float:
+        return optimum(pairs, queries - 1, answers - answered, at)
+
+    return max(
+        sum(
+            a * rest(y * b / a, o < len(p) - 1)
+            for o, (a, b) in enumerate(zip(p.tolist(), q.tolist(), strict=True))
+            if a > 0
+        )
+        for p, q in pairs
     )
+
+
+@pytest.mark.parametrize("abstentions", [False, True])
+@pytest.mark.parametrize("mechanism", [LABEL, CHECKED])
+def test_three_classes_against_every_adaptive_strategy(mechanism: Mechanism, abstentions: bool) -> None:
+    shape = {"teachers": 3 if abstentions else 4, "classes": 3, "abstentions": abstentions}
+    pairs = neighbouring_laws(mechanism, **shape)
+    found = adaptive_profile(mechanism, queries=2, answers=2, **shape, capped=False, epsilon=2.0, delta=1e-2)
     assert found is not None
     for epsilon in (0.1, 0.2, 0.3):
-        exact = optimum(2, math.exp(epsilon))
+        exact = optimum(pairs, 2, 2, math.exp(epsilon))
         assert exact <= found.delta(epsilon) <= 1.5 * exact + 1e-3
+
+
+@pytest.mark.parametrize(("classes", "abstentions"), [(2, False), (2, True), (3, False)])
+def test_a_cap_on_answers_against_every_adaptive_strategy(classes: int, abstentions: bool) -> None:
+    shape = {"teachers": 3, "classes": classes, "abstentions": abstentions}
+    pairs = neighbouring_laws(CHECKED, **shape)
+    capped, free = (
+        adaptive_profile(CHECKED, queries=3, answers=n, **shape, capped=True, epsilon=2.0, delta=1e-2) for n in (1, 3)
+    )
+    assert capped is not None
+    assert free is not None
+    for epsilon in (0.1, 0.3):
+        exact = optimum(pairs, 3, 1, math.exp(epsilon))
+        assert exact <= capped.delta(epsilon) < free.delta(epsilon)
+        assert optimum(pairs, 3, 3, math.exp(epsilon)) <= free.delta(epsilon)
+
+
+def test_a_cap_without_teachers_holds_for_any_number_of_them() -> None:
+    mechanism = ConfidentGNMax(threshold=60, sigma1=50, sigma2=20)
+    sizes = {"queries": 160, "max_answers": 80, "delta": 1e-5, "classes": 3, "adaptive": True}
+    anybody, ninety = worst_case(mechanism, **sizes), worst_case(mechanism, **sizes, teachers=90)
+    assert ninety.epsilon <= anybody.epsilon < worst_case(mechanism, **{**sizes, "adaptive": False}).epsilon
+    # One fixed adversary: a close race on 80 queries that are always answered.
+    p, q = law_of(GNMax(sigma2=20), [45, 45, 0]), law_of(GNMax(sigma2=20), [44, 46, 0])
+    assert fixed_delta(p, q, 80, anybody.epsilon) <= 1e-5 < fixed_delta(p, q, 80, 0.8 * anybody.epsilon)
 
 
 @pytest.mark.parametrize("seed", range(20))

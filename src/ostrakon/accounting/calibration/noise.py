@@ -16,7 +16,7 @@ _DIGITS = 5
 
 _TIGHT = 4e-4
 
-_NEAR = 3e-3
+_NEAR = 5e-3
 """How near adaptive composition is brought to the target, relative to it."""
 
 _TRIES = 6
@@ -60,7 +60,7 @@ def calibrate(
     Notes
     -----
     Guarantee: `worst_case(result, ..., adaptive=True)` with the same arguments is at most `epsilon`, and above it with
-    0.5% less noise (0.1% where adaptive composition gives nothing).
+    1% less noise (0.1% where adaptive composition gives nothing).
 
     References
     ----------
@@ -113,9 +113,9 @@ def _tightened(cost: Callable[[float], float], epsilon: float, factor: float) ->
     """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it.
 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
-    stops within 0.3% of epsilon.
+    stops within 0.5% of epsilon.
     """
-    aim, power, within = factor * _GUESS, 1.2, factor
+    aim, power, within = factor * _GUESS, 1.0, factor
     over: float = 0.0
     before: tuple[float, float] | None = None
     for _ in range(_TRIES):
@@ -132,7 +132,7 @@ def _tightened(cost: Callable[[float], float], epsilon: float, factor: float) ->
             slope = math.log(value / before[1]) / math.log(before[0] / aim)
             power = min(max(slope, 0.5), 4.0)
         before = aim, value
-        aim *= (value / (epsilon * (1 - _NEAR / 3))) ** (1 / power)
+        aim *= (value / (epsilon * (1 - _NEAR / 2))) ** (1 / power)
         if not over < aim < within * (1 - 1e-5):
             aim = within - (within - over) / 8
     return within

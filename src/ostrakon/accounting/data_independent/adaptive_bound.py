@@ -21,11 +21,14 @@ from ostrakon.votes import Votes
 
 BASIS = "adaptive composition of labels"
 
-_MOST_WORK = 3.5e9
-"""The most outcomes times grid points times queries, about two seconds of one core."""
+_MOST_WORK = 2e9
+"""The most outcomes times grid points times queries for a plan, about a second of one core."""
 
 _COVER = 7000
 """Outcomes of the pairs that cover all labels of three classes and more."""
+
+_CELLS = 96
+"""Cells of the cover of labels, by standard deviation of their noise."""
 
 _MOST_MARGINS = 1000
 """The most margins between two classes that are computed one by one."""
@@ -73,7 +76,7 @@ def _labels_alone(mechanism: Mechanism) -> bool:
     return not (tied or mechanism.releases_counts or mechanism.fixed_queries is not None or not mechanism.releasable)
 
 
-def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Grid | None:
+def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float, effort: int = 1) -> Grid | None:
     """A grid for the price of a run that is known to be (epsilon, delta)-DP; None if it would take too long.
 
     Every grid gives an upper bound. A step moves the logarithm of y by about epsilon / sqrt(2 ln(1/delta) queries), and
@@ -86,7 +89,9 @@ def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Gr
     step = deviation * math.sqrt(_SHARE / queries)
     length = 1.15 * epsilon + 0.5 * deviation
     work = length / step * queries * outcomes
-    coarser = max(1.0 if work > _LITTLE_WORK else max(1 / 3, math.sqrt(work / _LITTLE_WORK)), work / _MOST_WORK)
+    coarser = max(
+        1.0 if work > _LITTLE_WORK else max(1 / 3, math.sqrt(work / _LITTLE_WORK)), work / _MOST_WORK / effort
+    )
     if coarser > _COARSEST:
         return None
     return Grid(step=step * coarser, count=max(8, math.ceil(length / step / coarser)))
@@ -95,7 +100,7 @@ def grid_for(*, queries: int, outcomes: int, epsilon: float, delta: float) -> Gr
 @functools.lru_cache(maxsize=256)
 def adaptive_profile(
     mechanism: Mechanism, *, queries: int, answers: int, teachers: int | None, classes: int | None,
-    abstentions: bool, capped: bool, epsilon: float, delta: float,
+    abstentions: bool, capped: bool, epsilon: float, delta: float, effort: int = 1,
 ) -> Profile | None:  # fmt: skip
     """The privacy profile of adaptively chosen queries around (epsilon, delta); None if no theorem applies.
 
@@ -109,6 +114,8 @@ def adaptive_profile(
         Whether to price checks and labels apart, so that `answers` counts; otherwise every query may be answered.
     epsilon, delta : float
         A known guarantee of the run, around which the grid is centred.
+    effort : int
+        How much more work than for a plan is worth a smaller bound.
 
     Returns
     -------
@@ -125,7 +132,7 @@ def adaptive_profile(
     if classes is None or not _labels_alone(mechanism):
         return None
     size: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
-    size |= {"epsilon": epsilon, "delta": delta}
+    size |= {"epsilon": epsilon, "delta": delta, "effort": effort}
     if not capped:
         return _labels(mechanism, answers=queries, **size)
     gaussian = mechanism.gaussian_dp()
@@ -154,10 +161,10 @@ def gaussian_family(mu: float, grid: Grid) -> Family:
 
 def _labels(
     mechanism: Mechanism, *, answers: int, teachers: int | None, classes: int, abstentions: bool,
-    epsilon: float, delta: float,
+    epsilon: float, delta: float, effort: int,
 ) -> Profile | None:  # fmt: skip
     """The profile of this number of queries, each of which may be answered."""
-    size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta}
+    size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta, "effort": effort}
     if classes == 2 and teachers is not None and not abstentions:
         grid = grid_for(outcomes=6 * teachers, **size)
         family = None if grid is None else two_class_family(mechanism, teachers=teachers)
@@ -171,5 +178,5 @@ def _labels(
     if law.threshold_test is None:
         # Without a check the top count is of no consequence.
         law = dataclasses.replace(law, teachers=1)
-    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions)
+    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2))
     return compose_labels(law, cover, queries=answers, grid=grid)

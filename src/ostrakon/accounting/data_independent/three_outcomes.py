@@ -81,10 +81,11 @@ def margins(sigma: float, most: int) -> IntArray:
     return np.unique(np.clip(np.concatenate([[1], np.round(scaled * sigma), [most]]), 1, most).astype(np.int64))
 
 
-def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = False) -> ThreeOutcomes:
+def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = False, cells: int = 96) -> ThreeOutcomes:
     """A cover of all labels of at most `teachers` votes on three or more classes with Gaussian noise `sigma`.
 
-    teachers: None: any number. abstentions: whether a vote may also come from or go to no class. Then class i alone
+    teachers: None: any number. abstentions: whether a vote may also come from or go to no class. cells: of
+    eta, by standard deviation; more give a closer cover. Then class i alone
     loses a vote, and with the largest other count revealed, of j too, the label is "i" or "other": a margin beyond all
     others.
 
@@ -93,7 +94,7 @@ def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = Fa
     shares, times its own value, plus its shares times those of the common outcomes. Source: docs/adaptive.md.
     """
     most, beyond = widest(sigma, teachers), math.ceil(_FARTHEST * sigma)
-    kept, edges = margins(sigma, most), _edges()
+    kept, edges = margins(sigma, most), _edges(cells)
     every = np.arange(1, most + 1)
     if abstentions and beyond > most:
         kept, every = np.append(kept, beyond), np.append(every, beyond)
@@ -108,10 +109,10 @@ def three_outcomes(sigma: float, teachers: int | None, *, abstentions: bool = Fa
     return ThreeOutcomes(p.reshape(-1, 3), q.reshape(-1, 3), share.reshape(-1, 2), d, reach, common_p, common_q)
 
 
-def _edges() -> FloatArray:
+def _edges(cells: int) -> FloatArray:
     parts: list[FloatArray] = []
     for a, b in itertools.pairwise(_ETA.tolist()):
-        dense = _CELLS_PER_SIGMA if a >= -3.25 and b <= 3 else _CELLS_PER_SIGMA / 4
+        dense = cells if a >= -3.25 and b <= 3 else cells / 4
         parts.append(np.linspace(a, b, max(8, math.ceil((b - a) * dense)) + 1)[:-1])
     return np.concatenate([*parts, _ETA[-1:]])
 

@@ -37,6 +37,7 @@ def worst_case(
     classes: int | None = None,
     abstentions: bool = False,
     adaptive: bool = False,
+    effort: int = 1,
 ) -> WorstCase:
     """The smallest data-independent epsilon of `queries` queries of `mechanism`, over all theorems here.
 
@@ -55,6 +56,8 @@ def worst_case(
         Whether a teacher may abstain. False claims that every teacher votes on every query, and bounds may use it.
     adaptive : bool
         Whether to try adaptive composition too, which takes seconds and gives the smallest epsilons.
+    effort : int, at least 1
+        How much more work than for a plan adaptive composition may take, for a smaller bound.
 
     Returns
     -------
@@ -84,6 +87,7 @@ def worst_case(
         classes=classes,
         abstentions=abstentions,
         adaptive=adaptive,
+        effort=effort,
     )
     return at(delta)
 
@@ -98,12 +102,14 @@ def worst_case_at(
     abstentions: bool = False,
     adaptive: bool = False,
     around: float | None = None,
+    effort: int = 1,
 ) -> Callable[[float], WorstCase]:
     """`worst_case` as a function of delta; the slow part is computed once.
 
     Parameters, guarantee and errors are those of `worst_case`; the delta is checked at the call. around: the delta for
     which adaptive composition is computed; its profile serves other deltas, too. None: each delta by itself.
     """
+    effort = whole("effort", effort, at_least=1)
     around = None if around is None else fraction("around", around)
     sizes = _sizes(queries=queries, max_answers=max_answers, teachers=teachers, classes=classes)
     if not isinstance(mechanism, Mechanism):
@@ -129,7 +135,7 @@ def worst_case_at(
         centre = best if around is None else plainly(around)
         profile = adaptive_profile(
             mechanism, **sizes, abstentions=abstentions, capped=_capped(mechanism, centre.basis),
-            epsilon=centre.epsilon, delta=centre.delta,
+            epsilon=centre.epsilon, delta=centre.delta, effort=effort,
         )  # fmt: skip
         epsilon = math.inf if profile is None else profile.epsilon(delta)
         return WorstCase(epsilon=epsilon, delta=delta, basis=BASIS) if 0 <= epsilon < best.epsilon else best
@@ -170,8 +176,9 @@ def worst_case_curve(
 
 
 def worst_case_of(
-    votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None, adaptive: bool = False
-) -> WorstCase:
+    votes: Votes, mechanism: Mechanism, *, delta: float, max_answers: int | None = None, adaptive: bool = False,
+    effort: int = 1,
+) -> WorstCase:  # fmt: skip
     """`worst_case` for the queries, teachers and classes of these votes; only their shape is used.
 
     A number of classes that was read off private predictions is ignored: another teacher may name one more.
@@ -185,6 +192,7 @@ def worst_case_of(
         classes=votes.classes if votes.classes_are_public else None,
         abstentions=votes.abstentions,
         adaptive=adaptive,
+        effort=effort,
     )
 
 

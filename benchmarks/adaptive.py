@@ -1,0 +1,141 @@
+"""Worst-case prices of labels: adaptive composition beside other accountants, and what the difference buys.
+
+    pip install dp-accounting==0.6.0 prv-accountant==0.2.0 riskcal==1.5.1 && python benchmarks/adaptive.py
+
+Peers price the noisy histograms, as published accountants of PATE do: `queries` checks and as many answers as Gaussian
+mechanisms. prv_accountant has no Gaussian mechanism without subsampling: it gets sampling probability 1. riskcal turns
+the mu of Gaussian DP into error rates, here into the advantage; the adaptive price gives its own by the same profile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
+from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
+from ostrakon.accounting.data_dependent.exact import exact_curve
+from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case
+from ostrakon.accounting.published.bounds import published_curve
+from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.papers import published_votes
+
+DELTA = 1e-5
+RUNS = {
+    "MNIST, 640 queries": (ConfidentGNMax(threshold=200, sigma1=150, sigma2=40), 640, 10),
+    "Adult, 1,500 queries": (ConfidentGNMax(threshold=300, sigma1=200, sigma2=40), 1500, 2),
+}
+
+
+def dp_accounting_rdp(mechanism: ConfidentGNMax, queries: int) -> float:
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant()
+    accountant.compose(GaussianDpEvent(mechanism.sigma1), queries)
+    accountant.compose(GaussianDpEvent(mechanism.sigma2 / math.sqrt(2)), queries)
+    return accountant.get_epsilon(DELTA)
+
+
+def dp_accounting_pld(mechanism: ConfidentGNMax, queries: int) -> float:
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant()
+    accountant.compose(GaussianDpEvent(mechanism.sigma1), queries)
+    accountant.compose(GaussianDpEvent(mechanism.sigma2 / math.sqrt(2)), queries)
+    return accountant.get_epsilon(DELTA)
+
+
+def prv(mechanism: ConfidentGNMax, queries: int) -> float:
+    from prv_accountant import PRVAccountant
+    from prv_accountant.privacy_random_variables import GaussianMechanism
+
+    parts = [GaussianMechanism(mechanism.sigma1), GaussianMechanism(mechanism.sigma2 / math.sqrt(2))]
+    accountant = PRVAccountant(prvs=parts, max_self_compositions=[queries] * 2, eps_error=0.01, delta_error=1e-9)
+    return accountant.compute_epsilon(DELTA, [queries] * 2)[2]
+
+
+def ours(mechanism: ConfidentGNMax, queries: int, classes: int, *, adaptive: bool) -> float:
+    sizes = {"queries": queries, "delta": DELTA, "teachers": 250, "classes": classes}
+    return worst_case(mechanism, **sizes, adaptive=adaptive, effort=2 if adaptive else 1).epsilon
+
+
+def line(name: str, price: Callable[[], float]) -> None:
+    start = time.process_time()
+    try:
+        epsilon = price()
+    except ImportError as error:
+        print(f"  {name:48} not installed: {error.name}")
+        return
+    print(f"  {name:48} {epsilon:8.3f} {time.process_time() - start:8.2f} s", flush=True)
+
+
+def prices() -> None:
+    for title, (mechanism, queries, classes) in RUNS.items():
+        print(title)
+        line("dp_accounting, Rényi", lambda m=mechanism, k=queries: dp_accounting_rdp(m, k))
+        line("dp_accounting, privacy loss distribution", lambda m=mechanism, k=queries: dp_accounting_pld(m, k))
+        line("prv_accountant", lambda m=mechanism, k=queries: prv(m, k))
+        mu = run_mu(mechanism, queries=queries) or 0.0
+        line("ostrakon, Gaussian DP", lambda mu=mu: gaussian_dp_epsilon(mu, DELTA))
+        line("ostrakon, Rényi", lambda m=mechanism, k=queries, c=classes: ours(m, k, c, adaptive=False))
+        line("ostrakon, adaptive", lambda m=mechanism, k=queries, c=classes: ours(m, k, c, adaptive=True))
+        try:
+            from riskcal.analysis import get_advantage_from_gdp
+
+            print(f"  {'riskcal, advantage of the Gaussian DP':48} {get_advantage_from_gdp(mu):8.3f}")
+        except ImportError:
+            print("  riskcal is not installed")
+
+
+def affordable(mechanism: ConfidentGNMax, classes: int, epsilon: float, *, adaptive: bool, most: int) -> int:
+    """The most queries within epsilon, found to 1%."""
+    low, high = 1, most
+    while high - low > max(1, low // 100):
+        middle = (low + high) // 2
+        low, high = (middle, high) if ours(mechanism, middle, classes, adaptive=adaptive) <= epsilon else (low, middle)
+    return low
+
+
+def answers(data: Path) -> None:
+    print("expected answers within epsilon: Rényi, adaptive")
+    for title, (mechanism, _, classes) in RUNS.items():
+        votes = published_votes.mnist(data) if classes == 10 else published_votes.adult(data)
+        chance = 1 - np.exp(mechanism.log_probabilities(votes)[:, -1])
+        for epsilon in (0.5, 1.0, 2.0):
+            plain = affordable(mechanism, classes, epsilon, adaptive=False, most=votes.queries)
+            better = affordable(mechanism, classes, epsilon, adaptive=True, most=min(votes.queries, 2 * plain))
+            found = [float(chance[:k].sum()) for k in (plain, better)]
+            run, gain = title.split(",")[0], found[1] / found[0] - 1
+            before, after = (f"{k:5} queries, {n:6.1f} answers" for k, n in zip((plain, better), found, strict=True))
+            print(f"  {run:6} {epsilon:4} {before}; {after}: {gain:+.0%}", flush=True)
+
+
+def private_costs(data: Path) -> None:
+    print("data-dependent (private): the 2018 paper's bound, Rényi, adaptive")
+    for title, (mechanism, queries, classes) in RUNS.items():
+        votes = (published_votes.mnist(data) if classes == 10 else published_votes.adult(data))[:queries]
+        by_curve = exact_curve(votes, mechanism).epsilon(delta=DELTA)[0]
+        curve = published_curve(votes, mechanism, np.arange(2.0, 40.0, 0.5))
+        paper = math.nan if curve is None else curve.epsilon(delta=DELTA)[0]
+        adaptive = adaptive_epsilon(votes, mechanism, epsilon=by_curve, delta=DELTA)
+        print(f"  {title:24} {paper:.3f} {by_curve:.3f} {adaptive:.3f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="a folder with votes/, as the tests use")
+    arguments = parser.parse_args()
+    prices()
+    private_costs(arguments.data)
+    answers(arguments.data)
+
+
+if __name__ == "__main__":
+    main()
