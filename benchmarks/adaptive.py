@@ -63,7 +63,7 @@ def prv(mechanism: ConfidentGNMax, queries: int) -> float:
 
 def ours(mechanism: ConfidentGNMax, queries: int, classes: int, *, adaptive: bool) -> float:
     sizes = {"queries": queries, "delta": DELTA, "teachers": 250, "classes": classes}
-    return worst_case(mechanism, **sizes, adaptive=adaptive, effort=2 if adaptive else 1).epsilon
+    return worst_case(mechanism, **sizes, adaptive=adaptive, effort=3 if adaptive else 1).epsilon
 
 
 def line(name: str, price: Callable[[], float]) -> None:

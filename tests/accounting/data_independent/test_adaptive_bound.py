@@ -53,7 +53,7 @@ RUNS = [
 def test_between_one_fixed_adversary_and_the_goal(
     mechanism: Mechanism, queries: int, classes: int, counts: list[int], goal: float
 ) -> None:
-    found = worst_case(mechanism, queries=queries, delta=1e-5, teachers=250, classes=classes, adaptive=True, effort=2)
+    found = worst_case(mechanism, queries=queries, delta=1e-5, teachers=250, classes=classes, adaptive=True, effort=3)
     assert "adaptive" in found.basis
     assert found.epsilon <= goal
     moved = [counts[0] - 1, counts[1] + 1, *counts[2:]]
@@ -71,7 +71,7 @@ def test_account_prints_the_exact_price_and_it_is_never_above_the_others() -> No
     votes = Votes([[30, 10]] * 12)
     for mechanism in (GNMax(sigma2=8), LNMax(gamma=0.1), ConfidentGNMax(threshold=30, sigma1=10, sigma2=8)):
         sizes = {"queries": 12, "delta": 1e-5, "teachers": 40, "classes": 2}
-        plain, exact = worst_case(mechanism, **sizes), worst_case(mechanism, **sizes, adaptive=True, effort=2)
+        plain, exact = worst_case(mechanism, **sizes), worst_case(mechanism, **sizes, adaptive=True, effort=3)
         assert exact.epsilon < plain.epsilon
         assert account(votes, mechanism, delta=1e-5).worst_case.epsilon == exact.epsilon
 
