@@ -103,11 +103,11 @@ def _compose(stencils: list[Stencils], order: IntArray, grid: Grid, *, seconds: 
         pairs = (len(parts.constant) - 1) // 2
         middle = grid.count + parts.reach
         wide = np.empty(2 * middle + 1)
-        found: list[FloatArray] = []
+        stepped: list[FloatArray] = []
         for own, other, first in ((forward, backward, 0), (backward, forward, pairs)):
             widen(own, other, grid.step, parts.reach, wide)
             best = np.zeros(grid.count + 1)
             raise_(wide, middle, *parts.parts()[:5], first, first + pairs, best, sums)
-            found.append(np.minimum(1.0, best * (1 + 1e-13) + 1e-290) if pairs else own)
-        forward, backward = found
+            stepped.append(np.minimum(1.0, best * (1 + 1e-13) + 1e-290) if pairs else own)
+        forward, backward = stepped
     return np.maximum(forward, backward)

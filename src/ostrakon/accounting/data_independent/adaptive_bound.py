@@ -178,5 +178,5 @@ def _labels(
     if law.threshold_test is None:
         # Without a check the top count is of no consequence.
         law = dataclasses.replace(law, teachers=1)
-    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2))
+    cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
     return compose_labels(law, cover, queries=answers, grid=grid)

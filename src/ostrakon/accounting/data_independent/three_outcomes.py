@@ -209,7 +209,7 @@ def _needed(
     common_q: FloatArray,
     excess: FloatArray,
     near: FloatArray,
-    found: FloatArray,
+    needed: FloatArray,
 ) -> None:
     """The least shares of both kinds of common outcomes that cover a cell by the mixture. excess, near: buffers."""
     size = len(kinks) + 3
@@ -231,7 +231,7 @@ def _needed(
             y = kinks[t - 3] if t >= 3 else mixed_p[t] / max(mixed_q[t], 1e-300)
             far = _hockey_stick(common_p[1], common_q[1], y) - _hockey_stick(mixed_p, mixed_q, y)
             second = max(second, left / far if far > 0 else np.inf)
-    found[0], found[1] = first, second * (1 + 1e-9)
+    needed[0], needed[1] = first, second * (1 + 1e-9)
 
 
 @compiled
@@ -257,7 +257,7 @@ def _cover(
         _laws(kept[r] * m, m, edges, _NODES, _WEIGHTS, law_p, law_q, cell_p, cell_q)
         for c in range(len(eta)):
             p[r, c], q[r, c] = law_p[places[c]], law_q[places[c]]
-    mixed_p, mixed_q, found = np.empty(3), np.empty(3), np.empty(2)
+    mixed_p, mixed_q, needed = np.empty(3), np.empty(3), np.empty(2)
     excess, near = np.empty(len(kinks) + 3), np.empty(len(kinks) + 3)
     low = 0
     for d in every:
@@ -276,9 +276,9 @@ def _cover(
                 mixed_q[o] = (q[low, c, o] * (1 - across) + q[low, c + 1, o] * across) * (1 - along) + (
                     q[high, c, o] * (1 - across) + q[high, c + 1, o] * across
                 ) * along
-            _needed(cell_p[k], cell_q[k], mixed_p, mixed_q, m, kinks, common_p, common_q, excess, near, found)
+            _needed(cell_p[k], cell_q[k], mixed_p, mixed_q, m, kinks, common_p, common_q, excess, near, needed)
             for o in range(2):
                 for r in (low, high):
-                    share[r, c, o] = max(share[r, c, o], found[o])
-                    share[r, c + 1, o] = max(share[r, c + 1, o], found[o])
+                    share[r, c, o] = max(share[r, c, o], needed[o])
+                    share[r, c + 1, o] = max(share[r, c + 1, o], needed[o])
     return p, q, share
