@@ -11,8 +11,9 @@ import pytest
 from ostrakon.accounting.account import account
 from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import exact_curve
-from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax, SparseVector
+from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 

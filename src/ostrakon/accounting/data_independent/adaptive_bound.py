@@ -166,7 +166,7 @@ def _labels(
     """The profile of this number of queries, each of which may be answered."""
     size: dict[str, Any] = {"queries": answers, "epsilon": epsilon, "delta": delta, "effort": effort}
     if classes == 2 and teachers is not None and not abstentions:
-        grid = grid_for(outcomes=6 * teachers, **size)
+        grid = grid_for(outcomes=3 * teachers, **size)
         family = None if grid is None else two_class_family(mechanism, teachers=teachers)
         return None if grid is None or family is None else compose_adaptively([(family, answers)], grid=grid)
     law = answer_law(mechanism, teachers=1 if teachers is None else teachers, classes=classes)
