@@ -107,7 +107,10 @@ def _compose(stencils: list[Stencils], order: IntArray, grid: Grid, *, seconds: 
         for own, other, first in ((forward, backward, 0), (backward, forward, pairs)):
             widen(own, other, grid.step, parts.reach, wide)
             best = np.zeros(grid.count + 1)
-            raise_(wide, middle, *parts.parts()[:5], first, first + pairs, best, sums)
+            raise_(
+                wide, middle, parts.near, parts.far, parts.near_weight, parts.far_weight, parts.constant,
+                first, first + pairs, best, sums,
+            )  # fmt: skip
             stepped.append(np.minimum(1.0, best * (1 + 1e-13) + 1e-290) if pairs else own)
         forward, backward = stepped
     return np.maximum(forward, backward)
