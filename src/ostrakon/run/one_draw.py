@@ -106,7 +106,7 @@ def draw_once(
         classes=votes.classes if votes.classes_are_public else None,
         abstentions=votes.abstentions,
     )
-    cost = min((lanes, *cost_of_pair(bound.epsilon, delta)), key=lambda each: known.cap.fraction_used([each]))
+    cost = min((lanes, *cost_of_pair(bound.epsilon, delta)), key=lambda form: known.cap.fraction_used([form]))
     asked = {"mechanism": mechanism.name, **mechanism.parameters(), "delta": delta, "max_answers": max_answers}
     asked = {"account": account, **{name: plain(value) for name, value in asked.items() if value is not None}}
     home = RunFolder(folder)
