@@ -53,7 +53,7 @@ def test_lack_of_memory_is_one_sentence(error, monkeypatch, capsys):
         root.main()
     assert stopped.value.code == 2
     told = capsys.readouterr().err
-    assert told.startswith("Error: Memory ran out; what was finished is kept, and the same command goes on from there")
+    assert told.startswith("Error: Memory ran out; finished work is kept, and the same command continues from there")
     assert told.count("\n") == 1
 
 
