@@ -1,0 +1,25 @@
+"""The audit log has a limited size, and nobody else may read any of its files."""
+
+from ostrakon.service import audit_file
+from ostrakon.service.audit_file import OLDER_FILES, AuditFile
+
+
+def test_older_files_are_few_and_as_private_as_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(audit_file, "LARGEST_FILE", 2000)
+    log = AuditFile(tmp_path / "audit.log")
+    for at in range(500):
+        log.write({"client": "a", "route": "/v1/labels", "rows": at, "status": 200})
+    files = list(tmp_path.iterdir())
+    assert len(files) == 1 + OLDER_FILES
+    assert all(file.stat().st_size <= 2000 for file in files)
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_refusals_of_unknown_callers_are_counted_beyond_a_few(tmp_path):
+    log = AuditFile(tmp_path / "audit.log")
+    for at in range(5000):
+        log.write_refusal(f"2001:db8::{at:x}", {"status": 401})
+    assert len((tmp_path / "audit.log").read_text().splitlines()) == 1000
+    log.write({"status": 200})
+    assert '"refusals_not_written": 4000' in (tmp_path / "audit.log").read_text()
+    assert len(log._refused) == 1000
