@@ -366,7 +366,7 @@ def test_ctrl_c_keeps_what_is_finished(tables, tmp_path, monkeypatch):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the same command goes on from there" in " ".join(err.split())
+    assert "the same command continues from there" in " ".join(err.split())
     assert "Traceback" not in err
     kept = {path.name: path.stat().st_mtime_ns for path in teachers.glob("teachers-*.bin")}
     assert 2 <= len(kept) < 20
