@@ -65,10 +65,10 @@ from ostrakon.votes import PublicVotes, Votes
 VOTES = Votes([[8, 2], [6, 4]])
 PUBLIC = PublicVotes([[8, 2], [6, 4]])
 QUIET = GNMax(sigma2=40)
-CURVE = score.CostCurve(order=8.0, B=0.5, kappa=0.02, highest=1.5)
+LEVELS = ((0.9, 8.0, 0.5), (0.3, 6.0, 0.6), (1e-6, 4.0, 1.0))
 SHARES = DiscreteShares(count=3, scale=2.0, shift=1.5, cells=4)
 GATE = {"mechanism": ConfidentGNMax(threshold=7, sigma1=5, sigma2=4), "queries": 2, "teachers": 10, "classes": 2,
-        "delta": 1e-5, "order": 8.0, "B": 0.5, "kappa": 0.1, "s": 0.5}  # fmt: skip
+        "delta": 1e-5, "levels": LEVELS}  # fmt: skip
 
 NOT_NUMBERS = [math.nan, math.inf, -math.inf, True, np.True_, "1", b"1", 1 + 0j, 10**400, -(10**400), 10**5000,
                Fraction(10**400), np.array([1]), np.array([1.5, 2.5]), [1], ()]  # fmt: skip
@@ -141,15 +141,15 @@ ENTRIES = [
     entry(exact.exact_curve, votes=VOTES, mechanism=QUIET, orders=[2.0]),
     entry(gate.Gate, **GATE, prefix=1, at_least={"prefix": 0}),
     entry(gate.Gate.plan, public_votes=PUBLIC, mechanism=QUIET, delta=1e-5, epsilon=1.0, pass_probability=0.9,
-          prefix_price=0.1, at_least={"prefix_price": 0}, optional="epsilon"),
+          in_hand=1, prefix_price=0.1, at_least={"in_hand": 0, "prefix_price": 0}, optional="epsilon in_hand"),
     entry(gate.Gate(**GATE).delta_at, epsilon=1.0, at_least={"epsilon": 0}),
     entry(gate_calibrate.calibrate_gate, public_votes=PUBLIC, mechanism=QUIET, epsilon=1.0, delta=1e-5,
           pass_probability=0.9, prefix_price=0.1, at_least={"prefix_price": 0}),
     entry(gate_calibrate.choose_guarantee, public_votes=PUBLIC, mechanism=QUIET, epsilon=1.0, delta=1e-5,
           pass_probability=0.9, prefix_price=0.1, at_least={"prefix_price": 0}),
-    entry(gate_certificate.gate_delta, curve=CURVE, s=3.0, epsilon=1.0, prefix_mu=0.1, cells=50,
+    entry(gate_certificate.gate_delta, levels=LEVELS, epsilon=1.0, prefix_mu=0.1,
           at_least={"epsilon": 0, "prefix_mu": 0}),
-    entry(gate_certificate.gate_epsilon, curve=CURVE, s=3.0, delta=1e-5, prefix_mu=0.1, cells=50,
+    entry(gate_certificate.gate_epsilon, levels=LEVELS, delta=1e-5, prefix_mu=0.1,
           at_least={"prefix_mu": 0}),
     entry(gaussian_dp.gaussian_dp_log_delta, mu=1.0, epsilon=1.0, at_least={"mu": 0, "epsilon": 0}),
     entry(gaussian_dp.gaussian_dp_delta, mu=1.0, epsilon=1.0, at_least={"mu": 0, "epsilon": 0}),
@@ -187,7 +187,8 @@ ENTRIES = [
     entry(run_cost.run_epsilon, cost=RunCost(mu=1.0), delta=1e-5),
     entry(sanitized.Sanitizer, mechanism=QUIET, order=8.0, kappa=0.1, s=1.0, delta=1e-5, confidence=0.9),
     entry(sanitized.Sanitizer.plan, public_votes=PUBLIC, mechanism=QUIET, delta=1e-5),
-    entry(score.CostCurve, order=8.0, B=0.5, kappa=0.02, highest=1.5),
+    entry(score.consensus, votes=VOTES, mechanism=QUIET, order=8.0, kappa=0.1),
+    entry(score.level, votes=VOTES, mechanism=QUIET, levels=LEVELS),
     entry(simulate.simulate_votes, rng=np.random.default_rng(0), queries=3, teachers=10, classes=3, plurality=0.8,
           dispersion=0.1),
     entry(smooth.check_sensitivities, votes=VOTES, threshold=5.0, sigma1=4.0, order=8.0, distances=3, at_least=ANY,

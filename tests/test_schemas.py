@@ -85,7 +85,7 @@ def statements() -> dict[str, dict[str, Any]]:
             **BASE,
         ),
         "gated": Statement(
-            guarantee=Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6),
+            guarantee=Gated(epsilon=1.5, delta=1e-5, levels=((0.9, 8.0, 0.5),)),
             rounds=(Round(mechanism=GNMax(sigma2=40), queries=9, answered=9),),
             noise_is_secure=True,
             estimates=(

@@ -85,9 +85,9 @@ def test_a_missing_record_costs_less_than_a_replaced_one(max_contributions):
 
 
 def test_a_gate_is_charged_twice_at_its_larger_delta():
-    gate = Gated(epsilon=1.5, delta=1e-5, order=10.0, B=1.0, kappa=0.1, s=5.0)
+    gate = Gated(epsilon=1.5, delta=1e-5, levels=((0.9, 8.0, 0.5),))
     assert replaced_record(gate, GNMax(sigma2=40), queries=10) == (3.0, (1 + math.exp(1.5)) * 1e-5)
-    wide = Gated(epsilon=15.0, delta=1e-5, order=10.0, B=1.0, kappa=0.1, s=5.0)
+    wide = Gated(epsilon=15.0, delta=1e-5, levels=((0.9, 8.0, 0.5),))
     assert replaced_record(wide, GNMax(sigma2=40), queries=10)[0] == math.inf
 
 

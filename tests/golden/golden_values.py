@@ -66,10 +66,6 @@ JSON_KEYS = {
     "published": ("published", "epsilon"),
     "published_order": ("published", "order"),
     "gated": ("gated", "epsilon"),
-    "gated_order": ("gated", "order"),
-    "gated_B": ("gated", "B"),
-    "gated_kappa": ("gated", "kappa"),
-    "gated_s": ("gated", "s"),
     "claimed": ("claimed",),
 }
 """Golden names, and where `account --json` prints those numbers. The sanitized estimate is fresh noise: it is left out.
@@ -250,10 +246,9 @@ def calibrated() -> Numbers:
 def of_gate(gate: Gate) -> Numbers:
     certified = gate.certificate()
     return {
-        "order": certified.order,
-        "kappa": certified.kappa,
-        "B": certified.B,
-        "s": certified.s,
+        "levels": len(certified.levels),
+        "order": certified.levels[0][1],
+        "cost": certified.levels[0][2],
         "prefix": gate.prefix,
         "epsilon": certified.epsilon,
     }
@@ -272,16 +267,12 @@ def gates(data: Path) -> Numbers:
             teachers=250,
             classes=votes.classes,
             delta=DELTA,
-            order=12.0,
-            B=0.5,
-            kappa=0.02,
-            s=6.5,
+            levels=[(0.97**t, 12.0, 0.4 + 0.01 * t) for t in range(400)],
         )
         found[f"{name}/fixed/epsilon"] = fixed.certificate().epsilon
         found[f"{name}/fixed/score"] = fixed.score(votes)
         found[f"{name}/fixed/pass"] = fixed.pass_probability(votes)
         found[f"{name}/fixed/delta-at-1.5"] = fixed.delta_at(1.5)
-        found[f"{name}/fixed/highest"] = fixed.curve.highest
     return found
 
 

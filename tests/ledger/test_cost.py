@@ -106,7 +106,7 @@ def test_teachers_that_may_abstain_cost_what_they_do(mechanism, queries, teacher
 
 
 def test_a_gate_costs_its_certificate():
-    gated = Gated(epsilon=0.7, delta=1e-6, order=8.0, B=1.0, kappa=0.1, s=5.0)
+    gated = Gated(epsilon=0.7, delta=1e-6, levels=((0.9, 8.0, 0.5),))
     cost = cost_of(GNMax(sigma2=40.0), queries=10, gated=gated)
     assert (cost.pure, cost.failure) == (0.7, 1e-6)
 

@@ -170,11 +170,11 @@ def test_the_odds_behind_a_gate_rest_on_its_certificate():
     sizes = {"units": 10_000, "pool": 200, "classes": 2}
     plan = make_plan(Options(mechanism="gnmax", parameters={"sigma2": 30.0}, queries=2, teachers=20), **sizes)
     shape = {"queries": 2, "teachers": 20, "classes": 2, "delta": 1e-5}
-    gate = Gate(mechanism=plan.mechanism, order=8.0, B=0.02, kappa=0.05, s=6.0, **shape)
+    gate = Gate(mechanism=plan.mechanism, levels=[(0.9 * 0.75**t, 8.0, 0.02 + 0.001 * t) for t in range(50)], **shape)
     gated = replace(plan, gate=gate)
     assert gated.guarantees()[0] == (gate.certificate().epsilon, 1e-5)
     for epsilon, delta in gated.guarantees():
-        assert gate_delta(gate.curve, s=gate.s, epsilon=epsilon) <= delta
+        assert gate_delta(gate.levels, epsilon=epsilon) <= delta
     assert gated.membership_guess() < membership_guess(gated.guarantees()[:1])
 
 

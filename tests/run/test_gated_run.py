@@ -90,7 +90,7 @@ def test_a_decision_on_other_votes_is_refused(plan, tmp_path):
 
 def test_one_decision_of_another_gate_is_refused(plan, tmp_path):
     asked(plan, AGREED, NoiseLog(tmp_path / "noise"))
-    other = replace(plan, gate=replace(plan.gate, s=plan.gate.s * 2))
+    other = replace(plan, gate=replace(plan.gate, levels=plan.gate.levels[:-1]))
     with pytest.raises(InvalidInput, match="another parameters"):
         asked(other, AGREED, NoiseLog(tmp_path / "noise"))
 

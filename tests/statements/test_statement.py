@@ -71,7 +71,7 @@ def test_a_weak_promise_is_called_one(epsilon, odds):
 
 
 def test_a_gated_guarantee_and_sanitized_estimates_are_accepted():
-    gated = Gated(epsilon=1.5, delta=1e-5, order=10.5, B=0.1, kappa=0.02, s=6)
+    gated = Gated(epsilon=1.5, delta=1e-5, levels=((0.9, 8.0, 0.5),))
     estimate = Sanitized(mean=1.3, sd=0.1, upper=1.7)
     told = Statement(guarantee=gated, estimates=(estimate,), **BASE).as_dict()
     assert told["guarantee"]["kind"] == "gated"

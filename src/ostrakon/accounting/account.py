@@ -47,7 +47,7 @@ class Account:
         The guarantee of a gate planned on public votes; publishable. None without public votes, or if the mechanism is
         not an argmax of counts plus noise.
     pass_probability : float or None
-        The probability of passing that the gate was planned for.
+        The probability with which votes like the public ones pass the gate, as in `Gate.plan`.
     sanitized : Sanitized or None
         A noisy estimate; publishable. None in the same cases.
     notice : str
@@ -81,7 +81,7 @@ def account(
     conversion: Conversion = "cks",
     max_answers: int | None = None,
     public_votes: PublicVotes | None = None,
-    pass_probability: float = 0.99,
+    pass_probability: float = 0.95,
     rng: np.random.Generator | None = None,
     report: Report | None = None,
 ) -> Account:
@@ -103,7 +103,7 @@ def account(
         Votes of the same shape that depend on no private record (`simulate_votes`). A gate and a sanitizer are planned
         on them.
     pass_probability : float in (0, 1)
-        Probability that the gate passes `public_votes`.
+        Probability that the gate passes votes that a fortieth of the teachers cast otherwise than `public_votes`.
     rng : numpy.random.Generator, optional
         Noise of the sanitized estimate. Every call draws again, at its own cost: keep the first result. Default: no
         estimate.

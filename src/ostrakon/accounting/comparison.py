@@ -26,7 +26,7 @@ from ostrakon.votes import IntArray, PublicVotes, Votes
 
 At = Literal["worst-case", "data-dependent", "gated"]
 AT = ("worst-case", "data-dependent", "gated")
-PASS_PROBABILITY = 0.99
+PASS_PROBABILITY = 0.95
 COMPARED = ("lnmax", "gnmax", "confident-gnmax", "exponential", "permute-and-flip", "screened-exponential", "immutable")
 NOTICE = (
     f"{DATA_DEPENDENT_NOTICE} Answers and accuracy depend on them, too: choose a mechanism on public, simulated or "
@@ -158,7 +158,7 @@ def compare(
     delta : float in (0, 1)
     at : {"worst-case", "data-dependent", "gated"}
         Which epsilon is equal. "data-dependent" is exact, and may stay below `epsilon`. "gated" takes a gate that
-        passes with probability 0.99, or no gate if the worst case is smaller.
+        is planned as in `Gate.plan`, or no gate if the worst case is smaller.
     labels : ndarray of int, shape (queries,), optional
         True classes. Default: accuracy is agreement with the plurality.
     mechanisms : tuple of Mechanism, optional
@@ -242,7 +242,7 @@ def _fit(
 
 
 def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
-    """The epsilon of a gate that passes with probability 0.99, or the worst case if that is smaller."""
+    """The epsilon of a gate that is planned as in `Gate.plan`, or the worst case if that is smaller."""
     worst = _worst_case(mechanism, votes, delta)
     try:
         gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)

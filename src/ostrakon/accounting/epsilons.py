@@ -25,16 +25,13 @@ class WorstCase:
 class Gated:
     """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
 
-    order, B, kappa, s: parameters of the gate (see `Gate`). Source: docs/mathematics.md D6.
+    levels: (probability to pass, Rényi order, largest cost) of every score (see `Gate`). Source: docs/mathematics.md D6.
     """
 
     kind: ClassVar[str] = "gated"
     epsilon: float
     delta: float
-    order: float
-    B: float
-    kappa: float
-    s: float
+    levels: tuple[tuple[float, float, float], ...]
 
 
 @dataclass(frozen=True, kw_only=True)

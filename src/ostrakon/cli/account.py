@@ -147,7 +147,7 @@ def as_object(votes: Votes, cost: Account) -> dict[str, Any]:
             "epsilon": number(gate["epsilon"]),
             "delta": gate["delta"],
             "pass_probability": cost.pass_probability,
-            **{name: gate[name] for name in ("order", "B", "kappa", "s")},
+            "levels": [list(level) for level in gate["levels"]],
         }
     if cost.sanitized is not None:
         sanitized = dataclasses.asdict(cost.sanitized)
@@ -185,8 +185,8 @@ def as_table(votes: Votes, mechanism: Mechanism, cost: Account) -> Table:
     if claimed is not None:
         table.add_row("[red]claimed (not true)[/]", shown(claimed), delta, "", "what its papers charge")
     if cost.gated is not None:
-        by = f"a gate that passes with probability {cost.pass_probability:g} as planned"
-        table.add_row("gated (publishable)", shown(cost.gated.epsilon), delta, f"{cost.gated.order:g}", by)
+        by = f"a gate that votes like the planned ones pass with probability {cost.pass_probability:g}"
+        table.add_row("gated (publishable)", shown(cost.gated.epsilon), delta, "", by)
     if cost.sanitized is not None:
         by = f"noisy estimate, sd {cost.sanitized.sd:g}, at most {cost.sanitized.upper:g}; not a guarantee"
         table.add_row("sanitized (publishable once)", shown(cost.sanitized.mean), delta, "", by)

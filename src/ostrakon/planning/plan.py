@@ -21,7 +21,6 @@ from ostrakon.mechanisms.registry import build
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
-_GATE_FIELDS = ("order", "B", "kappa", "s", "prefix")
 _LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
 _MORE_DELTAS = (0.001, 0.002, 0.005, 0.01, *np.linspace(0.02, 0.98, 49).tolist())
 """The deltas at which a guarantee limits guesses best, if an epsilon is computed quickly."""
@@ -137,7 +136,7 @@ class Plan:
             "max_answers": self.max_answers,
             "delta": self.delta,
             "tuned": self.tuned,
-            "gate": None if self.gate is None else {name: getattr(self.gate, name) for name in _GATE_FIELDS},
+            "gate": None if self.gate is None else self.gate.as_dict(),
         }
         return {key: value for key, value in values.items() if value is not None}
 

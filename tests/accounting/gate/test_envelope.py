@@ -26,6 +26,8 @@ from ostrakon.votes import Votes
 SMALL: list[Mechanism] = [
     ConfidentGNMax(threshold=6, sigma1=2.0, sigma2=1.2),
     GNMax(sigma2=1.2),
+    GNMax(sigma2=3.5),
+    ConfidentGNMax(threshold=6, sigma1=2.0, sigma2=2.5),
     LNMax(gamma=0.9),
     ExponentialMechanism(epsilon_per_query=1.5),
     ScreenedExponential(threshold=6, sigma1=2.0, epsilon_per_query=1.5),
@@ -38,7 +40,7 @@ def single(mechanism: Mechanism, n: tuple[int, ...], teachers: int, a: float) ->
     return envelope(Votes([n], teachers=teachers), mechanism, orders=[a])[0]
 
 
-@pytest.mark.parametrize("mechanism", SMALL, ids=lambda m: m.name)
+@pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 @pytest.mark.parametrize(("teachers", "classes"), SHAPES)
 @pytest.mark.parametrize("abstentions", [False, True])
 def test_no_histogram_in_the_ball_costs_more_and_envelopes_nest(
@@ -61,7 +63,7 @@ def test_no_histogram_in_the_ball_costs_more_and_envelopes_nest(
         assert (np.diff(bound[n]) >= 0).all()
         for after in neighbours(n, teachers=teachers if abstentions else None):
             nested = bound[tuple(sorted(after, reverse=True))]
-            assert (nested[:-1] <= bound[n][1:] * (1 + 1e-12)).all()
+            assert (nested[:-1] <= bound[n][1:]).all()  # to the last bit
 
 
 def test_the_likely_shortcut_is_wrong_and_would_be_caught() -> None:
@@ -76,7 +78,7 @@ def test_the_likely_shortcut_is_wrong_and_would_be_caught() -> None:
     assert single(mechanism, n, teachers, a)[d] >= worst
 
 
-@pytest.mark.parametrize("mechanism", SMALL, ids=lambda m: m.name)
+@pytest.mark.parametrize("mechanism", SMALL, ids=repr)
 def test_two_classes_are_exact(mechanism: Mechanism) -> None:
     exact = data_dependent_cost(mechanism, 12, 2, 6.0)
     for n in exact:
@@ -90,8 +92,8 @@ def test_sums_over_queries_and_any_distances() -> None:
     mechanism = ConfidentGNMax(threshold=40, sigma1=20, sigma2=6)
     together = envelope(votes, mechanism, orders=[3.0, 9.0])
     apart = query_envelopes(votes, mechanism, orders=[3.0, 9.0])
-    assert apart.sum(axis=1) == pytest.approx(together, rel=1e-12)
-    assert apart[:, 7] == pytest.approx(envelope(votes[[7]], mechanism, orders=[3.0, 9.0]), rel=1e-12)
+    assert apart.sum(axis=1) == pytest.approx(together, abs=2e-12)
+    assert apart[:, 7] == pytest.approx(envelope(votes[[7]], mechanism, orders=[3.0, 9.0]), abs=1e-12)
     some = envelope(votes, mechanism, orders=[9.0], distances=[40, 3, 0])[0]
     assert some == pytest.approx(together[1, [40, 3, 0]], rel=1e-12)
     assert (data_dependent_costs(votes, mechanism, [3.0, 9.0]).sum(axis=0) <= together[:, 0]).all()

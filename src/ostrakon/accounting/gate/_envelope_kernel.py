@@ -1,4 +1,9 @@
-"""The compiled loops of the envelope."""
+"""The compiled loops of the envelope.
+
+Their results nest to the last bit: U(n', d) <= U(n, d + 1) for neighbours n, n'. Every table is monotone, probabilities
+to lose are sums of whole numbers from tables that are convex in the gap (so that they grow in the order in which balls
+nest), and every later operation is monotone in floats.
+"""
 
 from __future__ import annotations
 
@@ -15,87 +20,87 @@ STEP = 0.001
 
 # Below this share the union bound is as accurate as the quadrature, whose error is absolute.
 _UNION_IS_ENOUGH = 1e-5
+LOG_BITS = 40
+_UNIT = 2.0**-LOG_BITS
 # More than the rounding errors of one cost and of its bound.
 _ROUNDING = 1 + 4e-15
 
 
 @compiled
-def _losing(
-    share: float, weights: Any, product: Any, top: int, above: Any, gap: int, error: float, odds: bool
-) -> float:
+def _losing(share: float, weights: Any, logs: Any, above: Any, gap: int, error: float) -> float:
     """An upper bound on the probability that the top class loses to a runner-up or to the rest.
 
-    share: of the runner-up and the rest by the union bound. above: Phi at the runner-up's gap, node by node.
+    share: of the runner-up and the rest by the union bound. logs: -ln prod_{j >= 3} Phi at every node, in units of
+    2^-`LOG_BITS`. above: -ln Phi by gap and node, in the same units. gap: of the runner-up.
     """
-    if odds:
-        return share / (1.0 + share)
     if len(weights) == 0 or share < _UNION_IS_ENOUGH:
         return share
-    # Four sums, so that the loop is vectorised.
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    i = 0
-    while i + 3 < len(weights):
-        s0 += product[top, i] * above[gap, i]
-        s1 += product[top, i + 1] * above[gap, i + 1]
-        s2 += product[top, i + 2] * above[gap, i + 2]
-        s3 += product[top, i + 3] * above[gap, i + 3]
-        i += 4
-    while i < len(weights):
-        s0 += product[top, i] * above[gap, i]
-        i += 1
-    wins = (s0 + s1) + (s2 + s3)
+    wins = 0.0
+    for i in range(len(weights)):
+        # One unit changes an exponential by far more than its rounding error, so the sum is monotone.
+        wins += weights[i] * math.exp(-_UNIT * (logs[i] + above[gap, i]))
     # Not below the switch to the union bound: the bound must grow with the share, or U would not nest.
     return min(share, max(1.0 - wins + error, _UNION_IS_ENOUGH))
 
 
 @compiled
-def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> float:
+def _share(top: int, counts: Any, repeats: Any, kinds: int, shares: Any) -> int:
     """The sum of the shares of all classes from the third on."""
-    share = 0.0
+    share = 0
     for kind in range(kinds):
         share += repeats[kind] * shares[top - counts[kind]]
     return share
 
 
 @compiled
-def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, weights: Any, product: Any, power: Any) -> None:
-    """Fill `product` with weight times prod_{j >= 3} Phi(z + (top - n_j) / sigma), node by node; power: scratch.
-
-    Powers by squaring: their relative error, far below 1e-12, is negligible beside `quadrature_error`.
-    """
-    nodes = len(weights)
-    for i in range(nodes):
-        product[i] = weights[i]
+def _fill(top: int, counts: Any, repeats: Any, kinds: int, above: Any, logs: Any) -> None:
+    """Fill `logs` with -ln prod_{j >= 3} Phi(z + (top - n_j) / sigma), node by node."""
+    logs[:] = 0
     for kind in range(kinds):
-        gap, left = top - counts[kind], int(repeats[kind])
-        for i in range(nodes):
-            power[i] = above[gap, i]
-        while left > 0:
-            if left % 2 == 1:
-                for i in range(nodes):
-                    product[i] *= power[i]
-            left //= 2
-            if left > 0:
-                for i in range(nodes):
-                    power[i] *= power[i]
+        gap, times = top - counts[kind], repeats[kind]
+        for i in range(len(logs)):
+            logs[i] += times * above[gap, i]
 
 
 @compiled
-def _index(losing: float, last: int) -> int:
-    """The index in a table of label costs for a top class that loses with at most this probability, rounded up."""
-    if not losing < 1.0:
+def _index(losing: float, grid: Any) -> int:
+    """The first point of the increasing `grid` that is at least `losing`; the last one if none is."""
+    last = len(grid) - 1
+    if not losing <= grid[last]:
         return last
-    if losing <= 0.0:
+    if losing <= grid[0]:
         return 0
-    index = math.ceil((math.log(losing) - LOWEST) / STEP)
-    return min(max(index, 0), last)
+    index = min(max(math.ceil((math.log(losing) - LOWEST) / STEP), 0), last)
+    while index > 0 and losing <= grid[index - 1]:
+        index -= 1
+    while losing > grid[index]:
+        index += 1
+    return index
 
 
 @compiled
-def _raise_to(best: Any, raised: Any, grown: Any, index: int, cap: Any, alpha: Any, beta: Any, top: int) -> None:
+def _label(
+    grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: float, k: int
+) -> float:
+    """The moment of a label: the smallest of what is known of a likely class, of its lead, and of the top count."""
+    return min(min(grown[index, k], max(pair[row[gap], coarse[index], k], third[coarse[index], k])), cap)
+
+
+@compiled
+def _rounded_up(value: float) -> float:
+    """The value rounded up to 44 bits, so that logarithms of different ones differ by more than their errors."""
+    mantissa, exponent = math.frexp(value)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, 44)), exponent - 44)
+
+
+@compiled
+def _raise_to(
+    best: Any, raised: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha: Any,
+    beta: Any, top: int,
+) -> None:  # fmt: skip
     """Raise `best` (orders,) to e^{(a-1) J} of one top count, and mark the raised orders in `raised` (orders,)."""
     for k in range(len(best)):
-        cost = min(grown[index, k], cap[top, k])
+        cost = _label(grown, pair, row, third, coarse, index, gap, cap[top, k], k)
         most = best[k]
         for variant in range(alpha.shape[1]):
             value = alpha[top, variant, k] + beta[top, variant, k] * cost
@@ -106,10 +111,13 @@ def _raise_to(best: Any, raised: Any, grown: Any, index: int, cap: Any, alpha: A
 
 
 @compiled
-def _exceeds(best: Any, grown: Any, index: int, cap: Any, alpha: Any, beta: Any, top: int) -> bool:
+def _exceeds(
+    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha: Any, beta: Any,
+    top: int,
+) -> bool:  # fmt: skip
     """Whether a top count with at most this label cost might cost more than `best` at some order."""
     for k in range(len(best)):
-        cost = min(grown[index, k], cap[top, k])
+        cost = _label(grown, pair, row, third, coarse, index, gap, cap[top, k], k)
         most = best[k]
         for variant in range(alpha.shape[1]):
             if alpha[top, variant, k] + beta[top, variant, k] * cost > most:
@@ -118,13 +126,16 @@ def _exceeds(best: Any, grown: Any, index: int, cap: Any, alpha: Any, beta: Any,
 
 
 @compiled
-def _cell_exceeds(best: Any, grown: Any, index: int, cap: Any, sums: Any, beta: Any, cell: int) -> bool:
+def _cell_exceeds(
+    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, sums: Any, beta: Any,
+    cell: int,
+) -> bool:  # fmt: skip
     """The same for a whole cell, from its largest cap, alpha + beta and beta, with room for rounding.
 
     alpha + beta c = (alpha + beta) + beta (c - 1): the sum hardly changes with the top count, but its parts do.
     """
     for k in range(len(best)):
-        cost = min(grown[index, k], cap[cell, k]) - 1.0
+        cost = _label(grown, pair, row, third, coarse, index, gap, cap[cell, k], k) - 1.0
         most = best[k]
         for variant in range(sums.shape[1]):
             if (sums[cell, variant, k] + beta[cell, variant, k] * cost) * _ROUNDING > most:
@@ -139,12 +150,17 @@ def query_envelopes_of(
     lowest: int,
     sizes: Any,
     offsets: Any,
-    odds: bool,
+    unit: float,
     error: float,
     shares: Any,
     weights: Any,
     above: Any,
+    grid: Any,
     grown: Any,
+    pair: Any,
+    row: Any,
+    third: Any,
+    coarse: Any,
     cap: Any,
     alpha: Any,
     beta: Any,
@@ -157,7 +173,9 @@ def query_envelopes_of(
 ) -> Any:
     """(a - 1) U(n, d) of every distinct query, shape (queries, distances, orders).
 
-    grown: (table, orders). cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). peak_from: the
+    shares: whole numbers of `unit`s, by gap. grid: probabilities to lose, as shares, increasing. grown:
+    (grid, orders), moments. pair, row, third: of the move lemma. coarse: the place of every point of the grid in its
+    tables. cap, peak: (teachers + 1, orders). alpha, beta: (teachers + 1, 5, orders). peak_from: the
     largest peak from a top count on. cell_: the largest of each cell of `sizes[0]` top counts, then, from row
     `offsets[1]` on, of `sizes[1]`, and so on; cell_sums: of alpha + beta.
     The maximum over top counts is exact, by branch and bound: among neighbouring top counts the probability to lose is
@@ -165,14 +183,14 @@ def query_envelopes_of(
     """
     queries, classes = sorted_.shape
     teachers = len(peak) - 1
-    nodes, orders, last_index = len(weights), grown.shape[1], len(grown) - 1
+    nodes, orders = len(weights), grown.shape[1]
     result = np.empty((queries, len(steps), orders))
-    product = np.empty((teachers + 1, nodes))
-    rest: Any = np.empty(teachers + 1)
+    logs = np.empty((teachers + 1, nodes), np.int64)
+    rest = np.empty(teachers + 1, np.int64)
     seen = np.empty(teachers + 1, np.int8)
     counts = np.empty(classes, np.int64)
-    repeats = np.empty(classes, np.float64)
-    best, power = np.empty(orders), np.empty(nodes)
+    repeats = np.empty(classes, np.int64)
+    best = np.empty(orders)
     raised, hints = np.zeros(orders, np.int64), np.empty(orders + 3, np.int64)
     stack = np.empty((256, 3), np.int64)
     stride, top_level = sizes[0], len(sizes) - 1
@@ -183,32 +201,34 @@ def query_envelopes_of(
         kinds = 0
         for j in range(2, classes):
             if kinds > 0 and counts[kinds - 1] == n[j]:
-                repeats[kinds - 1] += 1.0
+                repeats[kinds - 1] += 1
             else:
-                counts[kinds], repeats[kinds] = n[j], 1.0
+                counts[kinds], repeats[kinds] = n[j], 1
                 kinds += 1
         for column in range(len(steps)):
             d = steps[column]
             high = min(n[0] + d, teachers)
             best[:] = 1.0
-            if lead < 2 * d:
-                top = max(n[0] - d, lowest)
-                if high == teachers:
-                    for k in range(orders):
-                        best[k] = max(best[k], peak_from[top, k])
-                    top = high + 1
-                while top <= high:
-                    whole = top % stride == 0 and top + stride - 1 <= high
-                    worst = cell_peak[top // stride] if whole else peak[top]
-                    for k in range(orders):
-                        best[k] = max(best[k], worst[k])
-                    top += stride if whole else 1
+            # Top counts that a runner-up may reach: any class may have them.
+            top, reached = max(n[0] - d, lowest), min(n[1] + d, high)
+            low = max(top, n[1] + d + 1)
+            if top <= reached == teachers:
                 for k in range(orders):
-                    result[query, column, k] = math.log(best[k])
+                    best[k] = max(best[k], peak_from[top, k])
+                top = reached + 1
+            while top <= reached:
+                whole = top % stride == 0 and top + stride - 1 <= reached
+                worst = cell_peak[top // stride] if whole else peak[top]
+                for k in range(orders):
+                    best[k] = max(best[k], worst[k])
+                top += stride if whole else 1
+            if low > high:
+                for k in range(orders):
+                    result[query, column, k] = math.log(_rounded_up(best[k]))
                 continue
-            low = n[0] - d
+            # The others belong to the top class, which leads by `gap`.
             # First the two ends, the unmoved top count and the positions of the last maxima; then all cells.
-            hints[0], hints[1], hints[2] = low, n[0], high
+            hints[0], hints[1], hints[2] = low, max(n[0], low), high
             first_cells = 3
             for k in range(orders):
                 hint = min(max(raised[k], low), high)
@@ -232,17 +252,19 @@ def query_envelopes_of(
                         rest[first] = _share(first, counts, repeats, kinds, shares)
                         seen[first] = 1
                     gap = lead + (first - n[0]) - (d - max(first - n[0], 0))
-                    share = rest[first] + shares[gap]
+                    share = unit * (rest[first] + shares[gap])
                     if seen[first] == 1 and nodes > 0 and share >= _UNION_IS_ENOUGH:
-                        _fill(first, counts, repeats, kinds, above, weights, product[first], power)
+                        _fill(first, counts, repeats, kinds, above, logs[first])
                         seen[first] = 2
-                    losing = _losing(share, weights, product, first, above, gap, error, odds)
-                    index = _index(losing, last_index)
-                    _raise_to(best, raised, grown, index, cap, alpha, beta, first)
+                    losing = _losing(share, weights, logs[first], above, gap, error)
+                    index = _index(losing, grid)
+                    _raise_to(best, raised, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, first)
                     if first == last:
                         continue
                     at = offsets[level] + first // sizes[level]
-                    if not _cell_exceeds(best, grown, index, cell_cap, cell_sums, cell_beta, at):
+                    if not _cell_exceeds(
+                        best, grown, pair, row, third, coarse, index, gap, cell_cap, cell_sums, cell_beta, at
+                    ):
                         continue
                     if level > 0:
                         size = sizes[level - 1]
@@ -254,7 +276,7 @@ def query_envelopes_of(
                             inner -= size
                         continue
                     for top in range(first + 1, last + 1):
-                        if _exceeds(best, grown, index, cap, alpha, beta, top):
+                        if _exceeds(best, grown, pair, row, third, coarse, index, gap, cap, alpha, beta, top):
                             middle = (top + last) // 2
                             if middle < last:
                                 stack[waiting, 0], stack[waiting, 1], stack[waiting, 2] = middle + 1, last, 0
@@ -263,5 +285,5 @@ def query_envelopes_of(
                             waiting += 1
                             break
             for k in range(orders):
-                result[query, column, k] = math.log(best[k])
+                result[query, column, k] = math.log(_rounded_up(best[k]))
     return result

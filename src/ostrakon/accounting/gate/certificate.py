@@ -1,83 +1,96 @@
-"""The certificate of a gate: the unconditional (epsilon, delta) of releasing outputs only if the score allows."""
+"""The certificate of a gate: a finite check of its table gives the unconditional (epsilon, delta)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from ostrakon.accounting.composition.gaussian_dp import LOG_SLACK
 from ostrakon.accounting.composition.rdp_to_delta import renyi_delta
-from ostrakon.accounting.gate.score import LIPSCHITZ, CostCurve
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.inverse import least
-from ostrakon.validation import fraction, non_negative, positive, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive
 
-# The range of the score, in units of s; the supremum is bounded on cells of it.
-_REACH = 14.0
-CELLS = 1500
+Level = tuple[float, float, float]
+"""(probability to pass, Rényi order, largest cost in nats) of one score; the place in the table is the score."""
+
 LEAST = 1e-9
 """The smallest epsilon of a certificate."""
 
+_ROUNDING = 1e-14
+"""More than the rounding of a logarithm of two probabilities, and of a probability drawn with 53 bits."""
 
-def gate_delta(curve: CostCurve, *, s: float, epsilon: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
+
+def require_levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    """The table, if it is one: probabilities in (0, 1] that never grow, orders above 1, costs above 0."""
+    if not isinstance(levels, Sequence) or isinstance(levels, str | bytes) or not len(levels):  # pyright: ignore
+        raise InvalidInput(f"levels must be a list of (probability, order, cost), got {levels!r}.")
+    table: list[Level] = []
+    for level in levels:
+        if not isinstance(level, Sequence) or isinstance(level, str | bytes) or len(level) != 3:  # pyright: ignore
+            raise InvalidInput(f"levels must be a list of (probability, order, cost), got {level!r} in it.")
+        passes, order, cost = (positive("levels", value) for value in level)
+        if passes > (table[-1][0] if table else 1):
+            raise InvalidInput(f"levels must have probabilities of at most 1 that never grow, got {passes!r}.")
+        if not order > 1:
+            raise InvalidInput(f"levels must have orders above 1, got {order!r}.")
+        table.append((passes, order, cost))
+    return tuple(table)
+
+
+def gate_delta(levels: Sequence[Level], *, epsilon: float, prefix_mu: float = 0.0) -> float:
     """An upper bound on the delta at which the gate is (epsilon, delta)-DP, whatever the votes.
 
-    The gate: with phi the score, release all outputs iff `phi + N(0, s^2) <= 0`; else refuse, and release outputs of
-    a `prefix_mu`-Gaussian-DP mechanism in their place (0: nothing).
-    curve: r at its Rényi order. s: standard deviation, in teachers. cells: fewer are faster and looser.
+    The gate: release all outputs with the probability of the votes' score; else refuse, and release outputs of a
+    `prefix_mu`-Gaussian-DP mechanism in their place (0: nothing). Scores beyond the table never pass.
 
-    Guarantee: an upper bound on the supremum over phi and |phi' - phi| <= 1 of
-    `pi d_a(r(min(phi, phi')), epsilon - ln(pi/pi')) + (1 - pi) delta_mu(epsilon - ln((1-pi)/(1-pi')))`, with
-    `pi = Phi(-phi/s)` and d_a(R, x) = `renyi_delta`, at most `min(1, e^{(a-1)(R-x)} (1-1/a)^a / (a-1))`.
-    Proof. The hockey-stick divergence of a union of disjoint outcomes is at most the sum over its parts. The released
-    part has Rényi cost at most min(F(D), F(D')) <= r(min(phi, phi')), converted as by Canonne, Kamath and Steinke at
-    the shifted epsilon; the refused one is the prefix at its own shift. With phi' = phi + u: for u in [0, 1] the first
-    term grows and the second falls with u, for u in [-1, 0] the first falls and the second grows with -u, so the
-    ends bound the sum. ln(pi/pi') grows with phi (pi is log-concave) and r too, pi falls: each is taken at the worse
-    end of its cell.
+    Guarantee: an upper bound for every pair of neighbours, whose scores differ by at most 1 (`score.level`).
+    Proof. The hockey-stick divergence of a union of disjoint outcomes is at most the sum over its parts. Let p and p' be
+    the probabilities of scores t and t + 1, l = ln(p/p'), and G the conversion of the level's Rényi cost to delta
+    (`renyi_delta`). The data set with score t costs at most that, in both directions, against every neighbour. From t to
+    t + 1 the released part is p G(epsilon - l), from t + 1 to t it is p' G(epsilon + l), and at equal scores p
+    G(epsilon). The refused part is the prefix at the same shifts of 1 - p and 1 - p'. The largest of these finitely many
+    sums is the bound.
     Source: docs/mathematics.md D6; Canonne, Kamath and Steinke 2020, Proposition 12.
     """
-    s, epsilon, mu = positive("s", s), non_negative("epsilon", epsilon), non_negative("prefix_mu", prefix_mu)
-    cells = whole("cells", cells, at_least=1)
-    edges = np.linspace(-_REACH, _REACH, cells + 1) * s
-    bound = _cell_bounds(curve, edges, s=s, epsilon=epsilon, mu=mu)
-    # Refine the cells with a high bound: they bound the same supremum more tightly.
-    high = np.flatnonzero(bound > 0.8 * bound.max())
-    first, last = int(high[0]), int(high[-1]) + 1
-    fine = np.linspace(edges[first], edges[last], 2 * cells + 1)
-    bound = _cell_bounds(curve, np.concatenate([edges[:first], fine, edges[last + 1 :]]), s=s, epsilon=epsilon, mu=mu)
-    return min(1.0, float(bound.max()) * (1 + LOG_SLACK) + 2 * float(ndtr(-_REACH)))
+    table = require_levels(levels)
+    epsilon, mu = non_negative("epsilon", epsilon), non_negative("prefix_mu", prefix_mu)
+    p, order, cost = np.array(table).T
+    after = np.append(p[1:], 0.0)
+    r, r_after = 1 - p, 1 - after
+    with np.errstate(divide="ignore"):
+        step = np.log(p) - np.log(after)
+        grows = np.log(r_after) - np.log(r)
+    grows = np.where(r > 0, grows, np.where(r_after > 0, np.inf, 0.0))
+    worse = p * _released(cost, epsilon - step, order) + r * _gaussian_delta(mu, epsilon + grows)
+    same = p * _released(cost, np.full_like(p, epsilon), order) + r * _gaussian_delta(mu, np.full_like(p, epsilon))
+    better = after * _released(cost, epsilon + step, order) + r_after * _gaussian_delta(mu, epsilon - grows)
+    never = float(_gaussian_delta(mu, np.array([epsilon]))[0])
+    largest = max(float(np.max([worse, same, better])), never)
+    return min(1.0, largest * (1 + LOG_SLACK) + _ROUNDING * (1 + math.exp(min(epsilon, 30.0))) / 8)
 
 
-def _cell_bounds(curve: CostCurve, edges: FloatArray, *, s: float, epsilon: float, mu: float) -> FloatArray:
-    left, right = edges[:-1], edges[1:]
-    # Left of the cells everything is better than in the first cell; right of them, release is too rare.
-    pi = ndtr(-left / s)
-    pi[0] = 1.0
-    cost = curve(right)
-    apart = log_ndtr(-right / s) - log_ndtr(-(right + LIPSCHITZ) / s)
-    far = pi * renyi_delta(cost, epsilon - apart, curve.order)
-    near = pi * renyi_delta(cost, np.full_like(cost, epsilon), curve.order)
-    refused = ndtr(right / s)
-    refused[-1] = 1.0
-    # (1 - pi) / (1 - pi') at phi' = phi - 1 falls with phi (1 - pi is log-concave): its worst is on the left.
-    closer = log_ndtr(left / s) - log_ndtr((left - LIPSCHITZ) / s)
-    stays = refused * _gaussian_delta(mu, np.array([epsilon]))
-    moves = refused * _gaussian_delta(mu, epsilon - closer)
-    # Left of all cells the ratio is unbounded, but a refusal is rare.
-    moves[0] = max(moves[0], float(ndtr(-_REACH)))
-    return np.maximum(far + stays, near + moves)
+def _released(cost: FloatArray, epsilon: FloatArray, order: FloatArray) -> FloatArray:
+    """delta of the released part by level."""
+    result = np.ones(len(cost))
+    for a in np.unique(order):
+        here = np.flatnonzero((order == a) & (epsilon > -50) & (epsilon < np.inf))
+        result[here] = np.minimum(renyi_delta(cost[here], epsilon[here] - _ROUNDING, float(a)), 1.0)
+    return np.where(np.isposinf(epsilon), 0.0, result)
 
 
-def gate_epsilon(curve: CostCurve, *, s: float, delta: float, prefix_mu: float = 0.0, cells: int = CELLS) -> float:
+def gate_epsilon(levels: Sequence[Level], *, delta: float, prefix_mu: float = 0.0) -> float:
     """The smallest epsilon, at least `LEAST`, that `gate_delta` certifies at `delta`, rounded upward.
 
     inf if none up to 1000 does.
     """
-    delta = fraction("delta", delta)
+    delta, table = fraction("delta", delta), require_levels(levels)
 
     def cost(epsilon: float) -> float:
-        return gate_delta(curve, s=s, epsilon=epsilon, prefix_mu=prefix_mu, cells=cells)
+        return gate_delta(table, epsilon=epsilon, prefix_mu=prefix_mu)
 
     # At a large delta every epsilon is enough, and bisection would run to the smallest float.
     if cost(LEAST) <= delta:
@@ -90,6 +103,8 @@ def _gaussian_delta(mu: float, epsilon: FloatArray) -> FloatArray:
     if mu == 0:
         return np.maximum(-np.expm1(epsilon), 0.0)
     high = mu / 2 - epsilon / mu
-    first, second = log_ndtr(high), epsilon + log_ndtr(high - mu)
-    # The rounding error of the difference is added.
-    return np.exp(first) * np.clip(-np.expm1(np.minimum(second - first, 0.0)) + 1e-12, 0.0, 1.0)
+    # The rounding error of the difference is added. An infinite epsilon has no difference.
+    with np.errstate(invalid="ignore"):
+        first, second = log_ndtr(high), epsilon + log_ndtr(high - mu)
+        result = np.exp(first) * np.clip(-np.expm1(np.minimum(second - first, 0.0)) + 1e-12, 0.0, 1.0)
+    return np.where(np.isposinf(epsilon), 0.0, np.where(np.isneginf(epsilon), 1.0, result))

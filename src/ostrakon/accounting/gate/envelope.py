@@ -8,14 +8,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ostrakon.accounting.data_independent.likely_outcome import SLACK
 from ostrakon.accounting.data_independent.noisy_max import require_answer_law
-from ostrakon.accounting.data_independent.supremum import joint_supremum, two_class_costs
+from ostrakon.accounting.data_independent.supremum import two_class_costs
 from ostrakon.accounting.gate.envelope_tables import EnvelopeTables, Report, TwoClassTables
 from ostrakon.accounting.rdp import require_orders
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray, Votes
+
+
+_SUM_BITS = 50
+_LARGEST = 2048.0
+"""Costs of one query from here on count as endless; sums are kept in units of the number of queries / 2^50."""
 
 
 def envelope(
@@ -28,13 +32,15 @@ def envelope(
 
     Guarantee: U(D, 0) is at least the exact data-dependent cost of D (both directions, every neighbour); U(D, d) never
     decreases in d; and `U(D', d) <= U(D, d + 1)` for neighbours D, D'. U(D, N) is the data-independent cost.
-    Proof. Let n be a query's sorted votes and n' any histogram within d moved votes. If the lead is at least 2 d, the
-    winner still leads; it has n_1 + k votes and the others received at most d - max(k, 0) in all. The probability
+    Proof. Let n be a query's sorted votes and n' any histogram within d moved votes, with top count M, and k = M - n_1.
+    If M > n_2 + d, no other class can have M votes: class 1 has them, and the others received at most
+    d - max(k, 0) in all. The probability
     p_1 that it wins falls in the others' counts; it is log-concave in the added votes (Prékopa: the noise has
     log-concave densities and "1 wins" is a convex set of noise and counts), so least at a vertex, where one class
     receives them all; and Schur-concave in the others' counts, so that class is the runner-up. D1 and D2 bound the
-    cost by `J(n_1 + k, beta*(1 - p_1))`. If the lead is less, the top count still moves by at most d, and the cost
-    at any top count is bounded by `costs_by_top_count`. The sets over which the maxima are taken grow with d, and
+    cost by `J(M, e)`, e the smaller of beta*(1 - p_1) and, for Gaussian noise, the move lemma at 1 - p_1 and a
+    lead of M - n_2 - (d - max(k, 0)). For smaller M >= n_1 - d, the cost is bounded by the worst label of that top count,
+    to which e is cut off as well. The sets over which the maxima are taken grow with d, and
     that of n' at d lies in that of n at d + 1.
     Two classes without abstentions: the exact joint cost, a function of the top count alone, maximized over it.
     Errors: `InvalidInput` where the mechanism is not an argmax of counts plus noise.
@@ -84,12 +90,19 @@ class Envelope:
         return cls(rows=rows, back=back.ravel(), tables=tables)
 
     def summed(self, steps: IntArray, report: Report | None = None) -> FloatArray:
-        """U(D, d), shape (K, distances)."""
-        how_many = np.bincount(self.back, minlength=len(self.rows)).astype(np.float64)
-        total = np.zeros((len(self.tables.orders), len(steps)))
+        """U(D, d), shape (K, distances).
+
+        Sums are of whole numbers: they nest to the last bit, and do not depend on the order of queries.
+        """
+        how_many = np.bincount(self.back, minlength=len(self.rows))
+        unit = 2.0 ** (len(self.back).bit_length() - _SUM_BITS)
+        total = np.zeros((len(self.tables.orders), len(steps)), np.int64)
+        endless = np.zeros(total.shape, np.bool_)
         for start, costs in self.tables.in_blocks(self.rows, steps, report):
-            total += np.einsum("q,qdk->kd", how_many[start : start + len(costs)], costs)
-        return total
+            endless |= (costs >= _LARGEST).any(axis=0).T
+            units = np.ceil(np.minimum(costs, _LARGEST) / unit).astype(np.int64)
+            total += np.einsum("q,qdk->kd", how_many[start : start + len(costs)], units)
+        return np.where(endless, np.inf, total * unit)
 
     def by_query(self, steps: IntArray, report: Report | None = None) -> FloatArray:
         """U(n, d), shape (K, queries, distances)."""
@@ -109,7 +122,7 @@ def highest_cost(
     if classes == 2 and not abstentions:
         return queries * float(two_class_costs(mechanism, orders, teachers=teachers).max())
     law = require_answer_law(mechanism, teachers=teachers, classes=classes)
-    return queries * (float(joint_supremum(law, orders, abstentions=abstentions)[0]) + SLACK)
+    return queries * float(EnvelopeTables.of(law, orders, abstentions=abstentions).highest[0])
 
 
 def _distances(distances: ArrayLike | None, teachers: int) -> IntArray:

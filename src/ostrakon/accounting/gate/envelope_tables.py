@@ -12,12 +12,13 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import log_ndtr
 
 from ostrakon.accounting.data_independent.likely_outcome import SLACK
+from ostrakon.accounting.data_independent.move_lemma import LOG_Q, MoveCosts, move_costs
 from ostrakon.accounting.data_independent.noisy_max import NODES, AnswerLaw, quadrature_error
 from ostrakon.accounting.data_independent.supremum import joint_cost, joint_step, lowest_top_count
-from ostrakon.accounting.gate._envelope_kernel import LOWEST, STEP, query_envelopes_of
+from ostrakon.accounting.gate._envelope_kernel import LOG_BITS, LOWEST, STEP, query_envelopes_of
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.votes import IntArray
 
@@ -47,9 +48,7 @@ class LikelyOutcomeTable:
 
 def likely_outcome_table(law: AnswerLaw, order: float) -> LikelyOutcomeTable:
     """The table of one mechanism at one order."""
-    count = round(-LOWEST / STEP)
-    fine = np.arange(count + 1) * STEP + LOWEST
-    fine[-1] = 0.0
+    fine = _log_q()
     orders = np.array([order])
     if law.form.noise != "gaussian":
         cost = law.likely_outcome_rdp(np.exp(fine), orders)[0]
@@ -68,8 +67,8 @@ class EnvelopeTables:
     """The tables of one mechanism and shape of votes at several orders.
 
     orders: shape (K,). highest: the data-independent cost of one query, (K,). bounded: the orders that have a bound,
-    booleans (K,): an order far too high for the noise has none, and would overflow. grown, by_top and by_cell:
-    arguments of `query_envelopes_of`, for the bounded orders.
+    booleans (K,): an order far too high for the noise has none, and would overflow. noise, label, by_top and by_cell:
+    arguments of `query_envelopes_of`, the last three for the bounded orders.
     """
 
     law: AnswerLaw
@@ -79,8 +78,8 @@ class EnvelopeTables:
     lowest: int
     sizes: IntArray
     offsets: IntArray
-    noise: tuple[FloatArray, FloatArray, FloatArray]
-    grown: FloatArray
+    noise: tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]
+    label: tuple[FloatArray, FloatArray, IntArray, FloatArray, IntArray]
     by_top: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]
     by_cell: tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
@@ -88,12 +87,11 @@ class EnvelopeTables:
     def of(cls, law: AnswerLaw, orders: FloatArray, *, abstentions: bool) -> Self:
         """The tables of `law` at these orders."""
         log_alpha, log_beta = joint_step(law, orders)
-        # The worst label cost by top count, for the peak and for every label: all are clipped there.
-        label = law.likely_outcome_rdp(law.worst_q(), orders)
-        peak = joint_cost(log_alpha, log_beta, label, orders)
-        less = (orders - 1)[:, None]
-        log_cap = less * label
         log_grown = np.array([likely_outcome_table(law, float(order)).log_grown for order in orders])
+        moves = _moves(law, orders)
+        # The worst label cost by top count, for the peak and for every label: all are clipped there.
+        log_cap = _worst_labels(law, orders, moves)
+        peak = joint_cost(log_alpha, log_beta, log_cap / (orders - 1)[:, None], orders)
         biggest = np.maximum(
             log_alpha.max(axis=(1, 2)), log_beta.max(axis=(1, 2)) + np.maximum(log_cap.max(axis=1), log_grown[:, -1])
         )
@@ -101,7 +99,9 @@ class EnvelopeTables:
         lowest = lowest_top_count(teachers=law.teachers, classes=law.classes, abstentions=abstentions)
         stride = max(1, round(law.form.scale / 8))
         cap, alpha, beta = (_orders_last(np.exp(log[kept])) for log in (log_cap, log_alpha, log_beta))
-        worst = _orders_last(np.maximum(np.exp(less[kept] * peak[kept]), 1.0))
+        # No smaller than the loops' own value of the worst label, to the last bit.
+        worst = np.maximum(_orders_last(np.exp((orders[kept] - 1)[:, None] * peak[kept])), 1.0)
+        worst = np.maximum(worst, (alpha + beta * cap[:, None]).max(axis=1))
         sizes = stride * _FINER ** np.arange(_LEVELS)
         starts = [np.arange(0, law.teachers + 1, size) for size in sizes]
 
@@ -117,7 +117,7 @@ class EnvelopeTables:
             sizes=sizes,
             offsets=np.cumsum([0, *(len(cells) for cells in starts[:-1])]),
             noise=_noise_tables(law),
-            grown=_orders_last(np.exp(log_grown[kept])),
+            label=_label_tables(log_grown[kept], moves, kept),
             by_top=(cap, alpha, beta, worst, np.maximum.accumulate(worst[::-1], axis=0)[::-1].copy()),
             by_cell=(in_cells(cap), in_cells(alpha + beta), in_cells(beta), in_cells(worst)),
         )
@@ -132,10 +132,8 @@ class EnvelopeTables:
                 self.lowest,
                 self.sizes,
                 self.offsets,
-                self.law.form.noise == "gumbel",
-                quadrature_error(self.law.classes),
                 *self.noise,
-                self.grown,
+                *self.label,
                 *self.by_top,
                 *self.by_cell,
             )
@@ -201,12 +199,67 @@ def _orders_last(table: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(np.moveaxis(table, -1, 0), 1, -1))
 
 
-def _noise_tables(law: AnswerLaw) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(share of a class t behind, quadrature weights, Phi(z + t / sigma) by gap t and node z)."""
-    shares = law.behind()
+def _log_q() -> FloatArray:
+    """The logarithms of the points of every table of labels."""
+    fine = np.arange(round(-LOWEST / STEP) + 1) * STEP + LOWEST
+    fine[-1] = 0.0
+    return fine
+
+
+def _label_tables(
+    log_grown: FloatArray, moves: MoveCosts, kept: NDArray[np.bool_]
+) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, IntArray]:
+    """The moments of labels, by probability to lose, for the loops."""
+    coarse = np.minimum(np.searchsorted(LOG_Q, _log_q() - 1e-12), len(LOG_Q) - 1)
+    pair, third = (np.ascontiguousarray(x[..., kept]) for x in (moves.pair, moves.third))
+    return _orders_last(np.exp(log_grown)), pair, moves.row, third, coarse
+
+
+def _moves(law: AnswerLaw, orders: FloatArray) -> MoveCosts:
+    """The move lemma for this noise; without effect where it is not Gaussian."""
+    if law.form.noise == "gaussian":
+        return move_costs(law.form.scale, orders, teachers=law.teachers)
+    return MoveCosts.nothing(len(orders), teachers=law.teachers)
+
+
+def _worst_labels(law: AnswerLaw, orders: FloatArray, moves: MoveCosts) -> FloatArray:
+    """(a - 1) times the largest cost of a label by top count M, (K, teachers + 1).
+
+    A class with M votes is ahead of any other by at least 2 M - teachers, and loses with at most `worst_q`.
+    """
+    q = law.worst_q()
+    known = (orders - 1)[:, None] * law.likely_outcome_rdp(q, orders)
+    lead = np.maximum(2 * np.arange(law.teachers + 1) - law.teachers, 0)
+    return np.minimum(known, np.log(moves.at(lead, q)).T + 1e-15)
+
+
+def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]:
+    """(unit of shares, quadrature error, shares by gap, quadrature weights, -ln Phi(z + t / sigma) by gap t and node z,
+    probabilities to lose as sums of shares).
+    """
+    unit = 2.0 ** (law.classes.bit_length() - 61)
+    shares, error = _convex(law.behind() / unit), quadrature_error(law.classes)
+    grid = np.exp(_log_q())
+    if law.form.noise == "gumbel":
+        # The odds S of losing, for the probability S / (1 + S).
+        with np.errstate(divide="ignore"):
+            grid = grid / (1 - grid) * (1 - 1e-15)
     if law.form.noise != "gaussian":
-        return shares, np.empty(0), np.empty((law.teachers + 1, 0))
+        return unit, error, shares, np.empty(0), np.empty((law.teachers + 1, 0), np.int64), grid
     step = NODES[1] - NODES[0]
     weights = np.exp(-NODES * NODES / 2) * step / math.sqrt(2 * math.pi)
     gaps = np.arange(law.teachers + 1) / law.form.scale
-    return shares, weights, ndtr(gaps[:, None] + NODES[None, :])
+    above = _convex(-log_ndtr(gaps[:, None] + NODES[None, :]) * 2.0**LOG_BITS)
+    return unit, error, shares, weights, above, grid
+
+
+def _convex(values: FloatArray) -> IntArray:
+    """Whole numbers at least as large as the values, by gap, that fall with the gap, ever more slowly.
+
+    Sums of such numbers over the other classes grow in the order in which balls of votes nest (mathematics.md D3).
+    """
+    result = np.ceil(values * (1 + 1e-13)).astype(np.int64)
+    for gap in range(len(result) - 2, -1, -1):
+        steps = result[gap + 1] - result[gap + 2] if gap + 2 < len(result) else 0
+        result[gap] = np.maximum(result[gap], result[gap + 1] + steps)
+    return result

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
 from ostrakon.accounting.epsilons import Gated
-from ostrakon.accounting.gate.certificate import gate_delta, gate_epsilon
-from ostrakon.accounting.gate.envelope import Envelope, highest_cost
+from ostrakon.accounting.gate.certificate import Level, gate_delta, gate_epsilon, require_levels
 from ostrakon.accounting.gate.envelope_tables import Report
-from ostrakon.accounting.gate.largest import largest_over_distances
-from ostrakon.accounting.gate.score import CostCurve, score
-from ostrakon.accounting.gate.search import GateSearch, require_public, scales
+from ostrakon.accounting.gate.score import level
+from ostrakon.accounting.gate.search import GateSearch, require_public
 from ostrakon.mechanisms.base import NO_ANSWER, Mechanism
 from ostrakon.noise import require_rng
 from ostrakon.numerics.inverse import most
 from ostrakon.numerics.rounding import sum_above
-from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, positive, whole
 from ostrakon.votes import IntArray, PublicVotes, Votes
 
 
@@ -41,10 +39,9 @@ class Gate:
         The shape of the batch of votes.
     delta : float in (0, 1)
         Of the certificate.
-    order, B, kappa : float
-        The cost curve `r(t) = B e^{kappa t}` at a Rényi order above 1.
-    s : float
-        Standard deviation of the noise on the score, in teachers.
+    levels : sequence of (float, float, float)
+        The table. Votes of score t pass with the probability of `levels[t]`, if their cost at its Rényi order is at most
+        its cost; the next levels hold for votes of one teacher less consensus each. Votes of higher scores never pass.
     prefix : int
         After a refusal the first `prefix` queries are still answered by the same mechanism. The certificate covers this
         data-independent release.
@@ -70,10 +67,7 @@ class Gate:
     teachers: int
     classes: int
     delta: float
-    order: float
-    B: float
-    kappa: float
-    s: float
+    levels: Sequence[Level]
     prefix: int = 0
     abstentions: bool = False
 
@@ -82,24 +76,10 @@ class Gate:
         whole("teachers", self.teachers, at_least=1)
         whole("classes", self.classes, at_least=2)
         fraction("delta", self.delta)
-        settle(self, order=positive, B=positive, kappa=positive, s=positive)
+        object.__setattr__(self, "levels", require_levels(self.levels))
         whole("prefix", self.prefix, at_most=self.queries)
         if self.prefix and self.mechanism.gaussian_dp() is None:
             raise InvalidInput(f"prefix must be 0 for {self.mechanism.name}, which is not Gaussian-DP.")
-        _ = self.curve
-
-    @property
-    def curve(self) -> CostCurve:
-        """r, cut off at the data-independent cost of the batch."""
-        highest = highest_cost(
-            self.mechanism,
-            queries=self.queries,
-            teachers=self.teachers,
-            classes=self.classes,
-            order=self.order,
-            abstentions=self.abstentions,
-        )
-        return CostCurve(order=self.order, B=self.B, kappa=self.kappa, highest=highest)
 
     @property
     def prefix_mu(self) -> float:
@@ -114,13 +94,13 @@ class Gate:
         *,
         delta: float,
         epsilon: float | None = None,
-        pass_probability: float = 0.99,
+        pass_probability: float = 0.95,
+        in_hand: int | None = None,
         prefix_price: float = 0.0,
         search: GateSearch | None = None,
         report: Report | None = None,
     ) -> Self:
-        """Plan the gate with the smallest epsilon, or the most queries, that passes votes like these with this
-        probability.
+        """Plan the gate with the smallest epsilon, or the most queries, that passes votes like these.
 
         Parameters
         ----------
@@ -132,6 +112,10 @@ class Gate:
         epsilon : float, optional
             Default: the smallest epsilon for all queries. A number: the longest run of the first queries within it.
         pass_probability : float in (0, 1)
+            Of all votes that up to `in_hand` teachers cast otherwise than the public ones. The public votes themselves
+            pass with a higher probability.
+        in_hand : int, optional
+            Default: a fortieth of the teachers.
         prefix_price : float, at least 0
             The share of epsilon for answers after a refusal; 0: no answers.
         search : GateSearch, optional
@@ -153,99 +137,87 @@ class Gate:
         require_public(public_votes)
         delta, probability = fraction("delta", delta), fraction("pass_probability", pass_probability)
         price = non_negative("prefix_price", prefix_price)
+        hand = None if in_hand is None else whole("in_hand", in_hand, at_most=public_votes.teachers)
         if search is None:
-            search = GateSearch.of(public_votes, mechanism, every_number=epsilon is not None, report=report)
+            search = GateSearch.of(
+                public_votes, mechanism, in_hand=hand, every_number=epsilon is not None, report=report
+            )
         if epsilon is None:
-            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(price)
+            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(search, probability, price)
         allowed = positive("epsilon", epsilon) / (1 + price)
 
-        def fitted(queries: int) -> Self:
-            return cls._fitted(search, public_votes[slice(0, queries)], mechanism, delta, probability)
-
         def fits(queries: int) -> bool:
-            return search.best(queries=queries, delta=delta, probability=probability).epsilon <= allowed
+            return search.best(queries=queries, delta=delta, probability=probability)[0] <= allowed
 
         few = most(fits, at_least=0, below=public_votes.queries + 1)
-        # The search estimates; the certificate decides, and differs slightly.
-        gate = fitted(max(few, 1))
-        while gate.queries < public_votes.queries:
-            longer = fitted(gate.queries + 1)
-            if longer.certificate().epsilon > allowed:
-                break
-            gate = longer
-        while gate.certificate().epsilon > allowed:
-            if gate.queries == 1:
-                raise InvalidInput(
-                    f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
-                    f"one query needs {gate.certificate().epsilon:.3g}."
-                )
-            gate = fitted(gate.queries - 1)
-        return gate._with_prefix(price)
+        if not few:
+            raise InvalidInput(
+                f"epsilon must allow at least one query at these votes and this noise, got {epsilon!r}: "
+                f"one query needs {search.best(queries=1, delta=delta, probability=probability)[0]:.3g}."
+            )
+        gate = cls._fitted(search, public_votes[slice(0, few)], mechanism, delta, probability)
+        return gate._with_prefix(search, probability, price)
 
     @classmethod
     def _fitted(
         cls, search: GateSearch, votes: PublicVotes, mechanism: Mechanism, delta: float, probability: float
     ) -> Self:
-        shape = search.best(queries=votes.queries, delta=delta, probability=probability)
-        kappa, s = float(f"{shape.kappa:.4g}"), float(f"{shape.s:.4g}")
-        envelope = Envelope.of(votes, mechanism, orders=[shape.order])
-        b = largest_over_distances(
-            lambda steps: envelope.summed(steps)[0],
-            lambda cost, steps: scales(cost, steps, kappa=kappa, s=s, probability=probability),
-            teachers=votes.teachers,
-        )
-        if not math.isfinite(b):
+        epsilon, levels = search.best(queries=votes.queries, delta=delta, probability=probability)
+        if not math.isfinite(epsilon):
             raise Unbounded(f"{mechanism!r} has so little noise that no gate bounds what these votes cost.")
-        step = 10.0 ** (3 - math.floor(math.log10(b)))
         return cls(
             mechanism=mechanism,
             queries=votes.queries,
             teachers=votes.teachers,
             classes=votes.classes,
             delta=delta,
-            order=shape.order,
-            B=math.ceil(b * step) / step,
-            kappa=kappa,
-            s=s,
+            levels=levels,
             abstentions=votes.abstentions,
         )
 
-    def _with_prefix(self, price: float) -> Self:
+    def _with_prefix(self, search: GateSearch, probability: float, price: float) -> Self:
         """The same gate with the number of answers after a refusal that raises its epsilon by this share."""
         if price == 0 or self.mechanism.gaussian_dp() is None:
             return self
         allowed = self.certificate().epsilon * (1 + price)
 
-        def fits(prefix: int) -> bool:
-            return replace(self, prefix=prefix).certificate().epsilon <= allowed
+        def planned(prefix: int) -> Self | None:
+            mu = _prefix_mu(self.mechanism, prefix)
+            levels = search.within(
+                queries=self.queries, delta=self.delta, probability=probability, epsilon=allowed, prefix_mu=mu
+            )
+            gate = replace(self, prefix=prefix, levels=levels) if levels else None
+            return gate if gate is not None and gate.certificate().epsilon <= allowed else None
 
-        return replace(self, prefix=most(fits, at_least=0, below=self.queries + 1))
+        answers = most(lambda prefix: planned(prefix) is not None, at_least=0, below=self.queries + 1)
+        return (planned(answers) if answers else None) or self
 
     def certificate(self) -> Gated:
         """The unconditional guarantee of `release`, rounded upward."""
-        epsilon = gate_epsilon(self.curve, s=self.s, delta=self.delta, prefix_mu=self.prefix_mu)
-        return Gated(epsilon=epsilon, delta=self.delta, order=self.order, B=self.B, kappa=self.kappa, s=self.s)
+        epsilon = gate_epsilon(self.levels, delta=self.delta, prefix_mu=self.prefix_mu)
+        return Gated(epsilon=epsilon, delta=self.delta, levels=tuple(self.levels))
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound on the delta at which `release` is (epsilon, delta)-DP."""
-        return gate_delta(self.curve, s=self.s, epsilon=epsilon, prefix_mu=self.prefix_mu)
+        return gate_delta(self.levels, epsilon=epsilon, prefix_mu=self.prefix_mu)
 
-    def score(self, votes: Votes) -> float:
-        """phi of these votes. Private if the votes are."""
+    def score(self, votes: Votes) -> int:
+        """phi of these votes: a whole number of teachers. Private if the votes are."""
         self.require_shape(votes)
-        return score(votes, self.mechanism, self.curve)
+        return level(votes, self.mechanism, self.levels)
 
     def pass_probability(self, votes: Votes) -> float:
         """The probability that `decide` releases these votes. Private if the votes are."""
-        return float(ndtr(-self.score(votes) / self.s))
+        score = self.score(votes)
+        return self.levels[score][0] if score < len(self.levels) else 0.0
 
     def decide(self, votes: Votes, rng: np.random.Generator) -> bool:
-        """Whether the outputs may be released: one noisy comparison, drawn from `rng`. Call it once per batch.
+        """Whether the outputs may be released: one draw from `rng`. Call it once per batch.
 
         The certificate covers the decision, which may be published; a second decision would cost again.
         """
-        noise = self.s * float(require_rng(rng).normal())
-        return self.score(votes) + noise <= 0
+        drawn = float(require_rng(rng).random())
+        return drawn < self.pass_probability(votes)
 
     def release(self, votes: Votes, rng: np.random.Generator) -> tuple[bool, IntArray]:
         """(whether the gate passed, one answer per query; -1 for none). The certificate covers both.
@@ -259,6 +231,10 @@ class Gate:
             rows = np.arange(asked)
             answers[:asked] = self.mechanism.for_queries(rows).sample(votes[slice(0, asked)], rng)
         return passed, answers
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table and the prefix as plain values: with the mechanism and the shape of the votes, `Gate(**values)`."""
+        return {"levels": [list(level) for level in self.levels], "prefix": self.prefix}
 
     def require_shape(self, votes: Votes) -> None:
         """Refuse votes of another shape than the gate was planned for."""

@@ -10,10 +10,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from ostrakon.accounting.epsilons import Sanitized
-from ostrakon.accounting.gate.envelope import Envelope
 from ostrakon.accounting.gate.envelope_tables import Report
-from ostrakon.accounting.gate.largest import largest_over_distances
-from ostrakon.accounting.gate.score import CostCurve, score
+from ostrakon.accounting.gate.score import consensus
 from ostrakon.accounting.gate.search import GateSearch, require_public
 from ostrakon.accounting.rdp import Curve
 from ostrakon.mechanisms.base import Mechanism
@@ -108,19 +106,12 @@ class Sanitizer:
 
         mean: the estimate. sd: the standard deviation of such estimates around it. upper: see `confidence`.
         """
-        curve = CostCurve(order=self.order, B=1.0, kappa=self.kappa, highest=1e300)
-        noisy = score(votes, self.mechanism, curve) + self.s * float(require_rng(rng).normal())
-        return self._at(noisy)
+        score = consensus(votes, self.mechanism, order=self.order, kappa=self.kappa)
+        return self._at(score + self.s * float(require_rng(rng).normal()))
 
     def expected(self, public_votes: PublicVotes) -> Sanitized:
         """The estimate at the median of its noise, for planning on public votes."""
-        envelope = Envelope.of(public_votes, self.mechanism, orders=[self.order])
-        median = largest_over_distances(
-            lambda steps: envelope.summed(steps)[0],
-            lambda cost, steps: np.log(cost) / self.kappa - steps,
-            teachers=public_votes.teachers,
-        )
-        return self._at(median)
+        return self._at(consensus(public_votes, self.mechanism, order=self.order, kappa=self.kappa))
 
     def _at(self, noisy: float) -> Sanitized:
         own = self.order / (2 * self.s**2)

@@ -1,4 +1,4 @@
-"""Search for the gate (order, curve and noise) with the smallest epsilon on public votes."""
+"""Search for the gate's table with the smallest epsilon on public votes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri
+from scipy.special import ndtr
 
+from ostrakon.accounting.composition.rdp_to_delta import renyi_delta
+from ostrakon.accounting.gate.certificate import Level, gate_epsilon
 from ostrakon.accounting.gate.envelope import Envelope
 from ostrakon.accounting.gate.envelope_tables import Report
 from ostrakon.mechanisms.base import FloatArray, Mechanism
@@ -16,19 +18,26 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
 
 _ORDERS = np.array([2.0, 2.5, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 21, 25, 30, 38, 50, 70, 100, 150, 250])
-_DISTANCES = 128
-_PHI = np.linspace(-8, 8, 321)
-_BOX = 3.0
+_DISTANCES = 64
+_STEPS = 64
+"""Distances beyond the teachers in hand that are computed one by one."""
+
+_BETTER = 12
+"""Scores below the planned one that pass with a higher probability."""
+
+_LONGEST = 96
+"""Scores of a table: shorter tables are quicker to check, and cost a few thousandths of epsilon."""
+_HIGHEST = 500.0
+_TIGHT = 1e-4
+_DIGITS = 6
+
+IN_HAND = 1 / 40
+"""The share of teachers that may vote otherwise than planned without lowering the pass probability below the planned one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """A gate's curve and noise: order, kappa (per teacher), s (teachers); `epsilon` estimates its certificate."""
-
-    epsilon: float
-    order: float
-    kappa: float
-    s: float
+def teachers_in_hand(teachers: int) -> int:
+    """The default number of teachers in hand."""
+    return int(teachers * IN_HAND)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,82 +45,166 @@ class GateSearch:
     """The envelopes of public votes at several orders, for searches with any number of first queries.
 
     The search may be heuristic: the certificate is computed from its result.
-    queries: of the votes. orders: shape (K,). cost: of the first queries together, by their number, shape (K, queries,
-    distances), or of all of them alone, (K, 1, distances). highest: of one query, shape (K,).
+    queries: of the votes. in_hand: the number of teachers that may vote otherwise. orders: shape (K,). steps: distances.
+    cost: of the first queries together, by their number, shape (K, queries, distances), or of all of them alone,
+    (K, 1, distances).
     """
 
     queries: int
     teachers: int
+    in_hand: int
     orders: FloatArray
     steps: IntArray
     cost: FloatArray
-    highest: FloatArray
 
     @classmethod
     def of(
-        cls, votes: PublicVotes, mechanism: Mechanism, *, every_number: bool = True, report: Report | None = None
-    ) -> Self:
+        cls, votes: PublicVotes, mechanism: Mechanism, *, in_hand: int | None = None, every_number: bool = True,
+        report: Report | None = None,
+    ) -> Self:  # fmt: skip
         """The envelopes of these votes.
 
-        every_number: whether any number of first queries may be searched; False: only all, in less memory. report:
-        called with (done, total) distinct histograms.
+        in_hand: default `teachers_in_hand`. every_number: whether any number of first queries may be searched; False:
+        only all, in less memory. report: called with (done, total) distinct histograms.
         """
         require_public(votes)
         n = votes.teachers
-        steps = np.unique(np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64))
+        hand = teachers_in_hand(n) if in_hand is None else in_hand
+        spread = np.round(np.linspace(0, n, min(n, _DISTANCES) + 1)).astype(np.int64)
+        steps = np.unique(np.concatenate([spread, np.minimum(np.arange(hand, hand + _STEPS), n)]))
         envelope = Envelope.of(votes, mechanism, orders=_ORDERS)
         if every_number:
             cost = envelope.by_query(steps, report)
             np.cumsum(cost, axis=1, out=cost)
         else:
             cost = envelope.summed(steps, report)[:, None]
-        highest = envelope.tables.highest
-        return cls(queries=votes.queries, teachers=n, orders=_ORDERS, steps=steps, cost=cost, highest=highest)
+        return cls(queries=votes.queries, teachers=n, in_hand=hand, orders=_ORDERS, steps=steps, cost=cost)
 
-    def best(self, *, queries: int, delta: float, probability: float) -> Shape:
-        """The best order, kappa and s for the first `queries` queries."""
+    def costs(self, queries: int) -> FloatArray:
+        """The envelope of the first `queries` queries, rounded up, shape (K, distances)."""
         if self.cost.shape[1] < self.queries != queries:
             raise InvalidInput(f"queries must be all {self.queries}, whose envelopes alone were kept, got {queries!r}.")
-        start = (math.log(5 / self.teachers), math.log(0.025 * self.teachers))
-        best = Shape(epsilon=math.inf, order=float(self.orders[0]), kappa=1.0, s=1.0)
-        for row, order in enumerate(self.orders):
-            cost = self.cost[row, min(queries, self.cost.shape[1]) - 1]
-            if not np.isfinite(cost).all():
-                continue
-            candidate = self._at(float(order), cost, queries * self.highest[row], delta, probability, start)
-            start = (math.log(candidate.kappa), math.log(candidate.s))
-            best = min(best, candidate, key=lambda shape: shape.epsilon)
-        return best
+        cost = self.cost[:, min(queries, self.cost.shape[1]) - 1]
+        with np.errstate(all="ignore"):
+            unit = 10.0 ** (np.floor(np.log10(cost)) - _DIGITS + 1)
+            return np.where(np.isfinite(cost), np.ceil(cost / unit * (1 + 1e-12)) * unit, np.inf)
 
-    def _at(
-        self, a: float, cost: FloatArray, highest: float, delta: float, probability: float, start: tuple[float, float]
-    ) -> Shape:
-        middle = np.array([math.log(5 / self.teachers), math.log(0.025 * self.teachers)])
-        log_factor = a * math.log1p(-1 / a) - math.log(a - 1) - math.log(delta)
+    def best(self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0) -> tuple[float, list[Level]]:
+        """(epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
+        steepest = _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu)
+        low, high = 0.0, 0.25
+        while not steepest.table(high):
+            low, high = high, 2 * high
+            if high > _HIGHEST:
+                return math.inf, []
+        while high - low > _TIGHT * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if steepest.table(middle) else (middle, high)
+        table = steepest.table(high)
+        return gate_epsilon(table, delta=delta, prefix_mu=prefix_mu), table
 
-        def epsilon(logs: FloatArray) -> float:
-            """The certificate's supremum by Canonne, Kamath and Steinke's conversion alone, solved for epsilon."""
-            # If votes disagree, the curve is flat and the search would drift: keep it in a wide box.
-            away = float(np.maximum(np.abs(logs - middle) - _BOX, 0).sum())
-            logs = np.clip(logs, middle - _BOX, middle + _BOX)
-            kappa, s = _within_reach(logs)
-            b = curve_scale(cost, self.steps, kappa=kappa, s=s, probability=probability)
-            log_pi = log_ndtr(-_PHI)
-            apart = log_pi - log_ndtr(-_PHI - 1 / s)
-            r = np.minimum(b * np.exp(np.minimum(kappa * s * _PHI, 100.0)), highest)
-            return float(np.max(r + apart + (log_pi + log_factor) / (a - 1))) + away
-
-        from scipy.optimize import minimize
-
-        result = minimize(epsilon, np.array(start), method="Nelder-Mead", options={"xatol": 3e-3, "fatol": 1e-5})
-        kappa, s = _within_reach(result.x)
-        return Shape(epsilon=float(result.fun), order=a, kappa=kappa, s=s)
+    def within(self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float) -> list[Level]:
+        """The table for this epsilon; empty if there is none."""
+        return _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
 
 
-def _within_reach(logs: FloatArray) -> tuple[float, float]:
-    """(kappa, s) from their logarithms, clipped: if votes cost almost nothing, the search drifts and would overflow."""
-    kappa, s = np.exp(np.clip(logs, -20.0, 20.0))
-    return float(kappa), float(s)
+class _Steepest:
+    """The table whose probabilities fall fastest, for every epsilon.
+
+    From one score to the next the released part must not gain more than its cost leaves of epsilon, and the refused one
+    not grow by more than e^epsilon. A lower probability allows a lower one next, so the fastest fall is found step by step.
+    """
+
+    def __init__(self, search: GateSearch, costs: FloatArray, *, delta: float, probability: float, mu: float) -> None:
+        # An order too high for the noise has no bound, or none that could be the best.
+        kept = np.isfinite(costs).all(axis=1)
+        self.orders, self.costs = search.orders[kept], costs[kept]
+        self.steps, self.teachers, self.hand = search.steps, search.teachers, search.in_hand
+        self.delta, self.probability, self.mu = delta, probability, mu
+        a = self.orders
+        self.offset = a * np.log1p(-1 / a) - np.log(a - 1)
+
+    def table(self, epsilon: float) -> list[Level]:
+        """The table at this epsilon; empty if there is none."""
+        if not len(self.orders):
+            return []
+        passes = self._better(epsilon)
+        planned = len(passes) - 1
+        table: list[Level] = []
+        for t in range(_LONGEST):
+            # Scores better than planned are held to the planned cost.
+            distance = self.hand + max(t - planned, 0)
+            place = int(np.searchsorted(self.steps, min(distance, self.teachers)))
+            order, cost, x = self._conversion(self.costs[:, place], passes[t])
+            table.append((passes[t], order, cost))
+            if passes[t] <= self._of_released():
+                return table
+            if x > epsilon:
+                return []
+            if t >= planned:
+                passes.append(self._next(passes[t], epsilon, x))
+                if passes[t + 1] > passes[t] * (1 - 1e-6):
+                    return []
+            if math.log(passes[t] / passes[t + 1]) > epsilon - x + 1e-12:
+                return []
+        return []
+
+    def _conversion(self, cost: FloatArray, passes: float) -> tuple[float, float, float]:
+        """(order, cost, the least epsilon of the released part) at the best order."""
+        log_target = math.log(min(self._of_released() / passes, 1.0))
+        estimates = cost + (self.offset - log_target) / (self.orders - 1)
+        k = int(np.argmin(estimates))
+        a, r, x = float(self.orders[k]), float(cost[k]), float(estimates[k])
+        for _ in range(4):
+            delta = float(renyi_delta(np.array([r]), np.array([x]), a)[0])
+            x = max(x - 0.9 * (log_target - math.log(max(delta, 1e-300))) / (a - 1), 0.0)
+        return a, r, x
+
+    def _of_released(self) -> float:
+        return self.delta * (1 - 1e-6) * (0.9 if self.mu else 1.0)
+
+    def _better(self, epsilon: float) -> list[float]:
+        """Probabilities of the scores up to the planned one."""
+        refused = [1 - self.probability]
+        for _ in range(min(self.hand, _BETTER)):
+            low, high = -epsilon, 0.0
+            for _ in range(40 if self.mu else 0):
+                middle = (low + high) / 2
+                fine = self._refused_allowed(refused[0] * math.exp(middle), -middle, epsilon)
+                low, high = (low, middle) if fine else (middle, high)
+            refused.insert(0, refused[0] * math.exp(high if self.mu else -epsilon * (1 - 1e-9)))
+        return [_rounded(1 - value) for value in refused]
+
+    def _next(self, passes: float, epsilon: float, x: float) -> float:
+        """The least probability that may follow."""
+        refused = 1 - passes
+        grows = epsilon * (1 - 1e-9)
+        if self.mu:
+            low, high = 0.0, grows
+            for _ in range(40):
+                middle = (low + high) / 2
+                low, high = (middle, high) if self._refused_allowed(refused, middle, epsilon) else (low, middle)
+            grows = low
+        most = min(refused * math.exp(grows), 1.0) if refused else self.delta / 2
+        fewest = passes * math.exp(-(epsilon - max(x, 0.0)))
+        return _rounded(max(1 - most, fewest, self.delta * 1e-3))
+
+    def _refused_allowed(self, refused: float, grows: float, epsilon: float) -> bool:
+        """Whether refusals may grow by e^grows: what the prefix then adds to delta."""
+        if not self.mu:
+            return grows <= epsilon
+        x, mu = epsilon - grows, self.mu
+        added = float(ndtr(mu / 2 - x / mu) - math.exp(min(x, 700.0)) * ndtr(-mu / 2 - x / mu))
+        return min(refused * math.exp(grows), 1.0) * added <= self.delta * 0.09
+
+
+def _rounded(probability: float) -> float:
+    """The probability with few digits: upward, and nearer to 1 where it is near 1."""
+    if probability > 0.9:
+        unit = 10.0 ** (math.floor(math.log10(max(1 - probability, 1e-12))) - _DIGITS + 1)
+        return 1 - round(math.floor((1 - probability) / unit) * unit, 17)
+    unit = 10.0 ** (math.floor(math.log10(probability)) - _DIGITS + 1)
+    return math.ceil(probability / unit) * unit
 
 
 def require_public(votes: PublicVotes) -> None:
@@ -123,14 +216,3 @@ def require_public(votes: PublicVotes) -> None:
         )
     if not votes.queries:
         raise InvalidInput("public_votes must hold at least one query, got 0.")
-
-
-def curve_scale(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> float:
-    """The smallest B with which the noise passes at this probability: phi = -z s with Phi(z) = probability."""
-    return float(np.max(scales(cost, steps, kappa=kappa, s=s, probability=probability)))
-
-
-def scales(cost: FloatArray, steps: IntArray, *, kappa: float, s: float, probability: float) -> FloatArray:
-    """The B that every distance alone needs, shape (distances,); `curve_scale` is the largest."""
-    exponent = kappa * (float(ndtri(probability)) * s - steps)
-    return cost * np.exp(np.minimum(exponent, 500.0))

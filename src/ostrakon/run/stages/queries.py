@@ -106,11 +106,7 @@ def _decision(gate: Gate) -> OneDraw:
     def decide(votes: Votes, rng: np.random.Generator) -> IntArray:
         return np.full(votes.queries, 1 if gate.decide(votes, rng) else NO_ANSWER)
 
-    return OneDraw(
-        name="gate",
-        sample=decide,
-        parameters=lambda: {name: getattr(gate, name) for name in ("order", "B", "kappa", "s", "prefix", "delta")},
-    )
+    return OneDraw(name="gate", sample=decide, parameters=lambda: {**gate.as_dict(), "delta": gate.delta})
 
 
 def _ask_behind(gate: Gate, votes: Votes, *, log: Log, rng: np.random.Generator) -> Answers:
