@@ -156,9 +156,7 @@ def test_renyi_delta_is_above_every_pair_of_two_points(seed: int) -> None:
 def test_runs_and_batches_add_upward() -> None:
     run = RunCost(epsilon=0.1, checks=3, failure=1e-6)
     assert Fraction(run_epsilon(run, delta=1e-6)) >= 3 * Fraction(0.1)
-    batches = [
-        Gated(epsilon=e, delta=d, levels=((0.9, 8.0, 0.5),)) for e, d in ((0.1, 1e-7), (0.2, 2e-7), (0.3, 1e-9))
-    ]
+    batches = [Gated(epsilon=e, delta=d, levels=((0.9, 8.0, 0.5),)) for e, d in ((0.1, 1e-7), (0.2, 2e-7), (0.3, 1e-9))]
     epsilon, delta = compose(*batches)
     assert Fraction(epsilon) >= Fraction(0.1) + Fraction(0.2) + Fraction(0.3)
     assert Fraction(delta) >= Fraction(1e-7) + Fraction(2e-7) + Fraction(1e-9)

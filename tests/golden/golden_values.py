@@ -267,7 +267,7 @@ def gates(data: Path) -> Numbers:
             teachers=250,
             classes=votes.classes,
             delta=DELTA,
-            levels=[(0.97**t, 12.0, 0.4 + 0.01 * t) for t in range(400)],
+            levels=[(0.9 * 0.97**t, 12.0, 0.4 + 0.01 * t) for t in range(400)],
         )
         found[f"{name}/fixed/epsilon"] = fixed.certificate().epsilon
         found[f"{name}/fixed/score"] = fixed.score(votes)

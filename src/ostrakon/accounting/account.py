@@ -103,7 +103,7 @@ def account(
         Votes of the same shape that depend on no private record (`simulate_votes`). A gate and a sanitizer are planned
         on them.
     pass_probability : float in (0, 1)
-        Probability that the gate passes votes that a fortieth of the teachers cast otherwise than `public_votes`.
+        Probability that the gate passes votes like `public_votes`, as in `Gate.plan`.
     rng : numpy.random.Generator, optional
         Noise of the sanitized estimate. Every call draws again, at its own cost: keep the first result. Default: no
         estimate.

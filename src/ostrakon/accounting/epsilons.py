@@ -25,7 +25,8 @@ class WorstCase:
 class Gated:
     """The unconditional (epsilon, delta)-DP guarantee of a gated release. Publishable.
 
-    levels: (probability to pass, Rényi order, largest cost) of every score (see `Gate`). Source: docs/mathematics.md D6.
+    levels: (probability to pass, Rényi order, largest cost) of every score (see `Gate`). Source: docs/mathematics.md
+    D6.
     """
 
     kind: ClassVar[str] = "gated"

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ostrakon.accounting.account import account
-from ostrakon.accounting.data_independent.noisy_max import answer_law, quadrature_error
+from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.gate import envelope_tables
 from ostrakon.accounting.gate.envelope import Envelope, envelope, query_envelopes
 from ostrakon.accounting.gate.envelope_tables import EnvelopeTables

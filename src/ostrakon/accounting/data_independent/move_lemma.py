@@ -2,20 +2,20 @@
 
 A vote moves from class i to class j, or back. Let m = n_i - n_j >= 0, and Y the largest noisy count of all other
 classes, which has one law on both sides. Given Y, the label is i, j or "other", with a law that depends on m and
-eta = (Y - n_i) / sigma alone; let f_m(eta) be its moment sum_o P(o)^a Q(o)^(1-a) - 1, and h_m(eta) the probability of
-"other" before the move.
+eta = (Y - n_i) / sigma alone. Let f_m(eta) be its moment sum_o P(o)^a Q(o)^(1-a) - 1, in either direction, and r_m(eta)
+the probability of "not i" before the move.
 
-r_m(eta) the probability of "not i" before the move.
+Lemma. The moment of the label is at most C_m(q) for q = P(label is not i), where C_m is the least concave function
+above the curve (r_m(eta), f_m(eta)). Proof. Moments are jointly convex, so that of the label is at most the mean over Y
+of f_m; q is the mean of r_m; Jensen. The same holds with P(label is i or j) in the place of q.
 
-Lemma. The moment of the label is at most C_m(q) for q = P(label is not i), where C_m is the concave envelope of the curve
-(r_m(eta), f_m(eta)). Proof. Moments are jointly convex, so that of the label is at most the mean over Y of f_m; q is the
-mean of r_m; Jensen. The same holds with P(label is i or j) in the place of q.
-
-*The likely class takes part in the move.* Call it i; it wins with probability at least 1 - q and leads by at least m. The
-moment is at most the largest C_m'(q') over m' >= m and q' <= q; a lead m' is possible if j alone beats i with
+*The likely class takes part in the move.* Call it i; it wins with probability at least 1 - q and leads by at least m.
+The moment is at most the largest C_m'(q') over m' >= m and q' <= q; a lead m' is possible if j alone beats i with
 probability at most q.
-*The likely class is a third one.* Then P(i or j) <= q: the moment is at most the largest envelope over q' <= q, and over
-all margins of i and j.
+
+*The likely class is a third one.* Then P(i or j) <= q: the moment is at most the largest envelope over q' <= q, and
+over all margins of i and j.
+
 A vote to or from "abstain": the moved class against all others is a threshold on one count, the limit m = infinity.
 
 **Between grid points.** Curves are computed at nodes of eta, 1/32 apart. A chord misses a smooth curve by an eighth of
@@ -40,7 +40,7 @@ _END = 12.0
 _FAR = 26.0
 """Margins beyond this number of sigmas are as good as infinite: the other class wins with a chance below e^-100."""
 
-_DENSE = 40
+_DENSE = 25
 """Margins per sigma that are computed; all of them where sigma is smaller."""
 
 _STEEPEST = 3.0
@@ -49,7 +49,7 @@ _STEEPEST = 3.0
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 """Added to every moment: more than the errors of quadrature and of the ends of the grid."""
 
-LOG_Q: FloatArray = np.linspace(-20.0, 0.0, 4001)
+LOG_Q: FloatArray = np.linspace(-20.0, 0.0, 2001)
 """The logarithms of q in the tables."""
 LOG_Q.setflags(write=False)
 
@@ -221,7 +221,9 @@ def _hulls(x: FloatArray, f: FloatArray, q: FloatArray, result: FloatArray) -> N
                 kept -= 1
             while kept > 1:
                 a, b = keep[kept - 2], keep[kept - 1]
-                if (f[row, b] - f[row, a]) * (x[row, i] - x[row, a]) > (f[row, i] - f[row, a]) * (x[row, b] - x[row, a]):
+                if (f[row, b] - f[row, a]) * (x[row, i] - x[row, a]) > (f[row, i] - f[row, a]) * (
+                    x[row, b] - x[row, a]
+                ):
                     break
                 kept -= 1
             keep[kept] = i

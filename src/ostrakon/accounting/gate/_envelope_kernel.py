@@ -79,9 +79,7 @@ def _index(losing: float, grid: Any) -> int:
 
 
 @compiled
-def _label(
-    grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: float, k: int
-) -> float:
+def _label(grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: float, k: int) -> float:
     """The moment of a label: the smallest of what is known of a likely class, of its lead, and of the top count."""
     return min(min(grown[index, k], max(pair[row[gap], coarse[index], k], third[coarse[index], k])), cap)
 
@@ -95,7 +93,8 @@ def _rounded_up(value: float) -> float:
 
 @compiled
 def _raise_to(
-    best: Any, raised: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha: Any,
+    best: Any, raised: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int,
+    cap: Any, alpha: Any,
     beta: Any, top: int,
 ) -> None:  # fmt: skip
     """Raise `best` (orders,) to e^{(a-1) J} of one top count, and mark the raised orders in `raised` (orders,)."""
@@ -112,7 +111,8 @@ def _raise_to(
 
 @compiled
 def _exceeds(
-    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha: Any, beta: Any,
+    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, alpha:
+    Any, beta: Any,
     top: int,
 ) -> bool:  # fmt: skip
     """Whether a top count with at most this label cost might cost more than `best` at some order."""
@@ -127,7 +127,8 @@ def _exceeds(
 
 @compiled
 def _cell_exceeds(
-    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, sums: Any, beta: Any,
+    best: Any, grown: Any, pair: Any, row: Any, third: Any, coarse: Any, index: int, gap: int, cap: Any, sums:
+    Any, beta: Any,
     cell: int,
 ) -> bool:  # fmt: skip
     """The same for a whole cell, from its largest cap, alpha + beta and beta, with room for rounding.

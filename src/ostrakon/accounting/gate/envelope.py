@@ -16,7 +16,6 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray, Votes
 
-
 _SUM_BITS = 50
 _LARGEST = 2048.0
 """Costs of one query from here on count as endless; sums are kept in units of the number of queries / 2^50."""
@@ -39,7 +38,8 @@ def envelope(
     log-concave densities and "1 wins" is a convex set of noise and counts), so least at a vertex, where one class
     receives them all; and Schur-concave in the others' counts, so that class is the runner-up. D1 and D2 bound the
     cost by `J(M, e)`, e the smaller of beta*(1 - p_1) and, for Gaussian noise, the move lemma at 1 - p_1 and a
-    lead of M - n_2 - (d - max(k, 0)). For smaller M >= n_1 - d, the cost is bounded by the worst label of that top count,
+    lead of M - n_2 - (d - max(k, 0)). For smaller M >= n_1 - d, the cost is bounded by the worst label of that top
+    count,
     to which e is cut off as well. The sets over which the maxima are taken grow with d, and
     that of n' at d lies in that of n at d + 1.
     Two classes without abstentions: the exact joint cost, a function of the top count alone, maximized over it.

@@ -211,7 +211,7 @@ def _label_tables(
 ) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, IntArray]:
     """The moments of labels, by probability to lose, for the loops."""
     coarse = np.minimum(np.searchsorted(LOG_Q, _log_q() - 1e-12), len(LOG_Q) - 1)
-    pair, third = (np.ascontiguousarray(x[..., kept]) for x in (moves.pair, moves.third))
+    pair, third = (x if kept.all() else np.ascontiguousarray(x[..., kept]) for x in (moves.pair, moves.third))
     return _orders_last(np.exp(log_grown)), pair, moves.row, third, coarse
 
 

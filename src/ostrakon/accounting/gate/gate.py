@@ -40,7 +40,8 @@ class Gate:
     delta : float in (0, 1)
         Of the certificate.
     levels : sequence of (float, float, float)
-        The table. Votes of score t pass with the probability of `levels[t]`, if their cost at its Rényi order is at most
+        The table. Votes of score t pass with the probability of `levels[t]`, if their cost at its Rényi order is at
+        most
         its cost; the next levels hold for votes of one teacher less consensus each. Votes of higher scores never pass.
     prefix : int
         After a refusal the first `prefix` queries are still answered by the same mechanism. The certificate covers this
@@ -115,7 +116,7 @@ class Gate:
             Of all votes that up to `in_hand` teachers cast otherwise than the public ones. The public votes themselves
             pass with a higher probability.
         in_hand : int, optional
-            Default: a fortieth of the teachers.
+            Default: 0.4 times the root of the number of teachers, 6 of 250.
         prefix_price : float, at least 0
             The share of epsilon for answers after a refusal; 0: no answers.
         search : GateSearch, optional
@@ -143,7 +144,9 @@ class Gate:
                 public_votes, mechanism, in_hand=hand, every_number=epsilon is not None, report=report
             )
         if epsilon is None:
-            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(search, probability, price)
+            return cls._fitted(search, public_votes, mechanism, delta, probability)._with_prefix(
+                search, probability, price
+            )
         allowed = positive("epsilon", epsilon) / (1 + price)
 
         def fits(queries: int) -> bool:

@@ -31,13 +31,15 @@ _HIGHEST = 500.0
 _TIGHT = 1e-4
 _DIGITS = 6
 
-IN_HAND = 1 / 40
-"""The share of teachers that may vote otherwise than planned without lowering the pass probability below the planned one."""
+_IN_HAND = 0.4
 
 
 def teachers_in_hand(teachers: int) -> int:
-    """The default number of teachers in hand."""
-    return int(teachers * IN_HAND)
+    """The default number of teachers that may vote otherwise than planned: 0.4 times the root of their number.
+
+    Votes of two ensembles of N teachers on the same queries differ by some root of N.
+    """
+    return int(_IN_HAND * math.sqrt(teachers))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +47,8 @@ class GateSearch:
     """The envelopes of public votes at several orders, for searches with any number of first queries.
 
     The search may be heuristic: the certificate is computed from its result.
-    queries: of the votes. in_hand: the number of teachers that may vote otherwise. orders: shape (K,). steps: distances.
+    queries: of the votes. in_hand: the number of teachers that may vote otherwise. orders: shape (K,). steps:
+    distances.
     cost: of the first queries together, by their number, shape (K, queries, distances), or of all of them alone,
     (K, 1, distances).
     """
@@ -89,7 +92,9 @@ class GateSearch:
             unit = 10.0 ** (np.floor(np.log10(cost)) - _DIGITS + 1)
             return np.where(np.isfinite(cost), np.ceil(cost / unit * (1 + 1e-12)) * unit, np.inf)
 
-    def best(self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0) -> tuple[float, list[Level]]:
+    def best(
+        self, *, queries: int, delta: float, probability: float, prefix_mu: float = 0.0
+    ) -> tuple[float, list[Level]]:
         """(epsilon, table) of the first `queries` queries; (inf, []) if no noise of this size has a bound."""
         steepest = _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu)
         low, high = 0.0, 0.25
@@ -103,7 +108,9 @@ class GateSearch:
         table = steepest.table(high)
         return gate_epsilon(table, delta=delta, prefix_mu=prefix_mu), table
 
-    def within(self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float) -> list[Level]:
+    def within(
+        self, *, queries: int, delta: float, probability: float, epsilon: float, prefix_mu: float
+    ) -> list[Level]:
         """The table for this epsilon; empty if there is none."""
         return _Steepest(self, self.costs(queries), delta=delta, probability=probability, mu=prefix_mu).table(epsilon)
 
@@ -112,7 +119,8 @@ class _Steepest:
     """The table whose probabilities fall fastest, for every epsilon.
 
     From one score to the next the released part must not gain more than its cost leaves of epsilon, and the refused one
-    not grow by more than e^epsilon. A lower probability allows a lower one next, so the fastest fall is found step by step.
+    not grow by more than e^epsilon. A lower probability allows a lower one next, so the fastest fall is found step
+    by step.
     """
 
     def __init__(self, search: GateSearch, costs: FloatArray, *, delta: float, probability: float, mu: float) -> None:
