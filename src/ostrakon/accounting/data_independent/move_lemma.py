@@ -49,7 +49,7 @@ _STEEPEST = 3.0
 _RELATIVE, _ABSOLUTE = 1e-9, 1e-12
 """Added to every moment: more than the errors of quadrature and of the ends of the grid."""
 
-LOG_Q: FloatArray = np.linspace(-20.0, 0.0, 2001)
+LOG_Q: FloatArray = np.linspace(-20.0, 0.0, 4001)
 """The logarithms of q in the tables."""
 LOG_Q.setflags(write=False)
 
@@ -165,7 +165,7 @@ class _Curves:
         return 1 + of_pair, 1 + np.maximum.accumulate(of_third.max(axis=0))
 
     def _between_rows(self, values: FloatArray) -> FloatArray:
-        """Raised to hold for the margins up to the next row, too, where the next row's value is no larger."""
+        """Raised to hold for the margins up to the next row, too, where the next row's value is not larger."""
         if self.stride == 1 or len(values) < 4:
             return values
         bend = _widest(np.abs(np.diff(values[:-1], 2, axis=0)).T).T

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ostrakon.accounting.gate.certificate import Level, require_levels
 from ostrakon.accounting.gate.envelope import Envelope
@@ -33,15 +34,22 @@ def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
     _, orders, costs = np.array(table).T
     distinct, row = np.unique(orders, return_inverse=True)
     envelope = Envelope.of(votes, mechanism, orders=distinct)
-    steps = np.minimum(np.arange(len(table)), votes.teachers)
-    summed = envelope.summed(np.arange(int(steps[-1]) + 1))
-    worst = 0
-    for i, cost in enumerate(costs.tolist()):
-        # Envelopes never fall with d: the first distance that level i forbids needs the highest score.
-        forbidden = np.flatnonzero(summed[row[i]][steps[: i + 1]] > cost)
-        if len(forbidden):
-            worst = max(worst, i - int(forbidden[0]) + 1)
-    return worst
+    # Of equal limits in a row the last one decides.
+    last = np.append((np.diff(orders) != 0) | (np.diff(costs) != 0), True)
+    at = np.flatnonzero(last)
+
+    def forbidden(levels: IntArray, distances: IntArray) -> NDArray[np.bool_]:
+        steps, place = np.unique(np.minimum(distances, votes.teachers), return_inverse=True)
+        return envelope.summed(steps)[row[levels], place] > costs[levels]
+
+    # Envelopes never fall with d: the first distance that a level forbids needs the highest score.
+    at = at[forbidden(at, at)]
+    low, high = np.full(len(at), -1), at.copy()
+    while (open_ := np.flatnonzero((high - low > 1) & (at - low > (at - high).max(initial=0) + 1))).size:
+        middle = (low[open_] + high[open_]) // 2
+        no = forbidden(at[open_], middle)
+        high[open_[no]], low[open_[~no]] = middle[no], middle[~no]
+    return int((at - high + 1).max(initial=0))
 
 
 def consensus(votes: Votes, mechanism: Mechanism, *, order: float, kappa: float) -> float:

@@ -26,8 +26,8 @@ _BETTER = 12
 """Scores below the planned one that pass with a higher probability."""
 
 _LONGEST = 96
-"""Scores of a table: shorter tables are quicker to check, and cost a few thousandths of epsilon."""
-_HIGHEST = 500.0
+"""Scores of a table at an epsilon of 1 or more, and times epsilon below: shorter tables are quicker to check."""
+_LEAST, _HIGHEST = 0.01, 500.0
 _TIGHT = 1e-4
 _DIGITS = 6
 
@@ -139,7 +139,7 @@ class _Steepest:
         passes = self._better(epsilon)
         planned = len(passes) - 1
         table: list[Level] = []
-        for t in range(_LONGEST):
+        for t in range(int(_LONGEST / min(epsilon, 1.0)) if epsilon > _LEAST else 0):
             # Scores better than planned are held to the planned cost.
             distance = self.hand + max(t - planned, 0)
             place = int(np.searchsorted(self.steps, min(distance, self.teachers)))
