@@ -108,19 +108,6 @@ def _raised(moment: FloatArray) -> FloatArray:
     return moment * (1 + _RELATIVE) + _ABSOLUTE
 
 
-def _two_classes(u: FloatArray, nu: float, a: float) -> FloatArray:
-    """The largest moment, minus 1, of two classes with margins u (in sigmas): both moves, both directions."""
-    best = np.zeros(u.shape)
-    for there in (u - 2 * nu, u + 2 * nu):
-        for p, q in ((u, there), (there, u)):
-            total = np.zeros(u.shape)
-            for sign in (1, -1):
-                log_p, log_q = (log_ndtr(sign * x / math.sqrt(2)) for x in (p, q))
-                total += _power_excess(np.exp(log_q), log_p - log_q, a)
-            best = np.maximum(best, total)
-    return _raised(best)
-
-
 @dataclass(frozen=True, eq=False)
 class _Curves:
     """Laws of (i, j, other) at margins u, in sigmas, and nodes of eta: before a move, after i -> j, after j -> i.

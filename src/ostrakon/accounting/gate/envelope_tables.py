@@ -230,7 +230,7 @@ def _worst_labels(law: AnswerLaw, orders: FloatArray, moves: MoveCosts) -> Float
     q = law.worst_q()
     known = (orders - 1)[:, None] * law.likely_outcome_rdp(q, orders)
     lead = np.maximum(2 * np.arange(law.teachers + 1) - law.teachers, 0)
-    return np.minimum(known, np.log(moves.at(lead, q)).T + 1e-15)
+    return np.minimum(known, np.log(moves.at(lead, q)).T + 1e-15).astype(np.float64)
 
 
 def _noise_tables(law: AnswerLaw) -> tuple[float, float, IntArray, FloatArray, IntArray, FloatArray]:
