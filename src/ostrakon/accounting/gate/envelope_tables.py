@@ -201,7 +201,7 @@ def _orders_last(table: FloatArray) -> FloatArray:
 
 def _log_q() -> FloatArray:
     """The logarithms of the points of every table of labels."""
-    fine = np.arange(round(-LOWEST / STEP) + 1) * STEP + LOWEST
+    fine = (np.arange(round(-LOWEST / STEP) + 1) * STEP + LOWEST).astype(np.float64)
     fine[-1] = 0.0
     return fine
 
