@@ -187,9 +187,9 @@ def _log_laws(u: FloatArray, nu: float) -> FloatArray:
         e = u[:, None, None]
         first = (np.exp(-((x + s) ** 2) / 2) * ndtr(x + e - s)) @ weight
         second = (np.exp(-((x + e - s) ** 2) / 2) * ndtr(x + s)) @ weight
-        for place, mass in enumerate((first, second)):
+        for outcome, mass in enumerate((first, second)):
             above = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1][:, : len(nodes)]
-            laws[world, :, :, place] = np.log(np.maximum(above, 1e-300))
+            laws[world, :, :, outcome] = np.log(np.maximum(above, 1e-300))
         laws[world, :, :, 2] = log_ndtr(nodes + s) + log_ndtr(nodes + u[:, None] - s)
     return laws
 

@@ -39,8 +39,8 @@ def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
     at = np.flatnonzero(last)
 
     def forbidden(levels: IntArray, distances: IntArray) -> NDArray[np.bool_]:
-        steps, place = np.unique(np.minimum(distances, votes.teachers), return_inverse=True)
-        return envelope.summed(steps)[row[levels], place] > costs[levels]
+        steps, column = np.unique(np.minimum(distances, votes.teachers), return_inverse=True)
+        return envelope.summed(steps)[row[levels], column] > costs[levels]
 
     # Envelopes never fall with d: the first distance that a level forbids needs the highest score.
     at = at[forbidden(at, at)]

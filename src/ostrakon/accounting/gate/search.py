@@ -142,8 +142,8 @@ class _Steepest:
         for t in range(int(_LONGEST / min(epsilon, 1.0)) if epsilon > _LEAST else 0):
             # Scores better than planned are held to the planned cost.
             distance = self.hand + max(t - planned, 0)
-            place = int(np.searchsorted(self.steps, min(distance, self.teachers)))
-            order, cost, x = self._conversion(self.costs[:, place], passes[t])
+            column = int(np.searchsorted(self.steps, min(distance, self.teachers)))
+            order, cost, x = self._conversion(self.costs[:, column], passes[t])
             table.append((passes[t], order, cost))
             if passes[t] <= self._of_released():
                 return table
