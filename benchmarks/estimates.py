@@ -3,8 +3,9 @@
     python benchmarks/estimates.py [--runs 500] [--data DIR --seeds 0 1]
 
 Worlds, drawn anew for every run: 2,000 private and 400 public rows in the plane; students are chosen and
-cross-validated as in a run, and every run draws its noise anew. "smooth": two or three classes, 40 cells. "against the
-trend": 60 clusters on a line; between clusters the label follows the line, within each cluster it runs against it.
+cross-validated as in a run, and every run draws its noise anew. "smooth": two or three classes, 40 cells. "shifted":
+the same, with private rows of another law than public ones, within cells, too. "against the trend": 60 clusters on a
+line; between clusters the label follows the line, within each cluster it runs against it.
 Reported is in how many runs
 - the lower bound holds for the released student's own agreement with the private labels,
 - two standard deviations around `share`, which takes errors within cells to be at random, do,
@@ -47,6 +48,17 @@ def smooth(rng: np.random.Generator, classes: int) -> tuple[Any, Any]:
     return rows, scores.argmax(axis=1)
 
 
+def shifted(rng: np.random.Generator, classes: int) -> tuple[Any, Any]:
+    """As `smooth`, but private rows are drawn towards the right, within cells and between them."""
+    draws = [smooth(rng, classes) for _ in range(4)]
+    rows, y = (np.concatenate(part) for part in zip(*draws, strict=True))
+    public = np.arange(PUBLIC)
+    # Without replacement, with weights exp(.8 x): the law of the label, given the row, stays.
+    private = PUBLIC + np.argsort(0.8 * rows[PUBLIC:, 0] + rng.gumbel(size=len(rows) - PUBLIC))[-PRIVATE:]
+    order = np.concatenate([private, public])
+    return rows[order], y[order]
+
+
 def against_the_trend(rng: np.random.Generator, classes: int) -> tuple[Any, Any]:
     """60 clusters along a line: their mean labels follow it, and within each the label runs against it."""
     cluster = rng.integers(0, 60, PRIVATE + PUBLIC)
@@ -56,7 +68,7 @@ def against_the_trend(rng: np.random.Generator, classes: int) -> tuple[Any, Any]
     return rows.astype(np.float32), (rng.uniform(size=len(cluster)) < np.clip(share, 0.02, 0.98)).astype(int)
 
 
-WORLDS = {"smooth": (smooth, 40), "against the trend": (against_the_trend, 60)}
+WORLDS = {"smooth": (smooth, 40), "shifted": (shifted, 40), "against the trend": (against_the_trend, 60)}
 
 
 def one_run(run: int, *, world: str, classes: int, sigma2: float) -> dict[str, float]:
@@ -118,7 +130,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     given = parser.parse_args()
-    for world, classes, sigma2 in (("smooth", 2, 5.0), ("smooth", 3, 10.0), ("against the trend", 2, 5.0)):
+    settings = (("smooth", 2, 5.0), ("smooth", 3, 10.0), ("against the trend", 2, 5.0), ("shifted", 2, 5.0))
+    for world, classes, sigma2 in settings:
         runs = [one_run(run, world=world, classes=classes, sigma2=sigma2) for run in range(given.runs)]
         means = ", ".join(f"{name} {np.mean([each[name] for each in runs]):.1%}" for name in (runs[0] if runs else ()))
         print(f"{world}, {classes} classes, sigma2 {sigma2:g}, {given.runs} runs: {means}", flush=True)

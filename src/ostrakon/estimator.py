@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -16,12 +17,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ostrakon.data.classes import CLASSES_FROM, FROM_PRIVATE, offered_classes, unnamed_classes
+from ostrakon.data.classes import CLASSES_FROM, FROM_PRIVATE, offered_classes, refuse_quantity, unnamed_classes
+from ostrakon.data.columns import alike
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
+from ostrakon.data.outside_range import in_words, outside_memory
 from ostrakon.data.partition import row_marks
-from ostrakon.data.shared_rows import refuse_shared_rows
+from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
@@ -34,6 +37,10 @@ from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.statement import PROTECTS
 from ostrakon.validation import InvalidInput
+
+
+class OutsidePublicRange(UserWarning):
+    """Many private values are beyond the public range, perhaps in another unit. The message is private."""
 
 
 # A dataclass only for its __init__: it stores its arguments as scikit-learn asks, and type checkers see them.
@@ -219,6 +226,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
             **own,
         )
+        if not isinstance(X_public, Domain) and self.protect == "records":
+            sentence = in_words(outside_memory(given, task.X_public), public_rows=task.pool)
+            if sentence is not None:
+                warnings.warn(sentence, OutsidePublicRange, stacklevel=2)
         memory = InMemory()
         try:
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
@@ -262,9 +273,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
         _require_same_images(given, own["X_public"])
         if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
-            marks = row_marks(own["X_public"])
-            shared = int(np.isin(row_marks(given), marks).sum())
-            refuse_shared_rows(shared, marks, len(given), allow="allow_shared_rows=True")
+            _require_apart(given, own["X_public"])
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         return given, own
@@ -374,6 +383,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         raw = np.asarray(y)
         if raw.dtype == object and raw.ndim and (missing := int(pd.isna(raw).sum())):
             raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
+        if np.ndim(raw) and hasattr(X, "shape") and len(raw) != X.shape[0]:
+            raise InvalidInput(f"y must have one label for each of the {X.shape[0]} rows of X, got {len(raw)}.")
         if _is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)
@@ -403,6 +414,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         if self._from_private:
             if len(present) < 2:
                 raise InvalidInput(f"y must hold at least two classes, got one class: {present.tolist()!r}.")
+            refuse_quantity(present.tolist(), "y", option="classes=[...]")
             return present, numbers
         if isinstance(self.classes, str):
             raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
@@ -410,6 +422,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         number_of = {label: number for number, label in enumerate(classes.tolist())}
         if len(number_of) != len(classes) or len(number_of) < 2:
             raise InvalidInput(f"classes must be at least two different labels, got {classes.tolist()!r}.")
+        if same := alike(classes.tolist()):
+            warnings.warn(f"The classes {', '.join(map(repr, same))} differ in capitals or spaces alone.", stacklevel=3)
         foreign = [label for label in present.tolist() if label not in number_of]
         if foreign:
             raise InvalidInput(
@@ -427,6 +441,19 @@ def in_python_words(refusal: str) -> str:
     name, space, rest = refusal.partition(" ")
     option = Options.options().get(name)
     return f"{name if option is None else option.python or name}{space}{rest}"
+
+
+def _require_apart(private: Any, public: Any) -> None:
+    """Refuse private rows that are in the public data, above chance."""
+    pairs = [(private, public)]
+    if np.ndim(public) == 2 and not hasattr(public, "tocsr"):
+        here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(rows) for rows in (private, public))
+        here, there = (frame.set_axis([str(name) for name in frame.columns], axis=1) for frame in (here, there))
+        if set(here.columns) == set(there.columns):
+            pairs = [(here[names], there[names]) for names in compared_columns(there)]
+    for ours, theirs in pairs:
+        marks = row_marks(theirs, rounded=True)
+        refuse_shared_rows(CountedRows.of(row_marks(ours, rounded=True)), marks, allow="allow_shared_rows=True")
 
 
 def _require_described(X: Any, domain: Domain) -> None:

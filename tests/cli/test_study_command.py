@@ -67,7 +67,7 @@ def test_what_is_refused_is_one_sentence(place):
         file.write("age,town,ill,patient\n40,Ulm,perhaps,1\n41,Ulm,no,2\n")
     for arguments, sentence in (
         (CREATE, "--out must be a new folder"),
-        ([*CREATE, "--out", "new", "--exchange", "post"], "--exchange must be one of trusted, files, secure-sum"),
+        ([*CREATE[:-1], "new", "--exchange", "post"], "--exchange must be one of trusted, files, secure-sum"),
         ([*join, "--owner", "east"], "--owner must be one of this study's, north, south, west"),
         ([*join, "--owner", "north", "--expect", "1234"], "--expect must be the study's hash"),
         (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "The class 'perhaps'"),
@@ -84,8 +84,8 @@ def test_what_is_refused_is_one_sentence(place):
 
 @pytest.mark.slow
 def test_owners_train_teachers_and_one_that_was_killed_goes_on(place):
-    asked = ["--exchange", "files", "--epsilon", 8, "--teacher", "logistic", "--people-per-teacher", 20]
-    made = ostrakon("study", *CREATE, *asked, "--queries", 20, folder=place)
+    asked = ["--exchange", "files", "--teacher", "logistic", "--people-per-teacher", 20, "--queries", 20]
+    made = ostrakon("study", *[8 if word == 1 else word for word in CREATE], *asked, folder=place)
     assert made.returncode == 0, made.stderr
     assert "60, which the owners train: logistic, one for about 20 people announced" in " ".join(made.stdout.split())
     for owner in ("north", "south", "west"):

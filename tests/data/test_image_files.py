@@ -53,11 +53,8 @@ def test_sixteen_bits_keep_their_range(tmp_path):
     np.testing.assert_allclose(read_images(tmp_path).X, 1)
 
 
-def test_pictures_of_different_sizes_or_damaged_ones_are_refused(tmp_path):
+def test_damaged_pictures_are_refused(tmp_path):
     picture(tmp_path / "a.png", np.zeros((6, 5)))
-    picture(tmp_path / "b.png", np.zeros((6, 7)))
-    with pytest.raises(InvalidInput, match=r"one size: a\.png has 5x6 pixels, .*b\.png has 7x6"):
-        read_images(tmp_path)
     (tmp_path / "b.png").write_bytes((tmp_path / "a.png").read_bytes()[:40])
     with pytest.raises(InvalidInput, match=r"b\.png cannot be read"):
         read_images(tmp_path)

@@ -6,7 +6,7 @@ import pytest
 
 import ostrakon
 from ostrakon.data.partition import row_marks
-from ostrakon.data.shared_rows import refuse_shared_rows
+from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
@@ -38,12 +38,12 @@ def test_tables_that_share_rows_are_refused_unless_allowed(tmp_path, share, suff
     assert open_task(*files, **OPTIONS, allow_shared_rows=True).private.rows() == 400
 
 
-@pytest.mark.parametrize("sizes", [(3000, 300), (300, 3000)])
+@pytest.mark.parametrize("sizes", [(3000, 300), (300, 3000), (3000, 30), (20_000, 60)])
 def test_low_entropy_rows_match_by_chance(sizes):
     for seed in range(20):
         both = [people(rows, seed=2 * seed + k, decimals=seed % 3).drop(columns="ill") for k, rows in enumerate(sizes)]
-        private, public = map(row_marks, both)
-        refuse_shared_rows(int(np.isin(private, public).sum()), public, sizes[0], allow="--allow-shared-rows")
+        private, public = (row_marks(rows, rounded=True) for rows in both)
+        refuse_shared_rows(CountedRows.of(private), public)
 
 
 def test_images_and_texts_are_counted(tmp_path):
@@ -78,3 +78,43 @@ def test_the_estimator_counts_them_too(frame, share):
     count = int(200 * share)
     with pytest.raises(InvalidInput, match=rf"^{count} of the 200 private rows .*allow_shared_rows=True"):
         model.fit(X, y, X_public=X[:count].copy())
+
+
+def shapes(half: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    single = half.astype({"age": np.float32})
+    return {
+        "rounded": half.round({"age": 4}),
+        "single precision": single,
+        "other numbers of rows": half.assign(number=1000 + np.arange(len(half))),
+        "other column order": half[["city", "age"]],
+    }
+
+
+@pytest.mark.parametrize("how", shapes(people(2, seed=0)))
+def test_rows_that_were_written_otherwise_are_known_again(tmp_path, how):
+    private = people(400, seed=0, decimals=12)
+    public = shapes(pd.concat([private[:200], people(200, seed=2, decimals=12)]).drop(columns="ill"))[how]
+    if "number" in public:
+        private = private.assign(number=np.arange(len(private)))
+    private.to_csv(tmp_path / "private.csv", index=False)
+    public.to_csv(tmp_path / "public.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"^(19\d|200) of the 400 private rows"):
+        open_task(tmp_path / "private.csv", tmp_path / "public.csv", **OPTIONS)
+    model = ostrakon.PATEClassifier(classes=["no", "yes"], student="logistic", random_state=0)
+    if how != "other column order":
+        with pytest.raises(InvalidInput, match=r"^(19\d|200) of the 400 private rows"):
+            model.fit(private.drop(columns="ill"), private["ill"], X_public=public[private.columns.drop("ill")])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_few_private_rows_alone_as_public_ones_are_known(tmp_path, suffix):
+    """30 public rows without a repetition say nothing about chance; that no private row is repeated does."""
+    private = people(2000, seed=0)
+    private.to_parquet(tmp_path / "private.parquet")
+    private.to_csv(tmp_path / "private.csv", index=False)
+    private[:30].drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"^30 of the 2,000 private rows"):
+        open_task(tmp_path / f"private.{suffix}", tmp_path / "public.csv", **OPTIONS)
+    X = private["age"].to_numpy()[:, None]
+    with pytest.raises(InvalidInput, match=r"^30 of the 2,000 private rows"):
+        ostrakon.PATEClassifier(classes=[0, 1]).fit(X, np.arange(2000) % 2, X_public=X[:30])

@@ -166,7 +166,7 @@ def test_a_name_that_the_client_reads_as_another_object_is_refused(bucket, tmp_p
 
 @pytest.mark.parametrize("change", ["written", "added", "removed"])
 def test_a_stored_table_that_changes_while_it_is_read_is_refused(bucket, tmp_path, change):
-    frame = pd.DataFrame({"a": np.arange(50.0), "ill": ["yes", "no"] * 25})
+    frame = pd.DataFrame({"a": np.arange(50.0) / 2, "ill": ["yes", "no"] * 25})
     frame.to_parquet(tmp_path / "p.parquet")
     frame[:30].to_parquet(tmp_path / "q.parquet")
     frame.drop(columns="ill").to_parquet(tmp_path / "public.parquet")

@@ -30,7 +30,7 @@ def test_what_overshoots_is_cut_off():
 def test_every_form_of_a_picture_is_the_same_picture():
     whole = np.random.default_rng(1).integers(0, 256, (2, 9, 7, 3), dtype=np.uint8)
     wanted = whole.astype(np.float32) / np.float32(255)
-    alpha = np.concatenate([whole, np.full((2, 9, 7, 1), 9, np.uint8)], axis=3)
+    alpha = np.concatenate([whole, np.full((2, 9, 7, 1), 255, np.uint8)], axis=3)
     forms = [(whole, 1.0), (whole.transpose(0, 3, 1, 2), 1.0), (alpha, 1.0), (whole.astype(np.float64), 255.0)]
     for form, brightest in forms:
         np.testing.assert_array_equal(as_colours(form, brightest=brightest), wanted)

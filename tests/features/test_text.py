@@ -48,7 +48,7 @@ def test_without_it_the_refusal_names_what_reads_it():
         Columns.of(pd.DataFrame({"text": texts}))
     assert Columns.of(pd.DataFrame({"text": texts}), text=True).kept == ("text",)
     # Beside a column that can be used, too: nobody shall miss it.
-    beside = Columns.of(pd.DataFrame({"text": texts, "age": range(len(texts))}))
+    beside = Columns.of(pd.DataFrame({"text": texts, "age": [place % 7 for place in range(len(texts))]}))
     assert beside.notes["text"].endswith("; --representation text (or tfidf) learns from free text")
 
 

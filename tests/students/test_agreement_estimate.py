@@ -129,6 +129,13 @@ def test_the_interval_holds_whatever_the_student_does_within_cells(pairing, publ
         assert blindly < 0.6
 
 
+@pytest.mark.parametrize("shift", [-0.2, 0.2])
+@pytest.mark.parametrize("pairing", ["worst", "best", "blind"])
+def test_the_interval_holds_where_private_rows_are_shifted_within_cells(pairing, shift):
+    """A fifth of a cell's records lie where the student says another class: the bounds leave room for that."""
+    assert coverage(pairing, public=8, private=40, pureness=0.2, shift=shift)[0] >= 0.95
+
+
 def test_the_interval_holds_where_the_number_of_votes_is_secret():
     assert coverage("worst", known=False, public=8, private=40, pureness=1.0)[0] >= 0.95
 

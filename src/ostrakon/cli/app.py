@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ostrakon.cli.options import in_command_line_words
 from ostrakon.validation import InvalidInput
@@ -54,7 +54,28 @@ class _Commands(TyperGroup):
         self.commands = typer.main.get_group(_ROOT).commands
 
 
-app = typer.Typer(
+class OnceCommand(TyperCommand):
+    """A command that refuses an option given twice, of which only the last would count."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments besides options."""
+        seen = set[Any]()
+        for one in self.make_parser(ctx).parse_args(args=list(args))[2]:
+            if one in seen and one.param_type_name == "option" and not one.multiple:
+                raise InvalidInput(f"{one.opts[0]} must be given once, got it twice.")
+            seen.add(one)
+        return super().parse_args(ctx, args)
+
+
+class Commands(typer.Typer):
+    """A group of commands that take each option once."""
+
+    def command(self, *given: Any, **more: Any) -> Any:
+        """As of Typer."""
+        return super().command(*given, **{"cls": OnceCommand, **more})
+
+
+app = Commands(
     name="ostrakon",
     cls=_Commands,
     help="Train on confidential data and release a differentially private model (PATE).",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import Commands, app, console
 from ostrakon.validation import InvalidInput
 
 if TYPE_CHECKING:
     from ostrakon.ledger.ledger import Ledger
     from ostrakon.ledger.state import History
 
-ledger = typer.Typer(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
+ledger = Commands(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
 
 Url = Annotated[str | None, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]

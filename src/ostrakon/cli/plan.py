@@ -48,6 +48,7 @@ def plan(
     target: Annotated[str | None, typer.Option(help="The column to predict (of tables).")] = None,
     by: Annotated[str | None, typer.Option(help="The column that says whose a row is: protects users.")] = None,
     classes: Annotated[str | None, typer.Option(help="All labels, as a,b,c, where PUBLIC does not tell them.")] = None,
+    drop: Annotated[str | None, typer.Option(help="Columns to leave out, as a,b (of tables).")] = None,
     epsilons: Epsilons = None,
     mechanism: Mechanisms = None,
     accuracy: Annotated[float | None, typer.Option(help="Look for the least epsilon that gives it, as 0.83.")] = None,
@@ -70,7 +71,7 @@ def plan(
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
     settled = Options.of({name: value for name, value in {**options, **parameters}.items() if value is not None})
     text = reads_text(settled.representation)
-    shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text)
+    shown = read_public(public, target=target, by=by, classes=labels_in(classes), text=text, drop=labels_in(drop) or ())
 
     def report(done: int, total: int) -> None:
         # Without a terminal there is no bar: one line for every repetition.

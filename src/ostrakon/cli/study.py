@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ostrakon.cli.app import app, console
+from ostrakon.cli.app import Commands, app, console
 from ostrakon.data.classes import labels_in
 from ostrakon.ledger.location import default_url
 
 if TYPE_CHECKING:
     from ostrakon.study.study import Study
 
-study = typer.Typer(help="A study of several owners: create, show, join, sum, finish.", no_args_is_help=True)
+study = Commands(help="A study of several owners: create, show, join, sum, finish.", no_args_is_help=True)
 app.add_typer(study, name="study")
 
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")]
@@ -71,29 +71,33 @@ def create(
     seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
 ) -> None:
     """Write down everything that is public about a study, to be reviewed before anybody joins."""
+    from ostrakon.cli.train import say
+    from ostrakon.progress import showing
     from ostrakon.study.create import create_study
 
-    study = create_study(
-        out,
-        public=public,
-        target=target,
-        classes=labels_in(classes) or (),
-        owners=owners,
-        exchange=exchange,
-        epsilon=epsilon,
-        delta=delta,
-        queries=queries,
-        max_contributions=max_contributions,
-        max_owners_per_person=max_owners_per_person,
-        teacher=teacher,
-        people_per_teacher=people_per_teacher,
-        colluders=colluders,
-        dropouts=dropouts,
-        representation=representation,
-        student=student,
-        seed=seed,
-    )
-    _show(study)
+    say("Learning features from the public data, and choosing queries")
+    with showing(True):
+        created = create_study(
+            out,
+            public=public,
+            target=target,
+            classes=labels_in(classes) or (),
+            owners=owners,
+            exchange=exchange,
+            epsilon=epsilon,
+            delta=delta,
+            queries=queries,
+            max_contributions=max_contributions,
+            max_owners_per_person=max_owners_per_person,
+            teacher=teacher,
+            people_per_teacher=people_per_teacher,
+            colluders=colluders,
+            dropouts=dropouts,
+            representation=representation,
+            student=student,
+            seed=seed,
+        )
+    _show(created)
 
 
 @study.command()

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ostrakon.data.columns import alike
 from ostrakon.validation import InvalidInput
 
 MOST_CLASSES = 1000
@@ -65,18 +66,45 @@ def looks_like_a_quantity(classes: Sequence[str]) -> bool:
     return len(classes) > MANY_NUMBERS and all(_NUMBER.fullmatch(str(label)) for label in classes)
 
 
-def _refuse_quantity(classes: Sequence[str], target: str) -> None:
-    numbers = [label for label in classes if _NUMBER.fullmatch(label)]
-    fractions = any(not label.lstrip("+-").isdigit() for label in numbers)
-    if len(numbers) == len(classes) > (MOST_FRACTIONS if fractions else MOST_NUMBERS):
-        raise InvalidInput(quantity(target, len(classes)))
+def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = "--classes") -> None:
+    """Refuse classes that are too many numbers, or numbers with wide gaps: a quantity.
+
+    Parameters
+    ----------
+    classes : sequence
+        Labels that nobody listed.
+    target : str
+        What has them.
+    option : str
+        Where all classes can be named.
+
+    Raises
+    ------
+    InvalidInput
+        For more than 20 numbers with fractions or of which most in between are missing, and for more than 200 numbers.
+
+    Examples
+    --------
+    >>> refuse_quantity(range(39), "digit")
+    >>> refuse_quantity([50 * place for place in range(39)], "price")
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: The target 'price' has 39 different values: a quantity (regression) ...
+    """
+    labels = [str(label) for label in classes]
+    if not all(_NUMBER.fullmatch(label) for label in labels) or len(labels) <= MOST_FRACTIONS:
+        return
+    numbers = [float(label.replace(",", ".")) for label in labels]
+    whole = all(label.lstrip("+-").isdigit() for label in labels)
+    if len(labels) > MOST_NUMBERS or not whole or max(numbers) - min(numbers) >= 2 * len(labels):
+        raise InvalidInput(quantity(target, len(labels), option=option))
 
 
-def quantity(target: str, different: int, *, about: bool = False) -> str:
+def quantity(target: str, different: int, *, about: bool = False, option: str = "--classes") -> str:
     """The sentence that refuses a target with too many different numbers."""
     return (
         f"The target {target!r} has {'about ' if about else ''}{different} different values: a quantity (regression) "
-        "cannot be learned, only classes; cut it into a few ranges, or name all classes with --classes."
+        f"cannot be learned, only classes; cut it into a few ranges, or name all classes with {option}."
     )
 
 
@@ -116,7 +144,7 @@ def agree_on_classes(
     else:
         given, origin = tuple(labels_seen), "private"
     if origin != "user":
-        _refuse_quantity(given, target)
+        refuse_quantity(given, target)
     if len(labels_seen) > MOST_CLASSES:
         raise InvalidInput(
             f"The target {target!r} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes."
@@ -134,8 +162,10 @@ def agree_on_classes(
     unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
         where = public if origin == "public" else "the classes given"
+        near = next((label for label in given if alike([unseen[0], label])), None)
+        hint = "" if near is None else f" (it differs from {near!r} in capitals or spaces alone)"
         raise InvalidInput(
-            f"The class {unseen[0]!r} of the private target {target!r} does not occur in {where}; "
+            f"The class {unseen[0]!r} of the private target {target!r} does not occur in {where}{hint}; "
             "name all classes with --classes."
         )
     if origin == "public" and all(label.endswith(".") for label in given):

@@ -1,63 +1,95 @@
-"""The kinds of the columns of a table (numbers, dates, categories), decided on the public table alone."""
+"""What the columns of a table are (numbers, dates, categories), decided on the public table for all others."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 
+from ostrakon.data.date_text import WRITTEN_DATE, as_iso, order_in
 from ostrakon.data.embeddings import groups
-from ostrakon.data.number_text import DECIMAL_COMMA, commas_in, with_point
+from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA, commas_in, with_point, without_signs
 from ostrakon.validation import InvalidInput
 
-Kind = Literal["number", "decimal comma", "date", "category", "text", "left out"]
+Kind = Literal[
+    "number",
+    "decimal comma",
+    "amount",
+    "date",
+    "date (day first)",
+    "date (month first)",
+    "category",
+    "text",
+    "left out",
+]
+DAY_FIRST: Kind = "date (day first)"
+MONTH_FIRST: Kind = "date (month first)"
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
-"""Times outside of this range count as missing: microseconds cannot represent years much beyond it."""
+"""Moments beyond which count as missing: microseconds hold no year much beyond."""
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
 _FEWEST_WORDS = 3
-"""Median number of words in a column of free text: names have fewer."""
+"""In most cells of a column of free text: names have fewer."""
 _MOSTLY, _SEVERAL = 0.9, 10
-"""A column has numbers (dates) if this share of its cells are numbers, with more than `_SEVERAL` different ones."""
+"""A column is of numbers (dates) where this share of its cells is, and more than this number of different ones are."""
 
 EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
 FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
 READABLE = f"{FREE_TEXT}; --representation text (or tfidf) learns from free text"
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
+EITHER_ORDER = "; day and month may be in either order, which no other column tells"
+IDENTIFIER = (
+    "a different whole number in every public row, as identifiers are; give --by if it says whose a row is, and "
+    "another name if it is a quantity"
+)
+NUMBERED = "the number of the row in the public table"
+_NAMES_OF_IDS = re.compile(
+    r"(?i:(?:^|[^a-z])(?:id|ids|uid|uuid|guid|ssn|key|index|nr|no|number|rownames)$)|[a-z](?:Id|ID|Key|Nr|Number)$"
+)
+_FEWEST_IDS = 20
+"""Public rows below which whole numbers may differ by chance."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The kind of every column: "number", "decimal comma" (0,5), "date" (days), "category", "text" or "left out".
+    """The kind of every column.
 
-    Columns that do not vary in the public rows are left out and, unless text is read, so is text that is nearly unique
-    in every row (names, free text).
-    A column of numbers or dates with a few words in it has missing values in their cells.
-    notes: why a column was left out, and which cells of a kept one count as missing; from public cells alone.
+    Kinds: "number", "decimal comma" (0,5), "amount" ($1,234.50), "date" (days, from ISO dates), "date (day first)"
+    (31/12/2024), "date (month first)" (12/31/2024), "category", "text" or "left out".
 
-    Guarantee: learned from public rows alone, and applied cell by cell: no private row influences how another
-    is read, so the votes of a teacher depend on its own shard.
+    Left out are columns that do not vary in public, whole numbers that number or name the rows and, unless text is
+    read, text that is nearly unique in every row (names, free text).
+    A column of numbers or dates among which there are a few words is one with missing values.
+    notes: why a column was left out, and what of a kept one counts as missing. alike: categories that differ in
+    capitals or spaces alone. All from public cells alone.
+
+    Guarantee: learned from public rows alone, and applied cell by cell: no private row has a say in how another
+    is read, so the votes of a teacher rest on its own shard.
     """
 
     kinds: dict[str, Kind]
     notes: dict[str, str] = field(default_factory=dict[str, str])
+    alike: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
-        """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
+        """Look at a public table. text: whether free text is read. Raises `InvalidInput` where no column is of use."""
         judged = {str(name): _judged(public[name], text=text) for name in public.columns}
-        # 1,234 has a decimal comma if another column of the table has decimal commas.
-        decimal = any(kind == "decimal comma" for kind, _ in judged.values())
+        # 1,234 has a decimal comma, and 1/2/2024 the day first, where others of the same table have.
+        known: set[Kind] = {kind for kind, _ in judged.values()}
         judged |= {
-            name: _judged(public[name], either="decimal comma" if decimal else None, text=text)
+            name: _judged(public[name], known=known, text=text)
             for name, (_, note) in judged.items()
-            if note.endswith(EITHER)
+            if note.endswith((EITHER, EITHER_ORDER))
         }
         # A part of an embedding that does not vary in public is still a part of it.
         parts = [name for names in groups(judged).values() for name in names if judged[name] == ("left out", CONSTANT)]
@@ -65,16 +97,17 @@ class Columns:
         kinds: dict[str, Kind] = {name: kind for name, (kind, _) in judged.items()}
         notes = {name: note for name, (_, note) in judged.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            # Free text first, because there is an option that reads it.
+            # Free text first: what reads it would help.
             first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
             said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
-        return cls(kinds, notes)
+        words = {name: alike(typed(public[name], "category")) for name, kind in kinds.items() if kind == "category"}
+        return cls(kinds, notes, {name: pair for name, pair in words.items() if pair})
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
 
-        Raises `InvalidInput` if a column is missing.
+        Raises `InvalidInput` for a column that is not there.
         """
         absent = next((name for name in self.kept if name not in frame.columns), None)
         if absent is not None:
@@ -88,7 +121,7 @@ class Columns:
     @property
     def kept(self) -> tuple[str, ...]:
         """Names of the columns that are used."""
-        return self.of_kind("number", "decimal comma", "date", "category", "text")
+        return tuple(name for name, kind in self.kinds.items() if kind != "left out")
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -96,46 +129,100 @@ class Columns:
         return self.of_kind("left out")
 
 
+def names_of_rows(public: pd.DataFrame) -> list[str]:
+    """Columns of a public table that number or name its rows, and say nothing else of them."""
+    judged = {str(name): _judged(public[name]) for name in public.columns}
+    return [name for name, (_, note) in judged.items() if note in (IDENTIFIER, NUMBERED)]
+
+
 def is_text(column: pd.Series) -> bool:
     """Whether a public column is free text, where text is read: most of its cells differ, and have several words."""
     return _judged(column, text=True)[0] == "text"
 
 
-def _judged(column: pd.Series, *, either: Kind | None = None, text: bool = False) -> tuple[Kind, str]:
-    """(kind, note). either: the kind of a column with ambiguous commas; None: text. text: whether free text is read."""
-    known = column.dropna()
-    different = known.nunique()
-    if different == 0 or (different == 1 and len(known) == len(column)):
+def alike(words: Iterable[Any]) -> tuple[str, ...]:
+    """Words that differ in capitals or spaces alone, the first such group in order.
+
+    >>> alike(["No", "yes", "no "])
+    ('No', 'no ')
+    """
+    groups = dict[str, dict[str, None]]()
+    for cell in words:
+        if cell is not None:
+            groups.setdefault("".join(str(cell).split()).casefold(), {})[str(cell)] = None
+    return next((tuple(sorted(group)) for group in groups.values() if len(group) > 1), ())
+
+
+def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:
+    """(kind, note). known: kinds of other columns, which decide what may be of both sorts; None: not yet known."""
+    given = column.dropna()
+    different = given.nunique()
+    if different == 0 or (different == 1 and len(given) == len(column)):
         return "left out", CONSTANT if different else EMPTY
     if pd.api.types.is_bool_dtype(column.dtype):
         return "category", ""
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return "number", ""
+        return _number(column, "")
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date", ""
-    cells = known.astype(str)
+    cells = given.astype(str)
     read = pd.to_numeric(cells, errors="coerce").notna()
     if _mostly(cells, read):
-        return "number", _words(cells, read)
-    read, note = cells.str.fullmatch(DECIMAL_COMMA), ""
-    if _mostly(cells, read):
-        kind = "decimal comma" if commas_in(cells[read]) == "decimal" else either
-        if kind is not None:
-            return kind, _words(cells, read)
-        note = EITHER
-    read = cells.str.fullmatch(DATE) & days(cells).notna()
-    if _mostly(cells, read):
-        return "date", _words(cells, read)
-    free = different > len(known) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
+        return _number(pd.to_numeric(column, errors="coerce"), _words(cells, read))
+    kind, note, read = _written(cells, known or ())
+    if kind is not None:
+        return kind, _words(cells, read)
+    free = different > len(given) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
     if text and free:
         return "text", ""
-    if different > max(_MOST_CATEGORIES, len(known) / 2):
+    if different > max(_MOST_CATEGORIES, len(given) / 2):
         return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"text{note}" if note else ""
 
 
+def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
+    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    whole = np.isfinite(numbers).all() and (numbers == np.rint(numbers)).all()
+    if len(numbers) >= _FEWEST_IDS and whole and column.nunique() == len(numbers):
+        if (np.diff(numbers) == 1).all() and numbers[0] in (0, 1):
+            return "left out", NUMBERED
+        if _NAMES_OF_IDS.search(str(column.name)):
+            return "left out", IDENTIFIER
+    return "number", note
+
+
+def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, str, pd.Series]:
+    """(kind, note, which cells are readable) of numbers and dates that are written in a form of their own."""
+    comma, amount = cells.str.fullmatch(DECIMAL_COMMA), cells.str.fullmatch(AMOUNT)
+    if _mostly(cells, comma) or _mostly(cells, amount):
+        commas = commas_in(cells[comma | amount])
+        if commas == "either":
+            # Another column may tell: 0,5 beside 1,234, or 1,234.50.
+            commas = "decimal" if "decimal comma" in known else "thousands" if "amount" in known else commas
+        if commas == "either":
+            return None, EITHER, comma
+        if commas == "decimal" and _mostly(cells, comma):
+            return "decimal comma", "", comma
+        if commas != "decimal" and _mostly(cells, amount):
+            return "amount", "", amount
+    iso = cells.str.fullmatch(DATE) & days(cells).notna()
+    if _mostly(cells, iso):
+        return "date", "", iso
+    written = cells.str.fullmatch(WRITTEN_DATE)
+    if _mostly(cells, written):
+        order = order_in(cells[written])
+        if order == "either":
+            others = [kind for kind in (DAY_FIRST, MONTH_FIRST) if kind in known]
+            if len(others) != 1:
+                return None, EITHER_ORDER, written
+            order = "day first" if others[0] == DAY_FIRST else "month first"
+        if order != "no":
+            return DAY_FIRST if order == "day first" else MONTH_FIRST, "", written
+    return None, "", written
+
+
 def _mostly(text: pd.Series, read: pd.Series) -> bool:
-    # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
+    # Of few different numbers every word may be one more category: 1, 2, 3 and "crew".
     return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
 
 
@@ -153,14 +240,17 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         try:
             return text.map(word, na_action="ignore")
         except UnicodeEncodeError:
-            # A lone surrogate, which pandas' string type refuses: one such cell must not stop the others.
+            # Half a character, which pandas' type of text cannot hold: one such cell must not stop the others.
             return pd.Series([None if cell is None else word(cell) for cell in text], text.index, dtype=object)
     if kind == "date":
         return days(column)
-    if kind == "decimal comma":
-        column = column.astype(object).map(with_point, na_action="ignore")
+    if kind in (DAY_FIRST, MONTH_FIRST):
+        return days(column.astype(object).map(partial(as_iso, day_first=kind == DAY_FIRST), na_action="ignore"))
+    if kind in ("decimal comma", "amount"):
+        plain = with_point if kind == "decimal comma" else without_signs
+        column = column.astype(object).map(plain, na_action="ignore")
     if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("decimal"):
-        # pandas loses the missing cells of decimal columns.
+        # Of decimal ones with a missing cell pandas loses the missing one.
         column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
@@ -168,15 +258,15 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
 
 
 def word(cell: Any) -> str:
-    """A cell as a category: its text. A missing cell elsewhere turns integers into floats, so 7 and 7.0 are equal."""
+    """A cell as a category: its text. A missing cell elsewhere makes whole numbers floating: 7 and 7.0 are one word."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def days(column: pd.Series) -> pd.Series:
-    """Times as days since 2000, cell by cell; NaN for anything but an ISO date.
+    """Moments as days since 2000, every cell on its own; NaN for anything but an ISO date.
 
-    Text is truncated to microseconds: one finer cell would make pandas read the whole column in nanoseconds, which end
-    in the year 2262. "now" and other words are not dates.
+    Text is cut to microseconds: one finer cell would have all of the column read in nanoseconds, which hold no year
+    beyond 2262. "now" and other words are not dates.
     """
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         moments = pd.to_datetime(column, utc=True)
@@ -189,11 +279,11 @@ def days(column: pd.Series) -> pd.Series:
 
 
 def require_same_types(private: Any, public: Any) -> None:
-    """Refuse private columns whose types differ from the public ones: in frames and arrays, types depend on all cells.
+    """Refuse private columns of other types than the public ones: in frames and arrays they follow from all cells.
 
-    One private cell can turn a whole column of numbers or times into text, or integers into floats that are inexact
-    beyond 2**53. Where that would change how other rows are read, the frame is refused.
-    Images, sparse matrices, and columns that one of the two lacks are not checked. Raises `InvalidInput` that names the
+    One private cell can turn a whole column of numbers or moments into text, or integers into floats that beyond 2**53
+    are no longer the same numbers. Where that would change how other rows are read, the frame is refused.
+    Images, sparse matrices, and columns that one of them lacks are not looked at. Raises `InvalidInput` naming the
     column.
     """
     private, public = _as_frame(private), _as_frame(public)
@@ -214,7 +304,7 @@ def require_same_types(private: Any, public: Any) -> None:
 
 
 def _as_frame(X: Any) -> pd.DataFrame | None:
-    """A table in memory as a frame; None for anything else."""
+    """A table in memory with its columns' types; None for what is none."""
     if isinstance(X, pd.DataFrame):
         return X
     return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.images_on_disk import Pixels, at_once, blocks_of, room, stored_arrays
+from ostrakon.data.images_on_disk import Pixels, blocks_of, room, stored_arrays
+from ostrakon.data.partition import image_digests
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))
 _ARRAYS = (".npz", ".npy")
 _X, _Y = ("X", "x", "images"), ("y", "labels")
-_GREY = ("1", "L", "I;16", "I", "F")
+_ORIENTATION = 0x0112
+"""The EXIF tag that says how a picture is to be turned."""
+_MOST_PIXELS = 256
+"""The longer side of pictures of several sizes, at most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Images:
-    """Images or features, with their labels and users.
+    """Images, or features that were made of something, and what stood beside them.
 
     X: float32 in [0, 1], or as they were where they are not whole numbers of 8 bits; shape (images, height, width), or
     with channels last or first; an array, or `Pixels` that give it block by block. Features: an array, float32 as they
     were, shape (rows, features). labels: text, shape (images,), or None. users: whose each image is, or None.
+    identities: of pictures in a folder, digests of them before they were resized, by which a ledger knows them.
     """
 
     path: Path
     X: Any
     labels: NDArray[Any] | None
     users: NDArray[Any] | None
+    identities: NDArray[Any] | None = None
 
     @property
     def are_features(self) -> bool:
@@ -48,34 +56,41 @@ def holds_images(path: str | os.PathLike[str]) -> bool:
 
 
 def read_images(
-    path: str | os.PathLike[str], *, target: str | None = None, by: str | None = None, in_memory: bool = True
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    by: str | None = None,
+    in_memory: bool = True,
+    like: Images | None = None,
 ) -> Images:
-    """Images from `path`: an array, or `Pixels` for more images than fit in memory.
+    """Images from `path`: an array, or `Pixels` of more images than memory has room for.
 
-    in_memory: whether X is an array.
+    in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get.
 
-    A folder: every picture in it, sorted by name; where pictures are in subfolders, the name of the uppermost subfolder
-    is the label. All pictures have one size; they are grey if all files are, else they have three colours.
+    A folder: every picture in it, in the order of their names; where pictures lie in folders, the uppermost folder's
+    name is the label. Pictures are turned as their EXIF data say, and put on white where they are transparent. Those of
+    several sizes are resized (bicubic) to the median height and width, at most 256 pixels a side. They are grey where
+    all of them are, else they have three colours. With `like`, no picture has a say in how another is read.
     An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`.
-    An .npy: images alone. Arrays of objects are refused. A two-dimensional array has features.
+    An .npy: images alone. Arrays of objects are refused. An array of two dimensions holds features.
 
-    Raises `InvalidInput` in one sentence: no images, pictures of different sizes, a picture that cannot be read, arrays
+    Raises `InvalidInput` in one sentence: no images, a picture that cannot be read, arrays
     that are missing, of different lengths, not finite or of another shape than images have.
     """
     location = Path(path)
     if location.is_dir():
         if by is not None:
             raise InvalidInput(f"--by needs an .npz with an array of that name, got the folder {location}.")
-        images = _folder(location)
+        result = _folder(location, like)
     else:
-        images = _arrays(location, target, by)
-    return replace(images, X=np.asarray(images.X)) if in_memory else images
+        result = _arrays(location, target, by)
+    return replace(result, X=np.asarray(result.X)) if in_memory else result
 
 
 def require_same_scale(private: Any, other: Any, what: str) -> None:
     """Refuse images on another scale: the brightest value of the middle one eight times the private one, or an eighth.
 
-    private, other: arrays with images, in memory. what: names the other images in the message. Errors: `InvalidInput`.
+    private, other: arrays with images, in memory. what: the other ones, in words. Errors: `InvalidInput`.
     """
     # The median: no single image decides.
     most, other_most = (float(np.median(_brightest(X))) for X in (private, other))
@@ -90,99 +105,156 @@ def _brightest(X: Any) -> NDArray[Any]:
     return np.concatenate([np.abs(some).reshape(len(some), -1).max(axis=1) for some in blocks_of(X)])
 
 
-def _folder(folder: Path) -> Images:
+@dataclass(frozen=True, kw_only=True)
+class _Form:
+    """What the pictures of a folder become: a size, three colours or grey, 8 bits or numbers from 0 to 1."""
+
+    height: int
+    width: int
+    colours: bool
+    eight_bits: bool
+
+    @classmethod
+    def of(cls, files: Sequence[Path], like: Images | None) -> Self:
+        """From the headers of the pictures; size and colours from `like`, where it is given."""
+        sizes, kinds = zip(*map(_header, files), strict=True)
+        shape = _picture_shape(like)
+        if shape is None:
+            height, width = (int(np.median(side)) for side in zip(*sizes, strict=True))
+            shrink = min(1.0, _MOST_PIXELS / max(height, width)) if len(set(sizes)) > 1 else 1.0
+            height, width = (max(1, round(side * shrink)) for side in (height, width))
+            shape = (height, width, 3) if "RGB" in kinds else (height, width)
+        return cls(height=shape[0], width=shape[1], colours=len(shape) == 3, eight_bits="F" not in kinds)
+
+    def picture(self, file: Path) -> tuple[NDArray[Any], str]:
+        """The picture in this form, and a digest of it as it was."""
+        from PIL import Image
+
+        image, kind = _opened(file)
+        before = _array(image, kind)
+        if self.colours != (kind == "RGB") and kind != "F":
+            kind = "RGB" if self.colours else "L"
+            image = image.convert(kind)
+        if image.size != (self.width, self.height):
+            image = image.resize((self.width, self.height), Image.Resampling.BICUBIC)
+        # Bicubic weights are negative in places.
+        converted = np.clip(_array(image, kind), before.min(), before.max())
+        if self.colours and converted.ndim == 2:
+            converted = np.repeat(converted[..., None], 3, axis=2)
+        if not self.eight_bits and converted.dtype == np.uint8:
+            converted = converted / np.float32(255)
+        return converted, image_digests(_as_read(before)[None])[0]
+
+
+def _picture_shape(like: Images | None) -> tuple[int, ...] | None:
+    """The shape of one image, where it is a grey picture or one with its colours last."""
+    shape = () if like is None else like.X.shape[1:]
+    return shape if len(shape) == 2 or (len(shape) == 3 and shape[2] == 3) else None
+
+
+def _opened(file: Path) -> tuple[Any, str]:
+    """A picture, turned upright and on white, and its kind: "L" (grey), "RGB" or "F" (grey, of more than 8 bits)."""
+    from PIL import Image, ImageOps
+
+    with _readable(file), Image.open(file) as stored:
+        kind = _kind(stored)
+        image = ImageOps.exif_transpose(stored)
+        if "A" in image.getbands() or "transparency" in image.info:
+            image = image.convert("RGBA")
+            image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        if image.mode != "F" and kind == "F":
+            # Integers of 16 bits; the numbers of F are from 0 to 255.
+            image = Image.fromarray(np.asarray(image, np.float32) * np.float32(255 / 65535))
+        return image.convert(kind), kind
+
+
+def _header(file: Path) -> tuple[tuple[int, int], str]:
+    """((height, width), kind) of a picture, without reading all of it."""
+    from PIL import Image
+
+    with _readable(file), Image.open(file) as stored:
+        width, height = stored.size
+        turned = stored.getexif().get(_ORIENTATION, 1) in (5, 6, 7, 8)
+        return ((width, height) if turned else (height, width)), _kind(stored)
+
+
+def _kind(stored: Any) -> str:
+    if stored.mode in ("I;16", "I", "F"):
+        return "F"
+    return "L" if stored.mode in ("1", "L") else "RGB"
+
+
+def _array(image: Any, kind: str) -> NDArray[Any]:
+    pixels = np.asarray(image)
+    return pixels / np.float32(255) if kind == "F" else pixels
+
+
+def _as_read(picture: NDArray[Any]) -> NDArray[Any]:
+    return picture / np.float32(255) if picture.dtype == np.uint8 else picture
+
+
+@contextlib.contextmanager
+def _readable(file: Path) -> Generator[None]:
     from PIL import Image, UnidentifiedImageError
 
-    files = sorted(file for file in folder.rglob("*") if _is_picture(file, folder))
+    try:
+        yield
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError, SyntaxError) as error:
+        raise InvalidInput(
+            f"The picture {file} cannot be read ({type(error).__name__}): it is damaged or no picture; replace or "
+            "remove it."
+        ) from None
+
+
+def _folder(location: Path, like: Images | None) -> Images:
+    files = sorted(file for file in location.rglob("*") if _is_picture(file, location))
     if not files:
-        raise InvalidInput(f"{folder} must hold pictures ({', '.join(sorted(PICTURES))}), got none.")
-    inside = [file.relative_to(folder).parts for file in files]
+        raise InvalidInput(f"{location} must hold pictures ({', '.join(sorted(PICTURES))}), got none.")
+    inside = [file.relative_to(location).parts for file in files]
     loose = [parts for parts in inside if len(parts) == 1]
     if loose and len(loose) < len(inside):
-        raise InvalidInput(f"{folder} must have all pictures in folders of classes, or none; {loose[0][0]} is loose.")
-    gathered = _Gathered(len(files))
+        raise InvalidInput(f"{location} must have all pictures in folders of classes, or none; {loose[0][0]} is loose.")
+    form = _Form.of(files, like)
+    shape = (len(files), form.height, form.width, *([3] if form.colours else []))
+    pixels = room(shape, np.uint8 if form.eight_bits else np.float32)
+    identities = list[str]()
     for number, file in enumerate(files):
-        try:
-            with Image.open(file) as image:
-                kind = "F" if image.mode in ("I;16", "I", "F") else "L" if image.mode in _GREY else "RGB"
-                picture = np.asarray(image.convert(kind))
-                picture = picture / np.float32(65535) if image.mode in ("I;16", "I") else picture
-                picture = picture / np.float32(255) if image.mode == "F" else picture
-        except (OSError, UnidentifiedImageError, ValueError, SyntaxError) as error:
-            raise InvalidInput(
-                f"The picture {file} cannot be read ({type(error).__name__}): it is damaged or no picture; replace or "
-                "remove it."
-            ) from None
-        if number and picture.shape[:2] != gathered.shape[1:3]:
-            (height, width), (other_height, other_width) = gathered.shape[1:3], picture.shape[:2]
-            raise InvalidInput(
-                f"All pictures must have one size: {files[0].name} has {width}x{height} pixels, {file} has "
-                f"{other_width}x{other_height}."
-            )
-        gathered.put(number, picture)
+        pixels[number], digest = form.picture(file)
+        identities.append(digest)
     labels = None if loose else np.array([parts[0] for parts in inside], dtype=object)
-    return Images(path=folder, X=_checked(gathered.array, folder), labels=labels, users=None)
+    return Images(
+        path=location, X=_checked(pixels, location), labels=labels, users=None, identities=np.array(identities)
+    )
 
 
-class _Gathered:
-    """Pictures of one size in one array: whole numbers of 8 bits and grey, as long as all of them are."""
-
-    def __init__(self, count: int) -> None:
-        self.count, self.array = count, np.empty(0, np.uint8)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(pictures, height, width), and 3 where one has colours."""
-        return self.array.shape
-
-    def put(self, number: int, picture: NDArray[Any]) -> None:
-        """The next picture, of 8 bits or from 0 to 1."""
-        if number == 0:
-            self.array = room((self.count, *picture.shape), picture.dtype)
-        if self.array.dtype == np.uint8 and picture.dtype != np.uint8:
-            self._again(number, np.float32, self.array.ndim)
-        if picture.ndim > self.array.ndim - 1:
-            self._again(number, self.array.dtype, 4)
-        colours = picture[..., None] if picture.ndim < self.array.ndim - 1 else picture
-        self.array[number] = colours if self.array.dtype == picture.dtype else colours / np.float32(255)
-
-    def _again(self, done: int, dtype: Any, ndim: int) -> None:
-        before = self.array
-        shape = before.shape if ndim == before.ndim else (*before.shape, 3)
-        self.array = room(shape, dtype)
-        several = at_once(before)
-        for at in range(0, done, several):
-            some = before[at : min(at + several, done)]
-            some = some if ndim == before.ndim else some[..., None]
-            self.array[at : at + len(some)] = some if before.dtype == dtype else some / np.float32(255)
-
-
-def _arrays(file: Path, target: str | None, by: str | None) -> Images:
+def _arrays(location: Path, target: str | None, by: str | None) -> Images:
     try:
-        arrays = stored_arrays(file, _X)
+        result = stored_arrays(location, _X)
     except FileNotFoundError:
-        raise InvalidInput(f"There is no file {file}.") from None
+        raise InvalidInput(f"There is no file {location}.") from None
     except Exception as error:  # a damaged .npz raises what its zip or zlib layer raises
-        raise InvalidInput(f"{file} cannot be read as a NumPy file of numbers ({type(error).__name__}).") from None
-    X = _named(arrays, _X)
+        raise InvalidInput(f"{location} cannot be read as a NumPy file of numbers ({type(error).__name__}).") from None
+    X = _named(result, _X)
     if X is None:
         raise InvalidInput(
-            f"{file} must hold its images or features as the array X, got the arrays {', '.join(arrays) or 'none'}."
+            f"{location} must hold its images or features as the array X, got the arrays {', '.join(result) or 'none'}."
         )
-    if target is not None and target not in arrays and _named(arrays, _Y) is not None:
-        raise InvalidInput(f"The target {target!r} is not among the arrays {', '.join(arrays)} of {file}.")
-    if by is not None and by not in arrays:
-        raise InvalidInput(f"The array of users {by!r} is not among the arrays {', '.join(arrays)} of {file}.")
-    labels = _named(arrays, _Y if target is None else (target,))
-    users = None if by is None else arrays[by]
+    if target is not None and target not in result and _named(result, _Y) is not None:
+        raise InvalidInput(f"The target {target!r} is not among the arrays {', '.join(result)} of {location}.")
+    if by is not None and by not in result:
+        raise InvalidInput(f"The array of users {by!r} is not among the arrays {', '.join(result)} of {location}.")
+    labels = _named(result, _Y if target is None else (target,))
+    users = None if by is None else result[by]
     for name, array in (("labels", labels), ("users", users)):
         if array is not None and array.shape != (len(X),):
-            raise InvalidInput(f"{file} must have one of its {name} per image, {len(X)}, got shape {array.shape}.")
-    return Images(path=file, X=_checked(X, file), labels=None if labels is None else _text(labels, file), users=users)
+            raise InvalidInput(f"{location} must have one of its {name} per image, {len(X)}, got shape {array.shape}.")
+    return Images(
+        path=location, X=_checked(X, location), labels=None if labels is None else _text(labels, location), users=users
+    )
 
 
 def _checked(X: NDArray[Any], location: Path) -> Any:
-    """`X` as numbers that learners accept; any shape but that of image or feature arrays is refused."""
+    """`X` as numbers that learners take, refused unless it has the shape of an image or features."""
     if X.dtype.kind not in "uifb" or X.ndim not in (2, 3, 4) or not X.size:
         raise InvalidInput(
             f"{location} must hold images as numbers, shape (images, height, width) or with channels, or features, "
@@ -190,32 +262,32 @@ def _checked(X: NDArray[Any], location: Path) -> Any:
         )
     if X.dtype == np.uint8 and X.ndim > 2:
         return Pixels(X, divisor=255)
-    pixels = Pixels(X, divisor=1)
-    with np.errstate(over="ignore"):  # values beyond single precision become infinite and are refused
-        if not all(np.isfinite(some).all() for some in blocks_of(pixels)):
+    result = Pixels(X, divisor=1)
+    with np.errstate(over="ignore"):  # what single numbers cannot hold is refused
+        if not all(np.isfinite(some).all() for some in blocks_of(result)):
             raise InvalidInput(f"{location} must hold finite numbers, got a NaN or an infinity.")
-    return np.asarray(pixels) if X.ndim == 2 else pixels
+    return np.asarray(result) if X.ndim == 2 else result
 
 
-def _text(labels: NDArray[Any], file: Path) -> NDArray[Any]:
+def _text(labels: NDArray[Any], location: Path) -> NDArray[Any]:
     """Labels as text, as tables have them: 7 and 7.0 are both "7"."""
     if labels.dtype.kind == "f":
         if not np.isfinite(labels).all() or (labels != np.round(labels)).any():
-            raise InvalidInput(f"{file} must have whole numbers or text as labels, got {labels.dtype}.")
+            raise InvalidInput(f"{location} must have whole numbers or text as labels, got {labels.dtype}.")
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "uiUb":
-        raise InvalidInput(f"{file} must have whole numbers or text as labels, got {labels.dtype}.")
+        raise InvalidInput(f"{location} must have whole numbers or text as labels, got {labels.dtype}.")
     return np.array([str(label) for label in labels.tolist()], dtype=object)
 
 
-def _named(arrays: dict[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[Any] | None:
-    return next((arrays[name] for name in names if name in arrays), None)
+def _named(result: dict[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[Any] | None:
+    return next((result[name] for name in names if name in result), None)
 
 
-def _is_picture(file: Path, folder: Path) -> bool:
-    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+def _is_picture(file: Path, location: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(location).parts)
     return file.suffix.lower() in PICTURES and not hidden and file.is_file()
 
 
-def _first_picture(folder: Path) -> Path | None:
-    return next((file for file in folder.rglob("*") if _is_picture(file, folder)), None)
+def _first_picture(location: Path) -> Path | None:
+    return next((file for file in location.rglob("*") if _is_picture(file, location)), None)

@@ -134,13 +134,15 @@ def identity_numbers(identities: Any) -> NDArray[np.int64]:
     return pd.factorize(_by_row(identities, lambda identity: identity))[0].astype(np.int64)
 
 
-def row_marks(rows: Any) -> NDArray[np.uint64]:
+def row_marks(rows: Any, *, rounded: bool = False) -> NDArray[np.uint64]:
     """One mark for every row: rows of equal content, as `assign_teachers` compares it, have equal marks.
 
     Parameters
     ----------
     rows : list, Series, DataFrame or array
         As the identities in `assign_teachers`.
+    rounded : bool, default False
+        As in `identity_sql`.
 
     Returns
     -------
@@ -153,7 +155,7 @@ def row_marks(rows: Any) -> NDArray[np.uint64]:
     >>> bool(marks[0] == marks[1]), bool(marks[0] == marks[2])
     (True, False)
     """
-    return np.asarray(_by_row(rows, lambda identity: f"hash({identity})"), np.uint64)
+    return np.asarray(_by_row(rows, lambda identity: f"hash({identity})", rounded=rounded), np.uint64)
 
 
 def require_users(users: Any) -> None:
@@ -182,14 +184,14 @@ def require_users(users: Any) -> None:
         )
 
 
-def _by_row(identities: Any, sql: Callable[[str], str]) -> NDArray[Any]:
+def _by_row(identities: Any, sql: Callable[[str], str], *, rounded: bool = False) -> NDArray[Any]:
     table = _as_arrow(identities)
     if table.num_columns == 0:
         raise InvalidInput("identities must have at least one column, got none.")
     connection = duckdb.connect()
     try:
         connection.register("records", table)
-        asked = sql(identity_sql(describe_columns(connection, "records")))
+        asked = sql(identity_sql(describe_columns(connection, "records"), rounded=rounded))
         return np.asarray(connection.execute(f"SELECT {asked} AS found FROM records").fetchnumpy()["found"])
     finally:
         connection.close()
@@ -238,21 +240,24 @@ def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> li
     return [(str(name), str(kind)) for name, kind, *_ in rows]
 
 
-def identity_sql(columns: Sequence[tuple[str, str]]) -> str:
+def identity_sql(columns: Sequence[tuple[str, str]], *, rounded: bool = False) -> str:
     """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
+
+    rounded: fractions are rounded to six digits, so that single precision, and fewer digits in a file, change nothing.
 
     The form of a cell depends on that cell and the declared type of the column alone, never on other rows: with a type
     that is guessed from all rows, one added record could change the identity, and so the teacher, of every other.
     """
-    cells = [cell_sql(name, kind) for name, kind in columns]
+    cells = [cell_sql(name, kind, rounded=rounded) for name, kind in columns]
     return cells[0] if len(cells) == 1 else f"concat_ws({_BETWEEN}, {', '.join(cells)})"
 
 
-def cell_sql(name: str, kind: str) -> str:
+def cell_sql(name: str, kind: str, *, rounded: bool = False) -> str:
     """SQL text expression for one cell: numbers and times by value, text without outer spaces, one sign for missing."""
     cell = quoted(name)
+    written = _rounded_sql if rounded else _number_sql
     if kind in _SMALL_INTEGERS or kind in _NUMBERS or kind.startswith("DECIMAL"):
-        text = _number_sql(f"{cell}::DOUBLE")
+        text = written(f"{cell}::DOUBLE")
     elif kind in _LARGE_INTEGERS:
         # Beyond 2**53 a floating-point number would merge neighbours.
         text = (
@@ -263,7 +268,7 @@ def cell_sql(name: str, kind: str) -> str:
         number = f"TRY_CAST({trimmed} AS DOUBLE)"
         text = (
             f"CASE WHEN {number} IS NULL OR (abs({number}) >= {2**53} AND regexp_full_match({trimmed}, '-?[0-9]+')) "
-            f"THEN {trimmed} ELSE {_number_sql(number)} END"
+            f"THEN {trimmed} ELSE {written(number)} END"
         )
     elif kind == "DATE" or kind.startswith("TIMESTAMP"):
         # A day is its midnight, and text would depend on the machine's time zone; infinities have no such number.
@@ -333,6 +338,13 @@ def quoted(name: str) -> str:
 def _number_sql(number: str) -> str:
     # The value's 64 bits, because digits are slow to write. Adding 0 turns -0.0 into 0.0; NaN becomes missing.
     return f"CASE WHEN isnan({number}) THEN NULL ELSE hex(({number} + 0.0)::BIT::BLOB) END"
+
+
+def _rounded_sql(number: str) -> str:
+    whole = f"{number} = round({number})"
+    return (
+        f"CASE WHEN {whole} THEN {_number_sql(number)} WHEN NOT isnan({number}) THEN format('{{:.5e}}', {number}) END"
+    )
 
 
 def _as_arrow(identities: Any) -> pa.Table:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ostrakon.data.columns import DATE, Columns, Kind
-from ostrakon.data.number_text import DECIMAL_COMMA
+from ostrakon.data.columns import DATE, DAY_FIRST, MONTH_FIRST, Columns, Kind
+from ostrakon.data.date_text import WRITTEN_DATE
+from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
 from ostrakon.data.partition import quoted
 from ostrakon.data.sources import Table, literal
 from ostrakon.validation import InvalidInput
@@ -14,20 +15,31 @@ _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")
 _WORDS: dict[Kind, str] = {
     "number": "numbers",
     "decimal comma": "numbers with a decimal comma",
+    "amount": "numbers",
     "date": "dates",
+    DAY_FIRST: "dates with the day first (31/12/2024)",
+    MONTH_FIRST: "dates with the month first (12/31/2024)",
     "category": "words",
     "text": "text",
 }
 
+_FORMS: dict[Kind, str] = {
+    "decimal comma": DECIMAL_COMMA,
+    "amount": AMOUNT,
+    "date": DATE,
+    DAY_FIRST: WRITTEN_DATE,
+    MONTH_FIRST: WRITTEN_DATE,
+}
+
 
 def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> None:
-    """Refuse a table in which a whole column would be lost because it is written in another form than in public.
+    """Refuse a table of which a whole column would be lost because it is written otherwise than in public.
 
-    A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of words
-    must not have mostly numbers if most of the public cells are not numbers.
+    A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of
+    words must not be one of numbers: most of its cells numbers, where most of the public ones are not.
     what: "private" or "test", for the message. Cells are counted out of core, in one pass.
-    Errors: `InvalidInput` naming the column. The guarantee does not cover the refusal of a run; the counts have no
-    other effect.
+    Errors: `InvalidInput` naming the column. That a run is refused is not covered by its guarantee; nothing else
+    follows from the counts.
     """
     here = _readable(table, columns)
     there = _readable(public, columns)
@@ -36,7 +48,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
             continue
         words = kind in ("category", "text")
         (known, read), (known_public, read_public) = here[name], there[name]
-        # In a column of words, the readable cells are those that are numbers.
+        # Of a column of words, numbers are what can be read.
         words_lost = words and 2 * read > known and 2 * read_public <= known_public
         if words_lost or (not words and 2 * read < known):
             other = "numbers" if words else "something else"
@@ -47,7 +59,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
 
 
 def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
-    """For every kept column, the number of cells that are not missing, and of those that fit the column's kind."""
+    """Of every kept column: how many cells are known, and how many of them can be read as the column's kind."""
     types = dict(table.typed_columns)
     asked = ", ".join(
         f"count({quoted(name)}), count(*) FILTER ({_condition(quoted(name), columns.kinds[name], types[name])})"
@@ -59,10 +71,9 @@ def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
 
 def _condition(cell: str, kind: Kind, stored: str) -> str:
     text = f"{cell}::VARCHAR"
-    if kind != "date" and _NUMBERS.fullmatch(stored):
+    if not kind.startswith("date") and _NUMBERS.fullmatch(stored):
         return f"{cell} IS NOT NULL"
-    if kind == "date":
-        return f"regexp_full_match({text}, {literal(DATE)})"
-    if kind == "decimal comma" and stored == "VARCHAR":
-        return f"regexp_full_match({text}, {literal(DECIMAL_COMMA)})"
+    form = _FORMS.get(kind) if kind == "date" or stored == "VARCHAR" else None
+    if form is not None:
+        return f"regexp_full_match({text}, {literal(form)})"
     return f"try_cast({text} AS DOUBLE) IS NOT NULL"

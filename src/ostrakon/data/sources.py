@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import difflib
 import hashlib
+import itertools
 import os
 import re
+import zipfile
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,16 +26,18 @@ from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
 from ostrakon.data.object_store import AnyPath, ObjectPath, client, is_uri, stored_path, talk
 from ostrakon.data.partition import describe_columns, fingerprint_from, fingerprint_sql, identity_sql, quoted
+from ostrakon.data.shared_rows import CountedRows
 from ostrakon.validation import InvalidInput
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
 # The first bytes of other formats, and what to do with them.
 _OTHER_FORMATS = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook; unpack it, or save the sheet as CSV",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook; save the sheet as CSV",
     b"ARRO": "a Feather (Arrow) file; save it as Parquet",
     b"FEA1": "a Feather file; save it as Parquet",
 }
+_JSON = (".json", ".jsonl", ".ndjson")
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 # All other types (times, lists, identifiers, ...) become text: files and frames store them in different forms.
 _KEPT_TYPES = re.compile(r"(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|BOOLEAN)")
@@ -135,10 +140,10 @@ class Table:
         cells = [_cleaned(name, kinds[name]) for name in (self.columns if columns is None else columns)]
         return f"SELECT {', '.join(cells)} FROM {self.relation}"
 
-    def identity(self, columns: Sequence[str]) -> str:
+    def identity(self, columns: Sequence[str], *, rounded: bool = False) -> str:
         """SQL text expression for the identity of a row of `select(columns)` (see `identity_sql`)."""
         described = self.fetch(f"DESCRIBE {self.select(columns)}")
-        return identity_sql([(str(name), str(kind)) for name, kind, *_ in described])
+        return identity_sql([(str(name), str(kind)) for name, kind, *_ in described], rounded=rounded)
 
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The table, or some of its columns, in memory."""
@@ -182,19 +187,32 @@ class Table:
         return fingerprint_from(self.fetch(query))
 
     def marks(self, columns: Sequence[str]) -> NDArray[np.uint64]:
-        """One mark for every row, shape (rows,): rows of equal content in `columns` have equal marks in any table."""
-        query = f"SELECT hash({self.identity(columns)}) AS mark FROM ({self.select(columns)})"
+        """One mark for every row, shape (rows,), as of `row_marks`, of `columns`: the same in any table."""
+        query = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
         return self._run(query, lambda answer: np.asarray(answer.fetchnumpy()["mark"], np.uint64))
 
-    def rows_among(self, marks: NDArray[np.uint64], columns: Sequence[str]) -> int:
-        """Number of rows whose mark is one of `marks`, without reading them into memory."""
-        own = f"SELECT hash({self.identity(columns)}) AS mark FROM ({self.select(columns)})"
-        known = pa.table({"mark": np.unique(marks)})
-        query = f"SELECT count(*) FROM ({own}) SEMI JOIN known_marks USING (mark)"
-        with asking(self.path) as connection:
-            connection.register("known_marks", known)
-            answer = interruptible(connection, lambda: connection.execute(query).fetchall())
-        return int(answer[0][0])
+    def counted(self, columns: Sequence[str]) -> CountedRows:
+        """The rows by their marks, without reading them into memory."""
+        own = f"SELECT hash({self.identity(columns, rounded=True)}) AS mark FROM ({self.select(columns)})"
+        rows = self.rows()
+
+        def among(marks: NDArray[Any]) -> NDArray[np.int64]:
+            known = pa.table({"mark": marks, "place": np.arange(len(marks))})
+            query = f"SELECT place, count(*) AS times FROM ({own}) JOIN known_marks USING (mark) GROUP BY place"
+            with asking(self.path) as connection:
+                connection.register("known_marks", known)
+                counts = interruptible(connection, lambda: connection.execute(query).fetchnumpy())
+            times = np.zeros(len(marks), np.int64)
+            times[counts["place"]] = counts["times"]
+            return times
+
+        def twice() -> float:
+            # In bounded memory: of many rows, those of some marks, so all copies of a row or none.
+            parts = rows // _COUNTED_AT_ONCE + 1
+            times = f"SELECT count(*) AS times FROM ({own}) WHERE mark % {parts} = 0 GROUP BY mark HAVING times = 2"
+            return float(self.fetch(f"SELECT count(*) FROM ({times})")[0][0]) * parts
+
+        return CountedRows(rows=rows, among=among, twice=twice)
 
     def about_different_labels(self, column: str) -> int:
         """The approximate number of different labels of `column`, in little memory."""
@@ -362,15 +380,25 @@ def _open(path: Path | ObjectPath, names: Sequence[str] | str | None, header: bo
         raise InvalidInput(f"{path} must be a Parquet file, as its name says; it does not begin as one.")
     if path.suffix in FORMATS:
         return _open_typed(path, path.suffix.removeprefix("."), FORMATS[path.suffix](_file(path.as_posix())))
-    if start in _OTHER_FORMATS:
-        raise InvalidInput(f"{path} is {_OTHER_FORMATS[start]}.")
-    if start[:1] == b"{" and path.suffix in (".json", ".jsonl", ".ndjson"):
-        raise InvalidInput(f"{path} is JSON; save it as CSV or Parquet.")
+    _refuse_other_format(path, start)
     if start[:2] in _UTF_16 or [byte == 0 for byte in start] in ([True, False] * 2, [False, True] * 2):
         raise InvalidInput(f"{path} is UTF-16 text; save it as UTF-8.")
     if like is not None:
         _require_same_delimiter(path, like)
     return _open_csv(path, names=names, header=header, known=None if like is None else _dialect_of(path, like))
+
+
+def _refuse_other_format(path: Path, start: bytes) -> None:
+    """Refuse a file in another format than CSV, by its first four bytes."""
+    if start == b"PK\x03\x04":
+        sheet = zipfile.is_zipfile(path) and "xl/workbook.xml" in zipfile.ZipFile(path).namelist()
+        raise InvalidInput(
+            f"{path} is {'an Excel workbook; save the sheet as CSV' if sheet else 'a zip archive; unpack it'}."
+        )
+    if start in _OTHER_FORMATS:
+        raise InvalidInput(f"{path} is {_OTHER_FORMATS[start]}.")
+    if re.match(rb'\{\s*"|\[\s*[\[{]', start) or (start[:1] in b"{[" and path.suffix in _JSON):
+        raise InvalidInput(f"{path} is JSON; save it as CSV or Parquet.")
 
 
 def open_labels_only(path: AnyPath, *, names: Sequence[str] | str | None = None) -> Table:
@@ -486,11 +514,17 @@ def _open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | N
     source = f"{_file(path.as_posix())}, compression = '{compression}'"
     with asking(path, note="Is it gzip?" if packed else "") as connection:
         # The first rows show the dialect; sniffing all rows would be as slow as reading them.
-        answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
+        try:
+            answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
+        except duckdb.Error:
+            _require_one_form(path, None if known is None else known.delim)
+            raise
         values: tuple[Any, ...] = answer.fetchone() or ()
         sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
     has_header = bool(sniffed["HasHeader"]) if header is None else header
     skip = int(sniffed["SkipRows"])
+    if skip or len(sniffed["Columns"]) == 1:
+        _require_one_form(path, None if known is None else known.delim)
     if known is None:
         dialect = Dialect(
             # Quotes may first occur below the rows that were sniffed.
@@ -518,6 +552,8 @@ def _open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | N
             f"column{number}" for number in range(len(own))
         ]
     given = given_names or own
+    if given_names is None and has_header:
+        _require_names_once(path, dialect, own)
     if len(given) != len(own):
         raise InvalidInput(f"{path} has {len(own)} columns, but {len(given)} names were given.")
     cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
@@ -527,6 +563,47 @@ def _open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | N
     typed = [(name, "VARCHAR") for name in given]
     table = _checked(path, "csv", typed, header=has_header, named=named, relation=relation)
     return replace(table, dialect=dialect)
+
+
+_LINES_LOOKED_AT = 200_000
+"""From the start of a CSV: a line of another form there confuses what finds out how it is written."""
+
+
+def _require_one_form(path: Path, delim: str | None) -> None:
+    """Refuse a CSV whose first line is like most others, and one of the first lines has another number of cells.
+
+    delim: what cuts it; None: what cuts the first line most often.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            first = file.readline()
+            file.seek(0)
+            delim = delim or max(_DELIMITERS, key=first.count)
+            rows = csv.reader(file, delimiter=delim)
+            counted = [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return
+    wanted = counted[0][1] if counted else 0
+    odd = [(line, cells) for line, cells in counted if cells != wanted]
+    # Of a table below some lines of text the first line is not like the others.
+    if odd and wanted > 1 and len(odd) < len(counted) / 10:
+        line, cells = odd[0]
+        raise InvalidInput(
+            f"{path} must have as many cells in every line as in the first, {wanted}; line {line} has {cells}."
+        )
+
+
+def _require_names_once(path: Path, dialect: Dialect, names: Sequence[str]) -> None:
+    """Refuse a header that has a name twice: DuckDB calls the second one NAME_1."""
+    if not any((match := re.fullmatch(r"(.*)_\d+", name)) and match[1] in names for name in names):
+        return
+    first = pd.read_csv(
+        path, sep=dialect.delim, quotechar=dialect.quote or '"', skiprows=dialect.skip, header=None, nrows=1, dtype=str
+    )
+    cells = [str(cell).strip() for cell in first.iloc[0]]
+    twice = next((cell for at, cell in enumerate(cells) if cell in cells[:at]), None)
+    if twice is not None:
+        raise InvalidInput(f"{path} has more than one column named {twice!r}; remove or rename one.")
 
 
 def _checked(
@@ -543,7 +620,7 @@ def _checked(
     lowered = [name.lower() for name in names]
     twice = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if twice is not None:
-        raise InvalidInput(f"{location} has more than one column named {twice!r}.")
+        raise InvalidInput(f"{location} has more than one column named {twice!r}; remove or rename one.")
     types = tuple(type_name for _, type_name in columns)
     table = Table(
         path=location, kind=kind, columns=tuple(names), types=types, header=header, named=named, relation=relation
@@ -644,5 +721,7 @@ def unreadable(path: Path | ObjectPath, error: Exception, *, note: str = "") -> 
         reason = re.sub(r"^[A-Za-z /]*Error: ", "", first)
     wrong = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", str(error))
     if wrong:
-        reason = f"{reason}, {wrong[1]} columns expected, {wrong[2]} found"
+        line = re.search(r"Line: (\d+)", str(error))
+        at = f" in line {line[1]}" if line else ""
+        reason = f"its lines have different numbers of cells, {wrong[1]} expected, {wrong[2]} found{at}"
     return InvalidInput(f"{path} cannot be read as CSV or Parquet: {reason}. {note}".strip())

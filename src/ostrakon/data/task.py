@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +14,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, label_indices, quantity
+from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, quantity
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
-from ostrakon.data.embeddings import require_same_widths
+from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.sharding import ShardFolder, partition_table
-from ostrakon.data.shared_rows import refuse_shared_rows
+from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
@@ -125,6 +127,7 @@ def open_task(
     alone: bool = True,
     protect: Protects = "records",
     allow_shared_rows: bool = False,
+    drop: Sequence[str] = (),
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
@@ -151,6 +154,8 @@ def open_task(
         read, split or queried (a CSV needs its header, or `names`).
     allow_shared_rows : bool
         Whether private rows may be in the public table more often than chance allows (see `refuse_shared_rows`).
+    drop : list of str
+        Columns to leave out; an embedding by its name.
 
     Returns
     -------
@@ -178,8 +183,9 @@ def open_task(
     if by_name == target_name:
         raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
     shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
-    features = _features(hidden, target_name, by_name)
-    require_same_widths(hidden.columns, shown.columns, what="public table")
+    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name))
+    features = _features(hidden, target_name, by_name, dropped)
+    require_same_widths(features, shown.columns, what="public table")
     _needs(shown, features, hidden, "public")
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
@@ -187,11 +193,11 @@ def open_task(
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
-    if protect == "records" and not allow_shared_rows:
-        marks = shown.marks(features)
-        refuse_shared_rows(hidden.rows_among(marks, features), marks, hidden.rows(), allow="--allow-shared-rows")
-    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
     seen = shown.read(features)
+    if protect == "records" and not allow_shared_rows:
+        for compared in compared_columns(seen):
+            refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
+    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
     if protect == "records":
@@ -209,12 +215,12 @@ def open_task(
         classes=labels,
         classes_from=origin,
         protects=protect,
-        only_public=tuple(name for name in shown.columns if name not in hidden.columns),
+        only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
     )
 
 
-def _features(hidden: Table, target: str, by: str | None) -> tuple[str, ...]:
-    features = tuple(name for name in hidden.columns if name not in (target, by))
+def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str]) -> tuple[str, ...]:
+    features = tuple(name for name in hidden.columns if name not in (target, by, *dropped))
     if not features:
         raise InvalidInput(f"{hidden.path} has no column to learn from beside {target!r}.")
     return features
@@ -224,7 +230,7 @@ def _test_table(
     test: str | os.PathLike[str], hidden: Table, features: tuple[str, ...], target: str, header: bool | None
 ) -> Table:
     tested = _named_like(open_table(test, header=header), hidden, target, header)
-    require_same_widths(hidden.columns, tested.columns, what="test table")
+    require_same_widths(features, tested.columns, what="test table")
     _needs(tested, (*features, target), hidden, "test")
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
@@ -306,6 +312,25 @@ def _require_vouched_header(private: Table, public: Table | None, *given: str | 
         )
 
 
+def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | None]) -> frozenset[str]:
+    """The columns of `tables` to leave out. drop: names; of an embedding all its parts. kept: those that must stay.
+
+    Errors: `InvalidInput` for a name that no table has, and for one of `kept`.
+    """
+    known = dict.fromkeys(name for table in tables for name in table.columns)
+    parts = groups(known)
+    dropped = set[str]()
+    for name in drop:
+        if name in kept:
+            raise InvalidInput(f"drop must not name the target or the column of users, got {name!r}.")
+        if name not in known and name not in parts:
+            near = difflib.get_close_matches(name, [*known, *parts], n=1)
+            meant = f" Did you mean {near[0]!r}?" if near else ""
+            raise InvalidInput(f"drop must name columns of the tables, which have none named {name!r}.{meant}")
+        dropped |= set(parts.get(name, (name,)))
+    return frozenset(dropped)
+
+
 def _named_like(table: Table, private: Table, target: str, header: bool | None) -> Table:
     """The table; where it and the private one have no header, opened with the private one's names."""
     known = {name.lower() for name in private.columns}
@@ -327,6 +352,7 @@ def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> N
         raise InvalidInput(
             f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
             f"({len(absent)} of {len(columns)} that are needed are missing)."
+            + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if what == "public" else "")
         )
 
 

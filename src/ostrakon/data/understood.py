@@ -1,4 +1,4 @@
-"""How the data of a run were read: columns, kinds, classes; from public cells, headers and class names alone."""
+"""What was understood of a run's data: columns, kinds, classes; from public cells, headers and class names alone."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
-from ostrakon.data.columns import Columns
+from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns, alike
 from ostrakon.data.embeddings import groups
 from ostrakon.statements.statement import Protects
 
 SHOWN = 12
-"""Maximum number of names in a list; the number of further names follows."""
+"""Names that are listed; of more, only their number is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Understood:
-    """How the data were read, in words, shown before any privacy budget is spent, and kept in the card.
+    """What was understood, in words, to be read before anything is spent and kept in the card.
 
-    facts: subject → how it was read. warnings: sentences that must not be overlooked. notes: sentences for the terminal
-    alone, which may name files and never enter a release. target: the column to predict, if there is one.
-    Guarantee: facts, warnings and the target depend on public cells and on names of columns and classes, which the
-    statement declares public.
+    facts: what → as what. warnings: sentences that must not be overlooked. notes: sentences for the terminal alone,
+    which may name files; they never enter a release. target: the column to be predicted, where there is one.
+    Guarantee: facts, warnings and the target are made of public cells, names of columns and of classes, which the
+    statement says are public knowledge.
     """
 
     facts: dict[str, str] = field(default_factory=dict[str, str])
@@ -41,14 +41,17 @@ def understood_table(
     only_public: Sequence[str],
     protects: Protects = "records",
 ) -> Understood:
-    """How tables were read. only_public: columns that the private table lacks."""
+    """What was understood of tables. only_public: columns that the private table lacks."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
         "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
         "Numbers": [name for name in columns.of_kind("number") if name not in parts],
         "Numbers with a decimal comma": columns.of_kind("decimal comma"),
+        "Numbers with signs, or commas between thousands": columns.of_kind("amount"),
         "Dates (ISO)": columns.of_kind("date"),
+        "Dates (day first, as 31/12/2024)": columns.of_kind(DAY_FIRST),
+        "Dates (month first, as 12/31/2024)": columns.of_kind(MONTH_FIRST),
         "Categories": columns.of_kind("category"),
         "Free text": columns.of_kind("text"),
     }
@@ -97,6 +100,9 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
         )
     if only_public:
         warnings.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
+    pairs = [f"The classes {listed(map(repr, same))}" for same in [alike(classes)] if same]
+    pairs += [f"The categories {listed(map(repr, same))} of {name!r}" for name, same in columns.alike.items()]
+    warnings += [f"{pair} differ in capitals or spaces alone; make them one if they mean the same." for pair in pairs]
     if looks_like_a_quantity(classes):
         warnings.append(
             f"The target {target!r} has {len(classes)} different numbers: it may be a quantity to be estimated, not "
@@ -106,7 +112,7 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
 
 
 def listed(names: Iterable[str], *, between: str = ", ") -> str:
-    """The first names, and the number of further names.
+    """The first names, and how many more there are.
 
     >>> listed(["a", "b"])
     'a, b'

@@ -23,8 +23,14 @@ from typing import Any
 import numpy as np
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_COMMA_NUMBER = re.compile(r"[+-]?((\d+|\d{1,3}(\.\d{3})+)(,\d*)?|,\d+)([eE][+-]?\d+)?")
+_BEFORE, _AFTER = r"[+-]?([$€£¥]\s?)?", r"([eE][+-]?\d+)?(\s?[$€£¥%])?"
+_COMMA_NUMBER = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(\.\d{{3}})+)(,\d*)?|,\d+){_AFTER}")
+_AMOUNT = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(,\d{{3}})+)(\.\d*)?|\.\d+){_AFTER}")
+_SIGNS = re.compile(r"[$€£¥%\s]")
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
+_WRITTEN_DATE = re.compile(
+    r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?"
+)
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 _TERM = re.compile(r"\b\w\w+\b")
@@ -86,7 +92,8 @@ class Student:
 def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 
-    columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), date (days since 2000), duration (days),
+    columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), amount ($1,234.50), date (days since 2000,
+    also "date (day first)", 31/12/2024, and "date (month first)", 12/31/2024), duration (days),
     category ("" is missing), which has the "values" that the public data knew, embedding: "width" numbers in every row,
     doubles (rows, width), given as lists, as an array of two dimensions, or as the columns NAME.0, NAME.1, ...;
     text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
@@ -146,7 +153,11 @@ def _list_of_rows(rows: Any) -> list[Any]:
 
 def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
     kind = column["kind"]
-    if kind in ("number", "decimal comma") and getattr(getattr(cells, "dtype", None), "kind", "") in ("f", "i", "u"):
+    if kind in ("number", "decimal comma", "amount") and getattr(getattr(cells, "dtype", None), "kind", "") in (
+        "f",
+        "i",
+        "u",
+    ):
         numbers = np.asarray(cells, dtype=np.float64)
         return np.where(np.isfinite(numbers), numbers, np.nan)
     if kind == "embedding":
@@ -218,7 +229,15 @@ def read_comma_number(cell: Any) -> float:
     """A cell as a number whose text has a decimal comma (0,5 or 1.234,5); NaN for what is none."""
     if isinstance(cell, str):
         text = unquoted(cell.strip())
-        cell = text.replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else "none"
+        cell = _SIGNS.sub("", text).replace(".", "").replace(",", ".") if _COMMA_NUMBER.fullmatch(text) else "none"
+    return read_number(cell)
+
+
+def read_amount(cell: Any) -> float:
+    """A cell as a number whose text may have signs, and commas between thousands ($1,234.50); NaN for what is none."""
+    if isinstance(cell, str):
+        text = unquoted(cell.strip())
+        cell = _SIGNS.sub("", text).replace(",", "") if _AMOUNT.fullmatch(text) else "none"
     return read_number(cell)
 
 
@@ -252,6 +271,31 @@ def read_date(cell: Any) -> float:
         return math.nan
     moment = _plain(cell)
     return ((moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment) - _ORIGIN) / _DAY
+
+
+def read_day_first(cell: Any) -> float:
+    """A moment, or its text such as 31/12/2024 1:20 PM, as days since 2000; NaN for what is none."""
+    return read_date(_as_iso(cell, day_first=True) if isinstance(cell, str) else cell)
+
+
+def read_month_first(cell: Any) -> float:
+    """A moment, or its text such as 12/31/2024 13:20, as days since 2000; NaN for what is none."""
+    return read_date(_as_iso(cell, day_first=False) if isinstance(cell, str) else cell)
+
+
+def _as_iso(text: str, *, day_first: bool) -> str:
+    found = _WRITTEN_DATE.fullmatch(unquoted(text.strip()))
+    if found is None:
+        return "none"
+    first, _, second, year, hour, minute, seconds, half = found.groups()
+    day, month = (first, second) if day_first else (second, first)
+    date = f"{year}-{int(month):02d}-{int(day):02d}"
+    if hour is None:
+        return date
+    if half is not None and not 1 <= int(hour) <= 12:
+        return "none"
+    clock = int(hour) if half is None else int(hour) % 12 + (12 if half in "Pp" else 0)
+    return f"{date}T{clock:02d}:{minute}:{seconds or '00'}"
 
 
 def _plain(moment: Any) -> datetime.datetime:
@@ -297,7 +341,15 @@ def read_word(cell: Any, known: Any) -> str:
     return text
 
 
-_READERS = {"number": read_number, "decimal comma": read_comma_number, "date": read_date, "duration": read_duration}
+_READERS = {
+    "number": read_number,
+    "decimal comma": read_comma_number,
+    "amount": read_amount,
+    "date": read_date,
+    "date (day first)": read_day_first,
+    "date (month first)": read_month_first,
+    "duration": read_duration,
+}
 
 
 def arranged(rows: Any, shape: list[Any], dtype: str, channels: Any) -> np.ndarray:

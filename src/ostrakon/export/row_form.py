@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.columns import word
+from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, word
 from ostrakon.data.embeddings import groups
 from ostrakon.data.frames import as_frame
 from ostrakon.export.loader import read_table
@@ -149,4 +149,8 @@ def _typical(column: pd.Series, described: Mapping[str, Any]) -> Any:
     if not len(known):
         return None
     middle = float(known[len(known) // 2])
-    return str((_ORIGIN + datetime.timedelta(days=middle)).date()) if kind == "date" else middle
+    if not kind.startswith("date"):
+        return middle
+    day = (_ORIGIN + datetime.timedelta(days=middle)).date()
+    written = {DAY_FIRST: f"{day.day:02d}/{day.month:02d}", MONTH_FIRST: f"{day.month:02d}/{day.day:02d}"}
+    return f"{written[kind]}/{day.year:04d}" if kind in written else str(day)

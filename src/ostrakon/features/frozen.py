@@ -22,6 +22,7 @@ from ostrakon.features.onnx_network import OnnxNetwork, checksums_of, files_of
 from ostrakon.features.pixels import as_colours, brightest_of
 from ostrakon.features.preparation import Preparation, beside
 from ostrakon.features.recipe import Recipe
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
 PHOTOS, ONNX = "photos", "onnx:"
@@ -168,7 +169,8 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):
     def _encoded(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         # Every row is computed by one thread, so the number of workers does not change its features.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            encoded = list(workers.map(self._known_or_one, rows))
+            label = "Encoding pictures" if self.network_.preparation.kind == "image" else "Encoding rows"
+            encoded = list(tracked(workers.map(self._known_or_one, rows), label, total=len(rows)))
         return np.stack(encoded) if encoded else np.empty((0, self.width_), np.float32)
 
     def _known_or_one(self, row: NDArray[Any]) -> NDArray[np.float32]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ostrakon.features.frozen import FrozenEncoder
 from ostrakon.features.recipe import Recipe
 from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
 FACTORY = "torch:"
@@ -114,7 +115,7 @@ class MadeEncoder(FrozenEncoder):
 
     def _encoded(self, rows: Any) -> NDArray[np.float32]:
         with _one_torch_thread(self._is_module):
-            encoded = [self._one(row) for row in rows]
+            encoded = [self._one(row) for row in tracked(rows, "Encoding rows", total=len(rows))]
         widths = sorted({len(one) for one in encoded})
         if len(widths) > 1:
             raise InvalidInput(f"The encoder {self.how} must give all rows as many features, got {widths}.")

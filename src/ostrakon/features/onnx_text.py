@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.features.frozen import checked, onnx_file, open_network
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
 _TOKENS, _MASK, _TYPES = "input_ids", "attention_mask", "token_type_ids"
@@ -49,7 +50,8 @@ class OnnxText:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings, float32 (texts, width)."""
         # Public rows are encoded twice: for learning, and for the run.
-        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts]
+        texts_seen = tracked(texts, "Encoding texts", total=len(texts))
+        encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
         self._last = dict(zip(texts, encoded, strict=True))
         return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
 

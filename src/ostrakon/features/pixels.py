@@ -16,7 +16,8 @@ _COLOURS = (1, 3, 4)
 def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDArray[np.float32]:
     """Pictures of shape (pictures, height, width, 3), values between 0 and 1.
 
-    X: (pictures, height, width), or with 1, 3 or 4 channels last or first; grey is repeated, the fourth is left out.
+    X: (pictures, height, width), or with 1, 3 or 4 channels last or first; grey is repeated, the fourth is how opaque
+    the picture is, before white.
     Whole numbers of 8 bits are divided by 255, all else by `brightest`; what lies outside of 0 and 1 is cut off.
     Errors: `InvalidInput` for anything but pictures, and for values that are not finite.
     """
@@ -34,8 +35,12 @@ def as_colours(X: ArrayLike, *, brightest: float = 1.0, name: str = "X") -> NDAr
         pictures = pictures[..., None]
     if not np.isfinite(pictures).all():
         raise InvalidInput(f"{name} must hold finite numbers, got a NaN or an infinity.")
-    pictures = pictures[..., :3].astype(np.float32) / np.float32(255 if pictures.dtype == np.uint8 else brightest)
-    return np.clip(np.broadcast_to(pictures, (*pictures.shape[:3], 3)), 0, 1)
+    scaled = pictures.astype(np.float32) / np.float32(255 if pictures.dtype == np.uint8 else brightest)
+    scaled = np.clip(scaled, 0, 1)
+    if scaled.shape[3] == 4:
+        opaque = scaled[..., 3:]
+        scaled = scaled[..., :3] * opaque + (1 - opaque)
+    return np.broadcast_to(scaled, (*scaled.shape[:3], 3))
 
 
 def brightest_of(X: ArrayLike, *, name: str = "X") -> float:

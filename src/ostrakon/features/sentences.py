@@ -19,6 +19,7 @@ from scipy.special import erf
 from threadpoolctl import threadpool_limits
 
 from ostrakon.features.checksums import digest_of_file
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
@@ -120,7 +121,8 @@ class SentenceEncoder:
         """Embeddings of length 1, float32 (texts, width)."""
         # How many threads share a product has a say in its rounding. Public rows are encoded to learn from, and again.
         with threadpool_limits(1, user_api="blas"):
-            encoded = [self._last[text] if text in self._last else self._one(text) for text in texts]
+            texts_seen = tracked(texts, "Encoding texts", total=len(texts))
+            encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
         self._last = dict(zip(texts, encoded, strict=True))
         return np.stack(encoded) if encoded else np.empty((0, self.width), np.float32)
 

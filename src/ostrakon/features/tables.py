@@ -50,8 +50,20 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         one_hot = OneHotEncoder(min_frequency=self.rare, handle_unknown="infrequent_if_exist", sparse_output=False)
         self.transformer_ = make_column_transformer(
             (one_hot, words), (scaled, self.numbers_), (ranks, self.numbers_), sparse_threshold=0
-        ).fit(self._typed(table))
+        )
+        with np.errstate(over="ignore", invalid="ignore"):  # such a column is refused
+            self.transformer_.fit(self._typed(table))
+        for name, scale in zip(self.numbers_, self._scales(), strict=True):
+            if not np.isfinite(scale):
+                largest = _number(table[name]).abs().max()
+                raise InvalidInput(
+                    f"The column {name!r} of the public rows must hold numbers whose squares are finite, got "
+                    f"{largest:g}."
+                )
         return self
+
+    def _scales(self) -> Any:
+        return self.transformer_.named_transformers_["pipeline-1"][-1].scale_ if self.numbers_ else ()
 
     def transform(self, X: Any) -> NDArray[np.float32]:
         """Features of every row, float32 (rows, features)."""

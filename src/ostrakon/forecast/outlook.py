@@ -16,8 +16,8 @@ from ostrakon.forecast.rehearsal import REPETITIONS, Rehearsal, rehearse
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.progress import Report
 from ostrakon.statements.statement import UNITS, Unit
-from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput, fraction, positive, whole
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -236,7 +236,7 @@ def outlook(
     """As `plan`, from public rows and the options of a run.
 
     settled: receives everything but the rehearsal, which may take minutes, as soon as it is known. progress: as of
-    `ostrakon.teachers.progress.reporting`.
+    `ostrakon.progress.reporting`.
     """
     records = whole("records", records, at_least=1)
     if not isinstance(epsilons, Iterable) or isinstance(epsilons, str):

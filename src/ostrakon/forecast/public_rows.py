@@ -14,6 +14,7 @@ from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.sources import Table, open_table
+from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.files import refuse_private_folder, require_target
@@ -95,11 +96,13 @@ def read_public(
     by: str | None = None,
     classes: Sequence[str] | None = None,
     text: bool = False,
+    drop: Sequence[str] = (),
 ) -> PublicRows:
     """The public table, images or texts in a file or folder; the target column may be there, or not.
 
     text: whether free text is read from a table. by: the column that says whose a row is; where it is there, nothing is
-    learned from it. A .txt file is one of a text a line where `classes` are given and no target is: a table needs one.
+    learned from it. drop: columns to leave out. A .txt file is one of a text a line where `classes` are given and no
+    target is: a table needs one.
 
     Errors: `InvalidInput` in one sentence: what cannot be read, no labels and no classes, a target that is a quantity,
     a file of a run's private folder.
@@ -118,7 +121,8 @@ def read_public(
     target = require_target(target)
     name = _column(table, target, what="target column")
     owner = None if by is None else _column(table, by, what="column of users")
-    features = [column for column in table.columns if column not in (name, owner)]
+    dropped = dropped_columns(drop, table, kept=(name, owner))
+    features = [column for column in table.columns if column not in (name, owner, *dropped)]
     if not features:
         raise InvalidInput(f"{path} has no column to learn from beside {name!r}.")
     labels = list(table.labels(name)) if name in table.columns else None

@@ -23,6 +23,7 @@ from ostrakon.forecast.worlds import simulated_labels
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.progress import Report, reporting
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View, view_of
@@ -30,7 +31,6 @@ from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.student import answer_queries, fit_student, released_counts
 from ostrakon.run.stages.votes import collect, queries_of
 from ostrakon.students.selection import Candidate, Selection
-from ostrakon.teachers.progress import Report, reporting
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import IntArray
 
@@ -202,7 +202,7 @@ def rehearse(
     repetitions : int, default 5
         At least 2.
     progress : bool or callable
-        As of `ostrakon.teachers.progress.reporting`, in plans played.
+        As of `ostrakon.progress.reporting`, in plans played.
 
     Raises
     ------

@@ -41,8 +41,8 @@ class Files(Settings):
     private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
     columns: a description of the columns, where there is no public data. classes: labels joined by commas, or
-    `FROM_PRIVATE`. publish_accuracy: the test file is public, too. allow_shared_rows: private rows may be in the public
-    data.
+    `FROM_PRIVATE`. publish_accuracy: the test file is public, too. drop: columns that are left out, joined by commas.
+    allow_shared_rows: private rows may be in the public data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
     another value of protect.
@@ -93,6 +93,9 @@ class Files(Settings):
         str | None,
         Option(help="All labels, as a,b,c, where PUBLIC has none; or from-private.", panel=_DATA, from_toml=_joined),
     ] = None
+    drop: Annotated[
+        str | None, Option(help="Columns to leave out, as a,b (of tables).", panel=_DATA, from_toml=_joined)
+    ] = None
     allow_shared_rows: Annotated[
         bool,
         Option(help="Some private rows are in the public data too, and are not protected.", panel=_DATA, advanced=True),
@@ -115,4 +118,5 @@ class Files(Settings):
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "publish_accuracy"}
         if not self.allow_shared_rows:
             del given["allow_shared_rows"]
+        given["drop"] = labels_in(self.drop) or ()
         return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

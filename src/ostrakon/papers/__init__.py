@@ -17,7 +17,7 @@ from ostrakon.papers import (
     written,
 )
 from ostrakon.papers.table import Table
-from ostrakon.teachers.progress import Report
+from ostrakon.progress import Report
 from ostrakon.validation import InvalidInput
 
 PAPERS: dict[str, Callable[[Path | None], list[Table]]] = {

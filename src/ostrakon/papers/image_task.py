@@ -12,9 +12,9 @@ import numpy as np
 from ostrakon.data.datasets import Dataset, cifar10, mnist
 from ostrakon.features.graph import PublicGraph, build_graph
 from ostrakon.features.representation import Representation, learn_representation
+from ostrakon.progress import Report
 from ostrakon.teachers.ensemble import train_teachers
 from ostrakon.teachers.heads import HeadEnsemble
-from ostrakon.teachers.progress import Report
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
 

@@ -8,7 +8,7 @@ from ostrakon.papers import exponential_2024_own, near_zero_cost_own
 from ostrakon.papers.image_task import NAMES, ImageTask, Name
 from ostrakon.papers.table import Table
 from ostrakon.papers.teacher_votes import Say, ensembles
-from ostrakon.teachers.progress import Report
+from ostrakon.progress import Report
 
 SETS: dict[str, dict[Name, tuple[int, ...]]] = {
     "exponential-2024": {"mnist": exponential_2024_own.SIZES, "cifar10": exponential_2024_own.SIZES},

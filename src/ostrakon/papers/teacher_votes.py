@@ -11,7 +11,7 @@ import numpy as np
 
 from ostrakon.data.files import write_atomically, writing
 from ostrakon.papers.image_task import ImageTask, Name
-from ostrakon.teachers.progress import Report
+from ostrakon.progress import Report
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, PublicVotes
 

@@ -24,6 +24,7 @@ from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
+from ostrakon.progress import showing
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
@@ -43,6 +44,8 @@ from ostrakon.teachers.engines import LOCAL, on_engine
 from ostrakon.votes import IntArray, Votes
 
 Say = Callable[[str], None]
+
+PRIVATE = "depends on private values without noise: never to be published"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -155,7 +158,7 @@ def run_steps(
     Guarantee: as `FinishedRun.statement` says.
     """
     require_choices(teacher=options.teacher, student=options.student, representation=options.representation)
-    with storage.opened():
+    with storage.opened(), showing(progress):
         context = RunContext(
             task=task,
             options=options,
@@ -166,6 +169,8 @@ def run_steps(
             engine=engine,
         )
         plan = settle_plan(context)
+        if task.outside:
+            storage.note("outside_public_range", lambda: {"notice": PRIVATE, "shares": dict(task.outside)})
         say("Learning features from the public data" if task.domain is None else "Cutting columns into cells")
         choice = options.representation if task.domain is None else CellFeatures(task.domain)
         view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))

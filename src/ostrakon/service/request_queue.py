@@ -13,7 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
-from ostrakon.export.loader import read_comma_number, read_date, read_number, read_word
+from ostrakon.export.loader import (
+    read_amount,
+    read_comma_number,
+    read_date,
+    read_day_first,
+    read_month_first,
+    read_number,
+    read_word,
+)
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import Labeller, Request
 from ostrakon.validation import InvalidInput, shown
@@ -23,11 +31,21 @@ MAX_WAITING_ROWS = 10_000
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE = 2048
 _REMEMBERED_ROWS = 200_000
-_READERS = {"number": read_number, "decimal comma": read_comma_number, "date": read_date}
+_READERS = {
+    "number": read_number,
+    "decimal comma": read_comma_number,
+    "amount": read_amount,
+    "date": read_date,
+    "date (day first)": read_day_first,
+    "date (month first)": read_month_first,
+}
 _DESCRIPTIONS = {
     "number": "a number",
     "decimal comma": "a number with a decimal comma",
+    "amount": "a number such as $1,234.50",
     "date": "a date such as 2024-12-31",
+    "date (day first)": "a date such as 31/12/2024",
+    "date (month first)": "a date such as 12/31/2024",
 }
 
 Rows = Sequence[Mapping[str, Any]]
@@ -212,7 +230,7 @@ def _is_readable(cell: Any, kind: str) -> bool:
         return isinstance(cell, str) or _is_finite(cell)
     if isinstance(cell, str) and read_word(cell, frozenset()) == "":
         return True  # one of the usual signs of a missing value
-    if kind == "date" and not isinstance(cell, str):
+    if kind.startswith("date") and not isinstance(cell, str):
         return False
     return math.isfinite(_READERS[kind](cell))
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from ostrakon.features.rowwise import row_count, take_rows
+from ostrakon.progress import working
 from ostrakon.students.agreement_estimate import HeldOut
 from ostrakon.students.cells import cell_of
 from ostrakon.students.labelled import UNLABELLED
@@ -128,21 +129,13 @@ def select(
     )
     cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
     agreement: dict[str, float] = {}
-    said: dict[str, list[IntArray]] = {}
-    refused: ValueError | None = None
-    for candidate in candidates:
-        rows = X if candidate.takes_rows else features
-        try:
-            counted = [_said(candidate, rows, released, part, cells) for part in parts]
-        except ValueError as error:
-            if not alone and not isinstance(error, InvalidInput):
-                raise
-            refused = error
-            continue
+    said, refused = _tried(candidates, X, features, released, parts, cells)
+    if refused is not None and not alone and not isinstance(refused, InvalidInput):
+        raise refused
+    for name, counted in said.items():
         total = sum(float(released.counts[part].sum()) for part in parts)
         score = sum(float((released.counts[part] * _shares(of)).sum()) for part, of in zip(parts, counted, strict=True))
-        agreement[candidate.name] = score / total if total > 0 else 0.0
-        said[candidate.name] = counted
+        agreement[name] = score / total if total > 0 else 0.0
     if alone and refused is not None:
         # Too little to hold out a part of it; it may be enough to learn from.
         parts, agreement = [], {candidates[0].name: 0.0}
@@ -167,6 +160,34 @@ def select(
         agreement=agreement if parts and not alone else {},
         held=_held(released, parts, said[chosen.name]) if parts else None,
     )
+
+
+def _tried(
+    candidates: Sequence[Candidate],
+    X: Any,
+    features: NDArray[np.float32],
+    released: Released,
+    parts: list[IntArray],
+    cells: _Cells | None,
+) -> tuple[dict[str, list[IntArray]], ValueError | None]:
+    """(what each candidate said of each part, held out; the last refusal of one that cannot learn from the others)."""
+    said: dict[str, list[IntArray]] = {}
+    refused: ValueError | None = None
+    fits = len(candidates) * len(parts)
+    with working("Trying students", fits) as report:
+        for number, candidate in enumerate(candidates):
+            rows, counted = X if candidate.takes_rows else features, list[IntArray]()
+            try:
+                for done, part in enumerate(parts, 1):
+                    counted.append(_said(candidate, rows, released, part, cells))
+                    report(number * len(parts) + done, fits)
+            except ValueError as error:
+                refused = error
+                if not isinstance(error, InvalidInput):
+                    break
+                continue
+            said[candidate.name] = counted
+    return said, refused
 
 
 def _held(released: Released, parts: list[IntArray], said: list[IntArray]) -> HeldOut:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.sharding import pieces
+from ostrakon.progress import Report, reporting
 from ostrakon.teachers.engines import engine_in_use
 from ostrakon.teachers.interface import check_estimator_like
 from ostrakon.teachers.one_teacher import (
@@ -24,7 +25,6 @@ from ostrakon.teachers.one_teacher import (
     train_task,
 )
 from ostrakon.teachers.parallel import spread
-from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import ArrayShards, Shards
 from ostrakon.teachers.shared import share
 from ostrakon.teachers.store import KeptPiece, TeacherStore

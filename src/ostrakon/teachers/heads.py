@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ostrakon.data.sharding import pieces
+from ostrakon.progress import Report, reporting
 from ostrakon.teachers.head_solvers import Head, HeadKind, Queries, answers, require_kind, solve
 from ostrakon.teachers.one_teacher import fingerprint_of
-from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import ArrayShards, Shards
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, positive, whole

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from sklearn import base
+
 from ostrakon.validation import InvalidInput
 
 
 def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
-    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn has them."""
+    """`estimator` itself, refused unless it has fit, predict and get_params as scikit-learn's classifiers have them."""
     if inspect.isclass(estimator):
         raise InvalidInput(f"{name} must be an instance such as {estimator.__name__}(), got the class itself.")
     lacking = [part for part in ("fit", "predict", "get_params") if not callable(getattr(estimator, part, None))]
@@ -17,7 +19,14 @@ def check_estimator_like(estimator: Any, *, name: str = "The estimator") -> Any:
         raise InvalidInput(
             f"{name} must have {', '.join(lacking)} as scikit-learn's classifiers do, got {estimator!r}."
         )
+    if is_regressor(estimator):
+        raise InvalidInput(f"{name} must be a classifier, got the regressor {estimator!r}.")
     return estimator
+
+
+def is_regressor(estimator: Any) -> bool:
+    """Whether scikit-learn calls an estimator a regressor; anything else is given the benefit of the doubt."""
+    return getattr(estimator, "__sklearn_tags__", None) is not None and base.is_regressor(estimator)
 
 
 def import_path(estimator: Any) -> str:

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 from ostrakon.data.object_store import AnyPath
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.nearest import nearest
+from ostrakon.progress import Report, reporting
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
-from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput, whole
 from ostrakon.votes import BoundedVotes, Moments

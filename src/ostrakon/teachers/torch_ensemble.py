@@ -15,11 +15,11 @@ from ostrakon.networks.backend import pick_device, seeded, torch
 from ostrakon.networks.classifier import TorchClassifier
 from ostrakon.networks.inputs import as_inputs
 from ostrakon.networks.stacked import can_group, can_map
+from ostrakon.progress import Report, reporting
 from ostrakon.teachers.ensemble import IntArray, Teachers
 from ostrakon.teachers.network_chunk import Chunk, predict_chunk, train_chunk
 from ostrakon.teachers.one_teacher import fingerprint_of, specification
 from ostrakon.teachers.parallel import in_parallel
-from ostrakon.teachers.progress import Report, reporting
 from ostrakon.teachers.shards import Shards
 from ostrakon.teachers.store import KeptPiece, TeacherStore
 from ostrakon.validation import InvalidInput, whole

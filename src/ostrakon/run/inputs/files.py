@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.sources import open_table
 from ostrakon.data.text_files import holds_texts, require_pictures
 from ostrakon.run.inputs.images import task_from_images
+from ostrakon.run.inputs.private_data import records_of
 from ostrakon.run.inputs.tables import task_from_tables, task_without_public
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.inputs.texts import frame_of, open_texts, task_from_texts
@@ -27,6 +29,7 @@ def task_from_files(
     names: Any = None,
     text: bool = False,
     columns: Any = None,
+    drop: Sequence[str] = (),
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
@@ -43,6 +46,8 @@ def task_from_files(
         Whether columns of free text are read.
     columns : Domain or path, optional
         The columns of a table without public rows, or a TOML file that describes them.
+    drop : sequence of str
+        Columns of tables to leave out.
     **options
         As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
 
@@ -55,6 +60,9 @@ def task_from_files(
     InvalidInput
         In one sentence; see these functions.
     """
+    if drop and (columns is not None or holds_images(private) or holds_texts(private)):
+        where = "tables with public rows" if columns is None else "public rows: what columns leaves out is not read"
+        raise InvalidInput(f"drop belongs to {where}.")
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -85,7 +93,7 @@ def task_from_files(
             raise InvalidInput("--names belongs to tables without header, not to texts.")
         return task_from_texts(private, public, target=target, test=test, **options)
     return task_from_tables(
-        private, public, target=require_target(target), test=test, names=names, text=text, **options
+        private, public, target=require_target(target), test=test, names=names, text=text, drop=drop, **options
     )
 
 
@@ -96,7 +104,7 @@ def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:
     """
     if holds_images(private):
         images = read_images(private, by=by, in_memory=False)
-        return fingerprint_of_identities(images.X, images.users, key=key)
+        return fingerprint_of_identities(records_of(images.X, images.identities), images.users, key=key)
     if holds_texts(private):
         return fingerprint_of_identities(frame_of(open_texts(private, by=by)), key=key)
     table = open_table(private)

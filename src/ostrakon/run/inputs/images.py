@@ -39,7 +39,7 @@ def task_from_images(
     """Read and check the images of a run; private ones may exceed the memory.
 
     An image's content is its identity; if `by` names users, the user is. Features become the columns of an embedding,
-    X.0, X.1, … of a frame.
+    X.0, X.1, … of a frame. Pictures in folders get the size and colours of the public ones (`read_images`).
 
     Parameters
     ----------
@@ -61,14 +61,15 @@ def task_from_images(
     Raises
     ------
     InvalidInput
-        For what cannot be read, private images without labels, images of different sizes, a class that the public
+        For what cannot be read, private images without labels, arrays of different sizes, a class that the public
         images do not have, and private images that are also given as public or for testing.
     """
-    hidden = read_images(private, target=target, by=by, in_memory=protect == "labels")
+    like = None if public is None else read_images(public, target=target)
+    hidden = read_images(private, target=target, by=by, in_memory=protect == "labels", like=like)
     if protect == "labels":
         hidden = _in_order_of_content(hidden)
-    shown = hidden if public is None else read_images(public, target=target)
-    tested = None if test is None else read_images(test, target=target)
+    shown = hidden if like is None else like
+    tested = None if test is None else read_images(test, target=target, like=shown)
     if hidden.labels is None:
         raise InvalidInput(f"The private images {hidden.path} must have labels: folders of classes, or an array y.")
     for other, what in ((shown, "public"), (tested, "test")):
@@ -86,7 +87,13 @@ def task_from_images(
         X_test, y_test = rows_of(tested), label_indices(tested.labels, labels)
     given = {"private": hidden, "public": None if shown is hidden else shown, "test": tested}
     return Task(
-        private=Rows(X=rows_of(hidden), y=label_indices(hidden.labels, labels), users=hidden.users, protects=protect),
+        private=Rows(
+            X=rows_of(hidden),
+            y=label_indices(hidden.labels, labels),
+            users=hidden.users,
+            protects=protect,
+            identities=hidden.identities,
+        ),
         classes=labels,
         X_public=rows_of(shown),
         X_test=X_test,
@@ -109,8 +116,9 @@ def _in_order_of_content(images: Images) -> Images:
     if not images.path.is_dir():
         return images
     order = np.argsort(np.array(image_digests(images.X)), kind="stable")
-    labels, users = (None if values is None else values[order] for values in (images.labels, images.users))
-    return dataclasses.replace(images, X=images.X[order], labels=labels, users=users)
+    parts = {"labels": images.labels, "users": images.users, "identities": images.identities}
+    ordered = {name: None if values is None else values[order] for name, values in parts.items()}
+    return dataclasses.replace(images, X=images.X[order], **ordered)
 
 
 def rows_of(images: Images) -> Any:
@@ -123,7 +131,9 @@ def _in_words(images: Images) -> str:
         return f"features of {images.X.shape[1]} values, made before"
     shape = " x ".join(map(str, images.X.shape[1:]))
     scale = "from 0 to 1 (8-bit values divided by 255)" if images.X.min() >= 0 and images.X.max() <= 1 else "as given"
-    return f"images of {shape} values {scale}"
+    size = " x ".join(map(str, images.X.shape[1:3]))
+    turned = f"; pictures are turned as their EXIF data say, put on white and resized (bicubic) to {size} pixels"
+    return f"images of {shape} values {scale}{turned if images.path.is_dir() else ''}"
 
 
 def _fits(hidden: Images, other: Images, what: str) -> None:

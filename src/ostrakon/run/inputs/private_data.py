@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ostrakon.accounting.adjacent import Relation
@@ -101,6 +102,7 @@ class Rows:
     X: array, frame, images or `Pixels`, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is,
     shape (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead
     of their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
+    identities: digests by which a ledger knows the rows, where X was made of them.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
     a type that one of them could change (`ostrakon.data.partition.require_users`).
@@ -111,6 +113,7 @@ class Rows:
     users: Any = None
     fixed: bool = False
     protects: Protects = "records"
+    identities: Any = None
 
     def __post_init__(self) -> None:
         rows = row_count(self.X)
@@ -157,7 +160,7 @@ class Rows:
 
     def fingerprint(self, key: bytes) -> str:
         """See `PrivateData`."""
-        return fingerprint_of_identities(self.X, self.users, key=key)
+        return fingerprint_of_identities(records_of(self.X, self.identities), self.users, key=key)
 
     def assignment(self, teachers: int, *, seed: int) -> IntArray:
         """The teacher of every row."""
@@ -249,6 +252,11 @@ class PrivateTable:
     def _pieces(self, seed: int, folder: Path | StoredFolder) -> ShardFolder:
         pieces = 1 + self.tables.private.rows() // _ROWS_AT_A_TIME
         return self.tables.partition(folder, pieces, key=key_from_seed(seed), users=True, digest=self.digest)
+
+
+def records_of(X: Any, identities: Any) -> Any:
+    """What stands for the records in a fingerprint: their identities, or else their content."""
+    return X if identities is None else pa.table({"record": [str(one) for one in identities]})
 
 
 def _adjacencies(protects: Protects, *, by: str | None, fixed: bool) -> tuple[tuple[Relation, str], ...]:

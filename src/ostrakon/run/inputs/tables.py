@@ -10,6 +10,7 @@ from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
+from ostrakon.data.outside_range import in_words, outside_table
 from ostrakon.data.sources import digest_of_file, parts_of
 from ostrakon.data.task import open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
@@ -30,6 +31,8 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     given = {"private": tables.private, "public": None if of_labels else tables.public, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
     public_rows, known = tables.public_rows(), "table" if of_labels else "public table"
+    outside = {} if of_labels else outside_table(tables.private, tables.columns, public_rows)
+    note, understood = in_words(outside, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         classes=tables.classes,
@@ -40,7 +43,8 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         fingerprints=fingerprints,
         rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {known} has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
-        understood=tables.understood(public_rows=len(public_rows)),
+        understood=dataclasses.replace(understood, notes=() if note is None else (note,)),
+        outside=outside,
         **of_protection(tables.protects),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.domain import Domain
-from ostrakon.data.shared_rows import refuse_shared_rows
+from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.data.understood import Understood
 from ostrakon.features.rowwise import row_count
 from ostrakon.run.inputs.private_data import PrivateData, Rows
@@ -59,6 +59,8 @@ class Task:
         How the files were read, shown before any budget is spent.
     counted : bool
         Whether `private.units` is the number of records (or users), and not a public number that replaces it.
+    outside : dict
+        Which share of the private values of each column is beyond the public range. Private.
     domain : Domain, optional
         What the columns may hold if there are no public rows. `X_public` is then drawn evenly from it, and shows the
         form of a row.
@@ -84,6 +86,7 @@ class Task:
     names: Sequence[str] | None = None
     understood: Understood = field(default_factory=Understood)
     counted: bool = True
+    outside: Mapping[str, float] = field(default_factory=dict[str, float])
     domain: Domain | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
@@ -128,9 +131,7 @@ def task_from_dataset(data: Any) -> Task:
 
 def refuse_shared(private: list[str], public: list[str]) -> None:
     """Refuse private rows that are public, too, more than chance allows; both are given by digests of their content."""
-    marks = np.array(public)
-    shared = int(np.isin(private, marks).sum())
-    refuse_shared_rows(shared, marks, len(private), allow="--allow-shared-rows")
+    refuse_shared_rows(CountedRows.of(np.array(private)), np.array(public))
 
 
 def agreed_classes(

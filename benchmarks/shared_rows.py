@@ -1,0 +1,67 @@
+"""Are honest tables taken for copies, and are private rows among the public ones found?
+
+    python benchmarks/shared_rows.py --data DIR [--splits 15]
+
+Real tables are split at random into private and public rows, without the label. Reported is how many splits are refused
+without more, and where half of the private rows are added to the public ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ostrakon.data.partition import row_marks
+from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
+from ostrakon.validation import InvalidInput
+
+ADULT = {
+    "adult": range(14),
+    "adult, 11 columns": [0, 1, 3, 5, 6, 8, 9, 10, 11, 12, 13],
+    "adult, 8 columns": [0, 3, 5, 6, 7, 8, 9, 12],
+    "adult, 3 columns": [0, 8, 9],
+    "adult, age": [0],
+}
+
+
+def refused(private: np.ndarray, public: np.ndarray) -> bool:
+    """Whether these rows, by their marks, are refused."""
+    try:
+        refuse_shared_rows(CountedRows.of(private), public)
+    except InvalidInput:
+        return True
+    return False
+
+
+def line(name: str, rows: pd.DataFrame, share: float, splits: int) -> str:
+    """A line of the table."""
+    marks, honest, copied = row_marks(rows, rounded=True), 0, 0
+    for seed in range(splits):
+        shuffled = np.random.default_rng(seed).permutation(marks)
+        public, private = np.split(shuffled, [int(share * len(marks))])
+        honest += refused(private, public)
+        copied += refused(private, np.concatenate([public, private[: len(private) // 2]]))
+    return f"| {name} | {len(rows):,} | {share} | {honest} of {splits} | {copied} of {splits} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--splits", type=int, default=15)
+    given = parser.parse_args()
+    print("| table | rows | public share | honest splits refused | with copies refused |\n|---|---|---|---|---|")
+    for file in sorted((given.data / "tables").glob("*.csv")):
+        rows = pd.read_csv(file, header=None).iloc[:, :-1]
+        for share in (0.1, 0.5, 0.8):
+            print(line(file.stem, rows, share, given.splits), flush=True)
+    adult = pd.read_csv(given.data / "adult" / "adult.data.gz", header=None, skipinitialspace=True)
+    for name, columns in ADULT.items():
+        for share in (0.02, 0.3):
+            print(line(name, adult.iloc[:, list(columns)], share, given.splits), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Dates as text that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import pandas as pd
+
+WRITTEN_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{4}(?:[T, ]+\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?)?"
+"""A date of day, month and year, perhaps with a time (a regular expression)."""
+
+_PARTS = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?")
+
+Order = Literal["day first", "month first", "either", "no"]
+
+
+def order_in(text: pd.Series) -> Order:
+    """Whether the day or the month is first, decided on all cells of a column that are such dates.
+
+    A number above 12 is a day. "either": no number is; with points between the parts the day is first. "no": both are.
+
+    >>> [order_in(pd.Series(cells)) for cells in (["31/12/2024"], ["1/2/2024", "3/14/2025 1:20"], ["1/2/2024"])]
+    ['day first', 'month first', 'either']
+    """
+    parts = text.str.extract(r"(\d{1,2})([./-])(\d{1,2})")
+    first, second = (pd.to_numeric(parts[at]).gt(12).any() for at in (0, 2))
+    if first or second:
+        return "no" if first and second else "day first" if first else "month first"
+    return "day first" if (parts[1] == ".").all() else "either"
+
+
+def as_iso(cell: Any, *, day_first: bool) -> Any:
+    """A cell as an ISO date; None for other text.
+
+    >>> as_iso("3/14/2025 1:20 PM", day_first=False), as_iso("1.2.2024", day_first=True), as_iso("2024", day_first=True)
+    ('2025-03-14T13:20:00', '2024-02-01', None)
+    """
+    if not isinstance(cell, str):
+        return cell
+    match = _PARTS.fullmatch(cell.strip())
+    if match is None:
+        return None
+    first, _, second, year, hour, minute, seconds, half = match.groups()
+    day, month = (first, second) if day_first else (second, first)
+    date = f"{year}-{int(month):02d}-{int(day):02d}"
+    if hour is None:
+        return date
+    if half is not None and not 1 <= int(hour) <= 12:
+        return None
+    clock = int(hour) if half is None else int(hour) % 12 + (12 if half in "Pp" else 0)
+    return f"{date}T{clock:02d}:{minute}:{seconds or '00'}"

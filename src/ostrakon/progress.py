@@ -1,0 +1,70 @@
+"""Progress bars with an estimate for work that takes long, or calls of a function instead."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextvars import ContextVar
+from typing import TypeVar
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+Report = Callable[[int, int], None]
+T = TypeVar("T")
+_MANY = 64
+_shown: ContextVar[bool] = ContextVar("shown", default=False)
+_bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
+
+
+@contextlib.contextmanager
+def showing(progress: bool) -> Generator[None]:
+    """Whether what is deep inside of a run, encoders and the choice of a student, shows its progress (`working`)."""
+    before = _shown.set(progress)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
+
+
+@contextlib.contextmanager
+def working(label: str, total: int) -> Generator[Report]:
+    """`reporting` where `showing` says so; a bar below that of the work around it."""
+    with reporting(_shown.get(), label=label, total=total) as report:
+        yield report
+
+
+def tracked(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
+    """The items, with the number of those taken reported to `working`; few are not worth a bar."""
+    with reporting(_shown.get() and total >= _MANY, label=label, total=total) as report:
+        for done, item in enumerate(items, 1):
+            yield item
+            report(done, total)
+
+
+@contextlib.contextmanager
+def reporting(progress: bool | Report | None, *, label: str, total: int) -> Generator[Report]:
+    """A function (done, total) to call as work goes on.
+
+    progress: None or False for silence, True for a bar on the terminal, or a function that is called instead.
+    """
+    outer = _bars.get()
+    if not progress:
+        yield lambda done, total: None
+    elif callable(progress):
+        yield progress
+    elif outer is not None:
+        # The terminal has room for one display: a further line of it, which goes when the work is done.
+        task = outer.add_task(label, total=total)
+        try:
+            yield lambda done, total: outer.update(task, completed=done, total=total)
+        finally:
+            outer.remove_task(task)
+    else:
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with Progress(*columns) as bar:
+            before = _bars.set(bar)
+            try:
+                task = bar.add_task(label, total=total)
+                yield lambda done, total: bar.update(task, completed=done, total=total)
+            finally:
+                _bars.reset(before)

@@ -1,0 +1,299 @@
+"""Numbers and dates as people write them, identifiers, dropped columns and files that are no tables."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.data.classes import refuse_quantity
+from ostrakon.data.columns import DAY_FIRST, EITHER_ORDER, FREE_TEXT, IDENTIFIER, MONTH_FIRST, NUMBERED, Columns
+from ostrakon.data.sources import open_table
+from ostrakon.data.task import open_task
+from ostrakon.export.loader import read_amount, read_comma_number, read_day_first, read_month_first
+from ostrakon.export.row_form import RowForm
+from ostrakon.service.request_queue import require_readable
+from ostrakon.validation import InvalidInput
+
+N = 400
+OPTIONS = {"target": "ill", "classes": ["no", "yes"]}
+
+
+def rows(seed: int, n: int = N) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"a": rng.normal(size=n).round(4), "city": rng.choice(["Ulm", "Bonn"], n)})
+    return table.assign(ill=np.where(table["a"] > 0, "yes", "no"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rows(0).to_csv(tmp_path / "private.csv", index=False)
+    rows(1).drop(columns="ill").to_csv(tmp_path / "public.csv", index=False)
+    return tmp_path
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    return folder / "private.csv", folder / "public.csv"
+
+
+def kinds(**columns: list[str]) -> dict[str, str]:
+    n = max(map(len, columns.values()))
+    table = {name: (cells * n)[:n] for name, cells in columns.items()}
+    return dict(Columns.of(pd.DataFrame(table | {"x": np.arange(n) % 3})).kinds)
+
+
+def test_amounts_and_dates_are_understood_from_public_cells_alone(folder: Path) -> None:
+    rng = np.random.default_rng(2)
+    paid = rng.lognormal(8, 1, N).round(2)
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, N), unit="D")
+    moment = day + pd.to_timedelta(rng.integers(0, 1440, N), unit="m")
+    written = rows(1).assign(
+        paid=[f"${x:,.2f}" for x in paid],
+        day=day.strftime("%d/%m/%Y"),
+        moment=[f"{x.month}/{x.day}/{x.year} {x.hour}:{x.minute:02d}" for x in moment],
+        half=moment.strftime("%m/%d/%Y %I:%M %p"),
+    )
+    written.to_csv(folder / "public.csv", index=False)
+    written[::-1].assign(a=written["a"] + 1).to_csv(folder / "private.csv", index=False)
+    task = open_task(*files(folder), target="ill")
+    assert task.columns.kinds == {
+        "a": "number",
+        "city": "category",
+        "paid": "amount",
+        "day": DAY_FIRST,
+        "moment": MONTH_FIRST,
+        "half": MONTH_FIRST,
+    }
+    read = task.public_rows()
+    np.testing.assert_array_equal(read["paid"], paid)
+    days = (day - pd.Timestamp("2000-01-01")) / pd.Timedelta(days=1)
+    minutes = (moment - pd.Timestamp("2000-01-01")) / pd.Timedelta(days=1)
+    np.testing.assert_array_equal(read["day"], days)
+    for name in ("moment", "half"):
+        np.testing.assert_allclose(read[name], minutes, rtol=0, atol=1e-9)
+    facts = task.understood(public_rows=N).facts
+    assert facts["Numbers with signs, or commas between thousands"] == "paid"
+    assert facts["Dates (day first, as 31/12/2024)"] == "day"
+    assert facts["Dates (month first, as 12/31/2024)"] == "moment, half"
+    # What a recipient reads, and the example that the card shows, are in the same form.
+    form = RowForm.of(read, kinds=task.columns.kinds)
+    raw = written[list(task.columns.kept)].iloc[0].to_dict()
+    assert form.read([raw]).iloc[0].to_dict() == read.iloc[0].to_dict()
+    assert np.isfinite(form.read([form.example])[["paid", "day", "moment"]].to_numpy(float)).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["$5", "$12", "-$7"], "amount"),
+        (["1,234.50", "7"], "amount"),
+        (["$1,234", "$999"], "amount"),
+        (["1,234,567", "12"], "amount"),
+        (["12.5%", "3%"], "amount"),
+        (["1.234,50 €", "7,5 €"], "decimal comma"),
+        (["0,5", "1.234,5"], "decimal comma"),
+        (["31/12/2024", "1/1/2024"], DAY_FIRST),
+        (["31.12.2024", "1.1.2024"], DAY_FIRST),
+        (["1.2.2024", "3.4.2024"], DAY_FIRST),
+        (["12-31-2024", "1-1-2024"], MONTH_FIRST),
+        (["3/14/2025 1:20", "3/1/2025 23:59:01"], MONTH_FIRST),
+        (["14/3/2025", "3/14/2025"], "category"),
+        (["2024-12-31", "2024-01-01"], "date"),
+    ],
+)
+def test_one_rule_says_what_a_column_is(cells, kind) -> None:
+    assert kinds(c=cells)["c"] == kind
+
+
+def test_what_may_be_of_both_sorts_is_decided_by_other_columns() -> None:
+    either = [f"{day}/{month}/20{year}" for day in range(1, 13) for month in range(1, 13) for year in range(20, 24)]
+    alone = Columns.of(pd.DataFrame({"day": either, "x": np.arange(len(either)) % 3}))
+    assert (alone.kinds["day"], alone.notes["day"]) == ("left out", FREE_TEXT + EITHER_ORDER)
+    assert kinds(day=either, other=["13/1/2024", "1/1/2024"])["day"] == DAY_FIRST
+    assert kinds(day=either, other=["1/13/2024", "1/1/2024"])["day"] == MONTH_FIRST
+    assert kinds(day=either, one=["13/1/2024", "1/1/2024"], two=["1/13/2024", "1/1/2024"])["day"] == "left out"
+    thousands = [f"{number},{number:03d}" for number in range(1, 400)]
+    assert kinds(sum=thousands)["sum"] == "left out"
+    assert kinds(sum=thousands, other=["$1,234.50", "$2"])["sum"] == "amount"
+    assert kinds(sum=thousands, other=["0,5", "1"])["sum"] == "decimal comma"
+
+
+AMOUNTS = ["$1,234.50", "-$7", "1,234,567", "12%", "£ 3", " $2.5 ", "1,23", "1.234,5", "$", "five", "", "1e3", "$1e400"]
+DATES = [
+    *("31/12/2024", "12/31/2024", "1.2.2024", "1-2-2024 3:04", "1/2/2024 13:04:05", "1/2/2024 1:04 PM"),
+    *("1/2/2024 12:00 am", "1/2/2024 13:00 PM", "1/2/2024 25:00", "30/2/2024", "1/2-2024", "1/2/24", "2024-01-02"),
+    *("never", "", " 1/2/2024 "),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "reader", "readable"),
+    [
+        ("amount", AMOUNTS, read_amount, 7),
+        ("decimal comma", AMOUNTS, read_comma_number, 6),
+        (DAY_FIRST, DATES, read_day_first, 7),
+        (MONTH_FIRST, DATES, read_month_first, 7),
+    ],
+)
+def test_each_cell_is_read_alone_and_by_the_released_student_alike(kind, cells, reader, readable) -> None:
+    columns = Columns({"c": kind})
+    together = columns.apply(pd.DataFrame({"c": [*cells, None]}, dtype=object))["c"]
+    alone = [columns.apply(pd.DataFrame({"c": [cell]}, dtype=object))["c"].iloc[0] for cell in cells]
+    np.testing.assert_array_equal(together[:-1], alone)
+    np.testing.assert_array_equal(alone, [reader(cell) for cell in cells])
+    assert np.isfinite(alone).sum() == readable
+
+
+def test_the_service_says_what_such_a_cell_must_be() -> None:
+    require_readable([{"c": "$1,234.50"}], [{"name": "c", "kind": "amount"}])
+    with pytest.raises(InvalidInput, match="c must be a date such as 31/12/2024 or null, got '12/31/2024'"):
+        require_readable([{"c": "12/31/2024"}], [{"name": "c", "kind": DAY_FIRST}])
+
+
+@pytest.mark.parametrize(("private", "sentence"), [("2024-12-31", "dates with the day first"), ("12/31/2024", None)])
+def test_dates_of_another_form_are_refused(folder: Path, private: str, sentence: str | None) -> None:
+    days = [f"{1 + place % 28}/{1 + place % 12}/2024" for place in range(N)]
+    rows(1).assign(day=days).to_csv(folder / "public.csv", index=False)
+    rows(0).assign(day=private).to_csv(folder / "private.csv", index=False)
+    if sentence is None:  # the order of private dates is not looked at: such cells count as missing
+        assert open_task(*files(folder), target="ill").columns.kinds["day"] == DAY_FIRST
+        return
+    with pytest.raises(InvalidInput, match=f"column 'day' of the private table .* must hold {sentence}"):
+        open_task(*files(folder), target="ill")
+
+
+@pytest.mark.parametrize("name", ["id", "customer_id", "PassengerId", "Loan ID", "ssn", "RowNumber"])
+def test_whole_numbers_that_name_the_rows_are_left_out_with_a_hint(name: str) -> None:
+    numbers = np.random.default_rng(0).permutation(10**6)[:N]
+    for cells in (numbers, numbers.astype(str)):
+        found = Columns.of(pd.DataFrame({name: cells, "x": np.arange(N) % 7}))
+        assert (found.kinds[name], found.notes[name]) == ("left out", IDENTIFIER)
+    assert "--by" in IDENTIFIER
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("income", np.random.default_rng(0).permutation(10**6)[:N]),  # by no name of an identifier
+        ("customer_id", np.arange(N) % 200),  # not one for each row
+        ("id", np.random.default_rng(0).normal(size=N)),
+        ("paid", np.arange(N) + 7),
+    ],
+)
+def test_quantities_stay(name: str, cells: np.ndarray) -> None:
+    assert Columns.of(pd.DataFrame({name: cells, "x": np.arange(N) % 7})).kinds[name] == "number"
+
+
+def test_row_numbers_are_left_out() -> None:
+    found = Columns.of(pd.DataFrame({"first": np.arange(N), "second": np.arange(N) + 1.0, "x": np.arange(N) % 7}))
+    assert found.notes == {"first": NUMBERED, "second": NUMBERED}
+
+
+def test_columns_are_dropped_by_name(folder: Path) -> None:
+    rows(0).assign(note="secret").to_csv(folder / "private.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"has no column 'note' .* --drop note leaves out what it lacks"):
+        open_task(*files(folder), **OPTIONS)
+    assert open_task(*files(folder), **OPTIONS, drop=["note", "city"]).columns.kept == ("a",)
+    with pytest.raises(InvalidInput, match=r"which have none named 'nots'\. Did you mean 'note'"):
+        open_task(*files(folder), **OPTIONS, drop=["nots"])
+    with pytest.raises(InvalidInput, match="drop must not name the target"):
+        open_task(*files(folder), **OPTIONS, drop=["ill"])
+    assert not open_task(*files(folder), **OPTIONS, drop=["note"]).understood(public_rows=N).warnings
+
+
+def test_an_embedding_is_dropped_whole(tmp_path: Path) -> None:
+    for seed, name in enumerate(["private", "public"]):
+        lists = [list(row) for row in np.random.default_rng(seed).normal(size=(N, 3))]
+        rows(seed).assign(e=lists).to_parquet(tmp_path / f"{name}.parquet")
+    task = open_task(tmp_path / "private.parquet", tmp_path / "public.parquet", target="ill", drop=["e"])
+    assert task.columns.kept == ("a", "city")
+
+
+def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> None:
+    public = rows(1).assign(city=["Ulm", "ulm", "Bonn", "B onn"] * (N // 4)).drop(columns="ill")
+    public.to_csv(folder / "public.csv", index=False)
+    task = open_task(*files(folder), target="ill", classes=["no", "yes", "No"])
+    assert [warning.partition(";")[0] for warning in task.understood(public_rows=N).warnings] == [
+        "The classes 'No', 'no' differ in capitals or spaces alone",
+        "The categories 'Ulm', 'ulm' of 'city' differ in capitals or spaces alone",
+    ]
+    with pytest.raises(InvalidInput, match=r"class 'no' .* \(it differs from 'No' in capitals or spaces alone\)"):
+        open_task(*files(folder), target="ill", classes=["No", "yes"])
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        (50 * np.arange(39), True),  # prices
+        (np.arange(39), False),  # classes by number
+        (np.arange(18, 60), False),  # warned of when more
+        (np.arange(30) / 2, True),
+        (np.arange(201), True),
+        (np.arange(10) * 100, False),
+        ([*range(39), "other"], False),
+    ],
+)
+def test_numbers_with_gaps_are_asked_about(labels, refused) -> None:
+    if not refused:
+        refuse_quantity(list(labels), "price")
+        return
+    with pytest.raises(InvalidInput, match=r"'price' has \d+ different values: a quantity .* --classes"):
+        refuse_quantity(list(labels), "price")
+
+
+def test_a_header_with_a_name_twice_is_refused(folder: Path) -> None:
+    table = (folder / "public.csv").read_text().splitlines()
+    (folder / "public.csv").write_text("\n".join(["a,city,a", *(f"{line},1" for line in table[1:])]) + "\n")
+    with pytest.raises(InvalidInput, match=r"public.csv has more than one column named 'a'; remove or rename one"):
+        open_task(*files(folder), **OPTIONS)
+    named = pd.DataFrame({"a": [1.0, 2.0], "a_1": [3.0, 4.0]})
+    named.to_csv(folder / "named.csv", index=False)
+    assert open_table(folder / "named.csv").columns == ("a", "a_1")
+
+
+@pytest.mark.parametrize("place", ["private", "public"])
+@pytest.mark.parametrize("cells", ["1.5,Ulm,no,extra", "1.5"])
+@pytest.mark.parametrize("at", [3, 300, 15_000])
+def test_a_line_with_another_number_of_cells_is_named(folder: Path, place: str, cells: str, at: int) -> None:
+    for name in ("private", "public"):
+        table = rows(3, 16_000) if name == "private" else rows(4, 16_000).drop(columns="ill")
+        table.to_csv(folder / f"{name}.csv", index=False)
+    lines = (folder / f"{place}.csv").read_text().splitlines()
+    lines[at - 1] = cells if place == "private" or cells.count(",") == 0 else cells.removesuffix(",extra")
+    (folder / f"{place}.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InvalidInput, match=rf"{place}.csv .* line {at}\b"):
+        open_task(*files(folder), **OPTIONS).private.rows()
+
+
+def test_lines_above_a_table_are_no_ragged_rows(folder: Path) -> None:
+    table = (folder / "public.csv").read_text()
+    (folder / "above.csv").write_text(f"# made on Monday\n\n{table}")
+    assert open_table(folder / "above.csv").columns == ("a", "city")
+
+
+def test_other_formats_are_named(tmp_path: Path) -> None:
+    rows(0).to_csv(tmp_path / "t.csv", index=False)
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.write(tmp_path / "t.csv")
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    (tmp_path / "t.xls").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500))
+    rows(0).to_feather(tmp_path / "t.feather")
+    records = rows(0).to_dict("records")
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (tmp_path / "lines.csv").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (tmp_path / "t.json").write_text(json.dumps(records))
+    told = {
+        "t.zip": "a zip archive; unpack it",
+        "t.xlsx": "an Excel workbook; save the sheet as CSV",
+        "t.xls": "an Excel workbook; save the sheet as CSV",
+        "t.feather": r"a Feather \(Arrow\) file; save it as Parquet",
+        **dict.fromkeys(["t.jsonl", "lines.csv", "t.json"], "JSON; save it as CSV or Parquet"),
+    }
+    for name, sentence in told.items():
+        with pytest.raises(InvalidInput, match=f"{name} is {sentence}"):
+            open_table(tmp_path / name)

@@ -1,0 +1,85 @@
+"""Who is told how far work is: nobody, a function, or whoever watches the terminal."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+
+from ostrakon.features import FrozenEncoder, SentenceEncoder
+from ostrakon.progress import reporting, showing, tracked, working
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.selection import Candidate, Released, select
+from tiny_bert import tiny_bert
+from tiny_onnx import IMAGE_TOML, pictures, written
+
+
+@pytest.mark.parametrize("silent", [None, False])
+def test_silence(silent, capsys):
+    with reporting(silent, label="Working", total=2) as report:
+        report(1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_function_is_called_itself():
+    told = []
+    with reporting(lambda done, total: told.append((done, total)), label="Working", total=2) as report:
+        report(1, 2)
+        report(2, 2)
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_a_bar_ends_at_the_total(capsys):
+    with reporting(True, label="Working", total=2) as report:
+        report(2, 2)
+    said = capsys.readouterr().out
+    assert "Working" in said
+    assert "2/2" in said
+
+
+def test_work_within_work_has_a_line_of_its_own(capsys):
+    with showing(True), reporting(True, label="Outside", total=2) as outer, working("Inside", 3) as inner:
+        inner(3, 3)
+        outer(2, 2)
+    said = capsys.readouterr().out
+    assert "Outside" in said
+    with working("Silent", 3) as report:
+        report(1, 3)
+    assert list(tracked(range(100), "Silent", total=100)) == list(range(100))
+    assert capsys.readouterr().out == ""
+
+
+def encoded_texts(folder):
+    place = folder / str(sum(1 for _ in folder.iterdir()))
+    SentenceEncoder(tiny_bert(place)).encode([f"a film that I like {number}" for number in range(70)])
+
+
+def encoded_pictures(folder):
+    X = np.random.default_rng(0).random((70, 8, 8, 3))
+    FrozenEncoder(written(folder, pictures(), IMAGE_TOML)).fit(X)
+
+
+def students_tried(folder):
+    X = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    counts = np.stack([X[:30, 0] > 0, X[:30, 0] <= 0], axis=1) * 9.0
+    candidates = [
+        Candidate(name=name, student=NoisyCountStudent(kind, representation="raw", random_state=0))
+        for name, kind in (("logistic", LogisticRegression()), ("bayes", GaussianNB()))
+    ]
+    select(candidates, X, X, Released(queries=np.arange(30), counts=counts, sigma2=1.0))
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (encoded_texts, ["Encoding texts", "70/70"]),
+        (encoded_pictures, ["Encoding pictures", "70/70"]),
+        (students_tried, ["Trying students", "10/10"]),
+    ],
+)
+def test_what_takes_minutes_in_a_run_shows_how_far_it_is(work, told, tmp_path, capsys):
+    with showing(True):
+        work(tmp_path)
+    said = capsys.readouterr().out
+    assert [word for word in told if word not in said] == []
+    work(tmp_path)
+    assert capsys.readouterr().out == ""
