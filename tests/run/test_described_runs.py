@@ -274,6 +274,12 @@ def test_options_of_public_rows_and_of_trained_teachers_are_refused(files, asked
         plan_of(task_of(files), Options(**asked))
 
 
+def test_an_engine_has_no_work(files):
+    with pytest.raises(InvalidInput, match="engine cannot be used where columns are described"):
+        run(files / "run", task_of(files), RECIPE, engine="dask:127.0.0.1:1")
+    assert not (files / "run" / "private" / "plan.json").exists()
+
+
 def test_too_few_records_are_refused_with_what_would_do(files):
     refused = r"500 records vote on 2 of 2 queries, under noise .* an epsilon of (\S+) or \d+ records"
     with pytest.raises(InvalidInput, match=refused) as raised:

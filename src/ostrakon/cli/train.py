@@ -146,7 +146,7 @@ def show_plan(given: Mapping[str, Any], *, engine: str = "local") -> None:
     task = task_from_files(**files.for_task(), text=reads_text(options.representation))
     console.print(understood_table(task.understood))
     plan = plan_of(task, options)
-    refuse_unspread(engine, task.private)
+    refuse_unspread(engine, task.private, described=task.domain is not None)
     name = options.mechanism if plan.interactive else plan.mechanism.name
     odds = plan.membership_guess() if plan.claimable else None
     epsilon, unit = plan.guarantee.epsilon, task.private.unit

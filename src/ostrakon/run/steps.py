@@ -190,7 +190,7 @@ def settle_plan(context: RunContext) -> Plan:
 
     def settled() -> Plan:
         plan = plan_of(context.task, context.options)
-        refuse_unspread(context.engine, context.task.private)
+        refuse_unspread(context.engine, context.task.private, described=context.task.domain is not None)
         with on_engine(context.engine):
             pass  # Fail early if no worker is connected.
         # Before the plan is stored: a run that does not fit may ask for less in the same folder.
@@ -198,7 +198,7 @@ def settle_plan(context: RunContext) -> Plan:
         return plan
 
     plan = context.storage.plan(settled)
-    refuse_unspread(context.engine, context.task.private)
+    refuse_unspread(context.engine, context.task.private, described=context.task.domain is not None)
     if context.budget is None:
         context.budget = budget_of(plan, context.task, context.options, context.storage)
     return plan

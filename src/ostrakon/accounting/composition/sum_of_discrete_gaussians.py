@@ -80,7 +80,7 @@ def sum_of_discrete_gaussians_epsilon(shares: DiscreteShares, *, delta: float) -
 
     >>> one = DiscreteShares(count=1, scale=4.0, shift=1.0, cells=1)
     >>> round(sum_of_discrete_gaussians_epsilon(one, delta=1e-5), 3)
-    0.957
+    0.96
     """
     delta = fraction("delta", delta)
     variance = shares.count * shares.scale**2 / _UP

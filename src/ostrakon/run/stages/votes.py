@@ -100,8 +100,16 @@ def pair_map(plan: Plan, domain: Domain) -> PairMap | None:
     return PairMap(sizes=domain.sizes, pairs=domain.pairs, classes=plan.classes)
 
 
-def refuse_unspread(engine: str, private: PrivateData) -> None:
-    """Refuse an engine that would have to be sent private rows. Errors: `InvalidInput`."""
+def refuse_unspread(engine: str, private: PrivateData, *, described: bool) -> None:
+    """Refuse an engine that would be sent private rows, or has no work. Errors: `InvalidInput`.
+
+    described: whether the columns are described instead of public rows.
+    """
+    if engine != LOCAL and described:
+        raise InvalidInput(
+            "engine cannot be used where columns are described: their cells are counted on this machine; leave the "
+            "engine out."
+        )
     if engine != LOCAL and not isinstance(private, PrivateTable):
         raise InvalidInput(
             "engine needs a private table on the disk: its workers receive positions of rows, never rows, and "
