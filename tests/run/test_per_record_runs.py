@@ -322,7 +322,7 @@ def test_a_refusal_names_what_would_do():
 
 def test_a_refusal_of_trained_teachers_names_what_answers_without_them():
     with pytest.raises(
-        InvalidInput, match=r"Without trained teachers, moment-gnmax asks 20 queries within epsilon 0.9998"
+        InvalidInput, match=r"Without trained teachers, moment-gnmax asks 20 queries within epsilon 1\."
     ):
         make_plan(Options(teachers=5, epsilon=1.0), units=600, pool=200, classes=2)
 

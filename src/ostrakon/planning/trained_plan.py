@@ -123,7 +123,7 @@ def _gate(
     )
     if epsilon is None:
         gate = Gate.plan(public, mechanism, delta=delta, pass_probability=0.95, prefix_price=0.01)
-        worst = worst_case(mechanism, queries=queries, delta=delta, teachers=teachers, classes=classes)
+        worst = worst_case(mechanism, queries=queries, delta=delta, teachers=teachers, classes=classes, adaptive=True)
         return gate if gate.certificate().epsilon < worst.epsilon else None
     chosen = choose_guarantee(public, mechanism, epsilon=epsilon, delta=delta)
     return chosen if isinstance(chosen, Gate) else None

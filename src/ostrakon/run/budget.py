@@ -229,8 +229,17 @@ def costs_of_plan(plan: Plan) -> tuple[Cost, ...]:
 
 
 def cost_within(cap: Filter, plan: Plan) -> Cost:
-    """The form of a run's cost that takes least of an empty account with this cap: it depends on public numbers."""
-    return min(costs_of_plan(plan), key=lambda cost: cap.fraction_used([cost]))
+    """`cheapest` of a run by this plan."""
+    return cheapest(cap, costs_of_plan(plan))
+
+
+def cheapest(cap: Filter, costs: tuple[Cost, ...]) -> Cost:
+    """The form of a run's cost that takes least of an empty account with this cap; the first one if none fits.
+
+    It depends on public numbers. A refusal then speaks of the mechanism, not of a probability of failure.
+    """
+    least = min(costs, key=lambda cost: cap.fraction_used([cost]))
+    return least if cap.fraction_used([least]) <= 1 else costs[0]
 
 
 def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options, *, of: dict[str, Any]) -> Account:

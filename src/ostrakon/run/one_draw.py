@@ -17,7 +17,7 @@ from ostrakon.ledger.state import Account, History
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.noise import secure_rng
 from ostrakon.options.option import plain
-from ostrakon.run.budget import Reservation, description_of
+from ostrakon.run.budget import Reservation, cheapest, description_of
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.noise_log import NoiseLog, fingerprint_of
 from ostrakon.validation import InvalidInput, fraction, line
@@ -106,7 +106,7 @@ def draw_once(
         classes=votes.classes if votes.classes_are_public else None,
         abstentions=votes.abstentions,
     )
-    cost = min((lanes, *cost_of_pair(bound.epsilon, delta)), key=lambda form: known.cap.fraction_used([form]))
+    cost = cheapest(known.cap, (lanes, *cost_of_pair(bound.epsilon, delta)))
     asked = {"mechanism": mechanism.name, **mechanism.parameters(), "delta": delta, "max_answers": max_answers}
     asked = {"account": account, **{name: plain(value) for name, value in asked.items() if value is not None}}
     home = RunFolder(folder)

@@ -21,12 +21,10 @@ def level(votes: Votes, mechanism: Mechanism, levels: Sequence[Level]) -> int:
     A level (p, a, r) allows costs up to r at order a; levels beyond the table allow everything.
 
     Guarantee: |phi(D) - phi(D')| <= 1 for neighbours, to the last bit, and the exact data-dependent cost of D at the
-    order
-    of level phi(D) is at most its r, if phi(D) is in the table.
+    order of level phi(D) is at most its r, if phi(D) is in the table.
     Proof. By the nesting of envelopes U(D', d) <= U(D, d + 1), so if D passes t, then for t' >= t and d the level
-    (t' + 1) + d = t' + (d + 1) allows U(D', d), and D' passes t + 1. d = 0 gives the second claim. Computed
-    envelopes nest to the
-    last bit (`Envelope.summed`).
+    (t' + 1) + d = t' + (d + 1) allows U(D', d), and D' passes t + 1. d = 0 gives the second claim. Computed envelopes
+    nest to the last bit (`Envelope.summed`).
     Errors: as `envelope`.
     Source: docs/mathematics.md D4.
     """
