@@ -32,4 +32,4 @@ def test_the_demo_runs_both_ways_end_to_end(monkeypatch, capsys, tmp_path):
         # Always saying the most frequent of ten classes, five times the rarest, would give less than a fifth.
         assert accuracy > 0.5
         assert f"{accuracy:.1%}" in accuracies
-        assert f"{accuracy:.2%} right" in (folder / "release" / "model_card.md").read_text()
+        assert f"right on {accuracy:.2%} of" in (folder / "release" / "model_card.md").read_text()

@@ -71,7 +71,7 @@ def test_train_on_a_budget(tables):
     first = ostrakon(*train, "--budget", "2.5", "--out", "one", folder=tables)
     assert first.returncode == 0, first.stderr
     said = " ".join(first.stdout.split())
-    assert "Budget 1 run of account data-1 together: epsilon 1.9" in said
+    assert "Budget 1 run of account data-1 together: epsilon 2 of 2.5" in said
     assert "of 2.5 at delta" in said
     assert "(ostrakon ledger show sqlite:///" in said
     second = ostrakon(*train, "--out", "two", folder=tables)

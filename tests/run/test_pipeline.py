@@ -158,7 +158,7 @@ def test_a_weak_epsilon_is_reported_in_the_table_the_statement_and_the_card(task
     own, other = outcome.statement.adjacent
     assert (own.relation, other.relation) == ("add-remove", "replace")
     assert own.epsilon == outcome.statement.guarantee.epsilon < other.epsilon
-    assert f"costs epsilon {round_up(other.epsilon):.10g}" in (release / "model_card.md").read_text()
+    assert f"has epsilon {round_up(other.epsilon):.10g} at delta" in (release / "model_card.md").read_text()
 
 
 @pytest.mark.slow
