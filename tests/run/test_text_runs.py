@@ -169,7 +169,7 @@ def test_by_default_on_the_public_s_loose_files_and_lines(folders, tmp_path):
     ]
     assert tasks[0].X_public.equals(tasks[1].X_public)
     assert "private data" in tasks[0].classes_from
-    done = train(folders, tmp_path / "run", "--classes", "bad,good", public=tmp_path / "lines.txt")
+    done = train(folders, tmp_path / "run", public=tmp_path / "lines.txt")
     assert done.exit_code == 0, done.output
     said = json.loads((tmp_path / "run/release/statement.json").read_text())
     assert said["tuned"]["encoder"].startswith("sentence-transformers/all-MiniLM-L6-v2")

@@ -84,7 +84,7 @@ def test_a_tenth_of_the_noise_is_certified_above_the_claim(task, options, monkey
 @pytest.mark.slow
 def test_so_it_is_where_a_cap_stops_the_run_at_the_default_threshold(task, monkeypatch):
     """All runs give as many answers: what tells is how many queries it took."""
-    options = Options(mechanism="confident-gnmax", teachers=50, epsilon=2.0, delta=1e-5)
+    options = Options(mechanism="confident-gnmax", teachers=50, epsilon=1.0, delta=1e-5)
     monkeypatch.setattr(ConfidentGNMax, "sample", _quiet(ConfidentGNMax.sample))
     result, plan = found(task, options, samples=3_000)
     assert plan.max_answers < plan.queries
