@@ -14,11 +14,23 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.first_page import first_page
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.statement import Round, Statement
+from ostrakon.students.measures import Measures
 from ostrakon.validation import InvalidInput
 
 HOSTILE = "<script>alert(1)</script> | **bold** `x`\n\n# Heading\n| a | b |\n|---|---|\n[l](javascript:1) &lt;"
 AGREED = {"against": "private labels", "counted": "private records", "sd": 0.01}
 STUDENT = Agreement(of="student", share=0.83, low=0.82, high=0.84, **AGREED)
+MEASURES = Measures(
+    rows=1200,
+    accuracy=0.8512,
+    balanced_accuracy=0.612,
+    recall=(("a", 0.99), ("b", 0.234)),
+    auc=0.8,
+    average_precision=0.5,
+    precision_of="b",
+    log_loss=0.4,
+    calibration_error=0.02,
+)
 MAJORITY = Agreement(of="majority", share=0.6, low=0.59, high=0.61, **AGREED)
 
 
@@ -111,12 +123,12 @@ def test_without_a_guarantee_nothing_is_promised():
 
 
 def test_how_good_it_is_stands_beside_the_majority_and_the_test():
-    text = written(estimates=[STUDENT, MAJORITY], accuracy=0.8512, test_rows=1200)
+    text = written(estimates=[STUDENT, MAJORITY], measures=MEASURES)
     assert "The student is right on between 82.0% and 84.0% of the private records, estimated from released" in text
     assert "always predicts the most frequent label is right on between 59.0% and 61.0%." in text
     assert "if public and private rows with similar features are alike" in text
     assert "hold in 95% of runs" in text
-    assert "It is right on 85.12% of 1,200 test rows that the operator declared public." in text
+    assert "It is right on 85.12% of 1,200 test rows that the operator declared public, and on 61.20% if" in text
     answers = [
         Agreement(
             of=of,

@@ -146,6 +146,7 @@ def test_nothing_private_is_in_the_release(finished):
     # The number of private rows; it may be in a checksum by chance.
     assert not re.search(r"(?<![0-9a-f])600(?![0-9a-f])", told)
     assert f"{outcome.accuracy:.2%}" not in told  # measured on rows that nobody called public
+    assert not [what for what in outcome.measures.in_words() if f"{what} on test rows" in told]
     assert not [path for path in release.rglob("*") if path.suffix in (".pkl", ".pickle", ".joblib", ".npy")]
 
 
@@ -252,7 +253,10 @@ def test_an_interrupted_release_is_written_anew(tmp_path):
     release = publish(outcome, publish_accuracy=True)
     assert (release / "student.onnx").stat().st_size > 1000
     assert not (tmp_path / "run" / "release.partial").exists()
-    assert f"{outcome.accuracy:.2%}" in (release / "model_card.md").read_text()
+    card = (release / "model_card.md").read_text()
+    assert f"{outcome.accuracy:.2%}" in card
+    for what, value in outcome.measures.in_words().items():
+        assert f"| {what} on test rows | {value} |" in card
 
 
 @pytest.mark.slow
@@ -261,7 +265,7 @@ def test_the_released_charts_are_made_of_what_is_released(tmp_path):
     outcome = run(tmp_path / "run", make_task(), request)
     shown = released_charts(outcome)
     shutil.rmtree(tmp_path / "run" / "private")
-    assert released_charts(replace(outcome, accuracy=None, test_rows=0, student=None)) == shown
+    assert released_charts(replace(outcome, measures=None, student=None)) == shown
     other = np.zeros_like(outcome.answers.taught)
     assert released_charts(replace(outcome, answers=replace(outcome.answers, taught=other))) != shown
 

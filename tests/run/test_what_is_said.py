@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -74,8 +75,19 @@ def test_trained_teachers_are_judged_on_released_answers():
 
 
 def test_a_student_of_one_class_says_so():
-    (remark,) = fitted(DummyClassifier()).statement_.remarks
+    remark, missed = fitted(DummyClassifier()).statement_.remarks
     assert remark == "Warning: the student predicts '0' for every public row."
+    assert missed.startswith("Warning: the student never predicts '1' for a public row, although the released counts")
+    share = float(re.findall(r"about ([0-9.]+)% of such cases", missed)[0]) / 100
+    assert abs(share - Y.mean()) < 0.05
+
+
+def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
+    rare = np.where(np.arange(1500) == 0, 1, 0)
+    for mechanism, options, what in ((None, {}, "counts"), (GNMax(sigma2=3), {"n_teachers": 20}, "answers")):
+        *_, remark = fitted(DummyClassifier(), y=rare, mechanism=mechanism, **options).statement_.remarks
+        assert remark.endswith(f"and the released {what} show no such cases beyond the noise.")
+        assert "never predicts '1'" in remark
 
 
 def test_a_student_that_is_not_better_than_the_majority_says_so():

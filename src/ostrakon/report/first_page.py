@@ -11,6 +11,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import of_records
+from ostrakon.students.measures import Measures
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -26,8 +27,7 @@ def first_page(
     ledger: bool = False,
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
-    accuracy: float | None = None,
-    test_rows: int = 0,
+    measures: Measures | None = None,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -47,8 +47,8 @@ def first_page(
         Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
     estimates : sequence of Agreement
         Of the student and of the majority class, from released numbers.
-    accuracy : float, optional
-        On the `test_rows` rows of a test file that the operator declared public.
+    measures : Measures, optional
+        On the rows of a test file that the operator declared public.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def first_page(
         "Operator.": _given(details.operator),
         "Contact.": _given(details.contact),
         "Purpose.": _given(details.purpose),
-        "How accurate the model is.": _quality(content, estimates, accuracy, test_rows),
+        "How accurate the model is.": _quality(content, estimates, measures),
         "How to use it.": (
             f"Install Python with {' and '.join(needs)} (`pip install {' '.join(needs)}`); ostrakon is not needed. The "
             f'section "How to load it" shows the code.{_encoded(encoded_with)}'
@@ -169,7 +169,7 @@ def _given(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: float | None, test_rows: int) -> str:
+def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: Measures | None) -> str:
     by = {estimate.of: estimate for estimate in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
@@ -192,8 +192,11 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], accuracy: 
             )
     if not said:
         said.append("The released numbers allow no estimate.")
-    if accuracy is not None:
-        said.append(f"It is right on {accuracy:.2%} of {test_rows:,} test rows that the operator declared public.")
+    if measures is not None:
+        said.append(
+            f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
+            f"and on {measures.balanced_accuracy:.2%} if every class counts the same."
+        )
     else:
         said.append("The operator published no accuracy on test rows.")
     return " ".join(said)

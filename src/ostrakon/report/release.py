@@ -34,8 +34,8 @@ _PUBLIC = 0o644
 def publish(outcome: Outcome, details: ReportDetails | None = None, *, publish_accuracy: bool = False) -> Path:
     """Write the release of a finished run: statement, labels, student, model card; returns its folder.
 
-    details: who releases it and what for, which run.toml keeps; None: not given. publish_accuracy: put the accuracy
-    on the test rows into the card, because they are public too.
+    details: who releases it and what for, which run.toml keeps; None: not given. publish_accuracy: put what was
+    measured on the test rows into the card, because they are public too.
 
     Everything is written aside, the manifest last, and renamed into place at once: `release/` never holds a student
     without its statement. A release that is there is verified and stays as it is.
@@ -95,11 +95,13 @@ def _write_pages(
     """The student, the registry entry, the model card and the report."""
     manifest = export_student(finished.student, aside, rows=finished.rows)
     tried = ", ".join(f"{name} {share:.1%}" for name, share in finished.agreement.items())
+    measures = finished.measures if publish_accuracy else None
     agreements = [estimate for estimate in finished.statement.estimates if isinstance(estimate, Agreement)]
     facts = {
         "Student": finished.student_name,
         **{estimate.title: f"{estimate.in_words()}, of {estimate.counted}" for estimate in agreements},
         **({"Agreement of candidates with released answers held out from them": tried} if tried else {}),
+        **({} if measures is None else {f"{what} on test rows": value for what, value in measures.in_words().items()}),
         "Representation": finished.representation,
         "Input": finished.rows,
     }
@@ -113,8 +115,7 @@ def _write_pages(
         needs=manifest["needs"],
         ledger=finished.budget is not None,
         encoded_with=encoded_with(manifest),
-        accuracy=finished.accuracy if publish_accuracy else None,
-        test_rows=finished.test_rows,
+        measures=measures,
         **shared,
     )
     card = model_card(

@@ -76,8 +76,10 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     for estimate in statement.estimates:
         if isinstance(estimate, Agreement):
             yield _estimate(estimate)
-    if outcome.accuracy is not None:
-        yield "Student accuracy", f"{outcome.accuracy:.1%} on {outcome.test_rows:,} test rows"
+    if outcome.measures is not None:
+        yield "Student accuracy", f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows"
+        for what, value in outcome.measures.in_words().items():
+            yield f"  {what}", escape(value)
     if outcome.plan.gate is not None and not outcome.answers.passed:
         yield "Gate", f"refused: only the first {outcome.plan.gate.prefix} queries were answered"
     if outcome.budget is not None:

@@ -38,6 +38,7 @@ from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.trust_model import with_engines, with_private_table, with_store
+from ostrakon.students.measures import Measures, measure_student
 from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine
@@ -50,7 +51,7 @@ PRIVATE = "depends on private values without noise: never to be published"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FinishedRun:
-    """A finished run. Student, statement, labels and queries may be published; `accuracy` is for the trusted side.
+    """A finished run. Student, statement, labels and queries may be published; `measures` are for the trusted side.
 
     Parameters
     ----------
@@ -67,9 +68,8 @@ class FinishedRun:
     answers : Answers
         Released labels and, where the mechanism releases them, noisy counts and sums.
     classes : tuple
-    accuracy : float or None
-        On the test rows.
-    test_rows : int
+    measures : Measures or None
+        Of the student on the test rows.
     rows : str
         What a row of the student's input is, in words.
     representation, student_name : str
@@ -89,14 +89,18 @@ class FinishedRun:
     images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
-    accuracy: float | None
-    test_rows: int
+    measures: Measures | None
     rows: str
     representation: str
     student_name: str
     agreement: dict[str, float]
     understood: Understood
     budget: Budget | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Accuracy on the test rows, None without any."""
+        return None if self.measures is None else self.measures.accuracy
 
 
 @dataclass(kw_only=True, eq=False)
@@ -261,8 +265,7 @@ def finish(
         images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
         answers=answers,
         classes=task.classes,
-        accuracy=measure(context, view, selection),
-        test_rows=0 if task.y_test is None else len(task.y_test),
+        measures=measure(context, view, selection),
         rows=view.rows_in_words(task.rows),
         representation=name_without_folder(view.name),
         student_name=selection.chosen.name,
@@ -272,17 +275,16 @@ def finish(
     )
 
 
-def measure(context: RunContext, view: View, selection: Selection) -> float | None:
-    """Accuracy on the test rows, noted on the trusted side; None without test rows."""
+def measure(context: RunContext, view: View, selection: Selection) -> Measures | None:
+    """Measures of the student on the test rows, noted on the trusted side; None without test rows."""
     task = context.task
     if task.y_test is None:
         return None
     # In doubles, as the released student computes.
     X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
-    accuracy = float(np.mean(selection.student.predict(X_test) == task.y_test))
-    note = {"accuracy": accuracy, "test_rows": len(task.y_test)}
-    context.storage.note("evaluation", lambda: note)
-    return accuracy
+    measures = measure_student(selection.student, X_test, task.y_test, task.classes)
+    context.storage.note("evaluation", measures.as_dict)
+    return measures
 
 
 def plan_of(task: Task, options: Options) -> Plan:

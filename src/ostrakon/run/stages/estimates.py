@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.accounting.estimates import Agreement
+from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
@@ -17,10 +18,16 @@ from ostrakon.students.agreement_estimate import (
     with_released_answers,
 )
 from ostrakon.students.selection import Selection
+from ostrakon.votes import IntArray
 
 FEWEST_QUERIES = 50
 """Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
 final one, and if not all are held out, a class may have much more or less than its share."""
+
+_CLEAR = 2.0
+"""Standard deviations of the noise on the votes of a class from which on they show it."""
+_NAMED = 5
+"""Classes that a warning names."""
 
 
 def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
@@ -40,24 +47,65 @@ def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection)
 
 
 def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[str]) -> tuple[str, ...]:
-    """Sentences on a student that learned next to nothing. said: its class of every public row."""
-    first = int(np.asarray(said)[0])
-    if (np.asarray(said) == first).all():
-        return (f"Warning: the student predicts {labels[first]!r} for every public row.",)
+    """Sentences on a student that learned next to nothing or never predicts a class.
+
+    said: its class of every public row.
+    """
+    predicted = np.unique(np.asarray(said))
+    never = np.setdiff1d(np.arange(len(labels)), predicted)
+    missed = _never_predicted(answers, never, labels)
+    if len(predicted) == 1:
+        return f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row.", *missed
     tested = selection.held
     if tested is None:
-        return ()
+        return missed
     if answers.counts is None:
         better, known = better_than_majority_of_answers(tested), "released answers"
     else:
         better, known = better_than_majority(tested, sigma2=_sigma2(answers)), "released counts"
     if better:
-        return ()
+        return missed
     return (
+        *missed,
         f"Warning: on held-out {known} the student did not clearly beat a model that always predicts the most frequent "
         "class; the data may be too small or too noisy to tell. More records, a larger epsilon or other columns may "
         "help.",
     )
+
+
+def _never_predicted(answers: Answers, never: IntArray, labels: list[str]) -> tuple[str, ...]:
+    """One sentence on the classes in `never` that the released numbers show, and one on the others."""
+    if answers.counts is None:
+        answered = answers.taught[answers.taught != NO_ANSWER]
+        votes, noise, what = np.bincount(answered, minlength=len(labels)).astype(np.float64), 0.0, "answers"
+    else:
+        votes, noise, what = answers.counts.sum(axis=0), _sigma2(answers) * len(answers.counts) ** 0.5, "counts"
+    shown = votes[never] > _CLEAR * noise
+    sentences: list[str] = []
+    if shown.any():
+        share = float(votes[never[shown]].sum() / max(float(votes.sum()), 1e-12))
+        sentences.append(
+            f"Warning: the student never predicts {_named(never[shown], labels)} for a public row, although the "
+            f"released {what} show about {share:.1%} of such cases: it misses them."
+        )
+    if not shown.all():
+        sentences.append(
+            f"Warning: the student never predicts {_named(never[~shown], labels)} for a public row, and the released "
+            f"{what} show no such cases beyond the noise."
+        )
+    return tuple(sentences)
+
+
+def _named(numbers: IntArray, labels: list[str]) -> str:
+    """Classes in words, at most `_NAMED` of them.
+
+    >>> _named(np.array([0, 2]), ["a", "b", "c"])
+    "'a' or 'c'"
+    """
+    names = [repr(labels[number]) for number in numbers[:_NAMED]]
+    if len(numbers) > _NAMED:
+        names.append(f"{len(numbers) - _NAMED} other classes")
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _counted(plan: Plan, task: Task) -> tuple[int | None, str]:

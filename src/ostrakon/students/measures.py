@@ -1,0 +1,151 @@
+"""How well a student does on labelled test rows, rare classes included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import average_precision_score, log_loss, recall_score, roc_auc_score
+
+from ostrakon.validation import InvalidInput
+
+FloatArray = NDArray[np.float64]
+
+BINS = 15
+"""Ranges of confidence, equally wide, of the calibration error."""
+_NAMED = 10
+"""Classes whose recall is printed; of more, those with the lowest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measures:
+    """What was measured on labelled test rows.
+
+    Parameters
+    ----------
+    rows : int
+        Number of test rows.
+    accuracy, balanced_accuracy : float in [0, 1]
+        Share of rows that are predicted right; the mean of the recalls of the classes that the test rows have.
+    recall : tuple of (str, float or None)
+        For each class, its name and the share of its test rows that are predicted right; None without any.
+    auc : float or None
+        Area under the ROC curve. With more than two classes, the mean over one class against the rest. None if the test
+        rows are all of one class.
+    average_precision : float or None
+        Of the class that is rarest in the test rows if there are two classes, else the mean over classes.
+    precision_of : str or None
+        Which class that is; None for a mean.
+    log_loss : float
+        Mean negative logarithm of the probability of the right class, in nats.
+    calibration_error : float in [0, 1]
+        Expected calibration error: the mean distance between the probability of the likeliest class and how often that
+        class is right, over `BINS` equally wide ranges of the probability.
+    """
+
+    rows: int
+    accuracy: float
+    balanced_accuracy: float
+    recall: tuple[tuple[str, float | None], ...]
+    auc: float | None
+    average_precision: float | None
+    precision_of: str | None
+    log_loss: float
+    calibration_error: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `recall` by class."""
+        return {**asdict(self), "recall": dict(self.recall)}
+
+    def in_words(self) -> dict[str, str]:
+        """Everything but the accuracy, name by name, as it is printed."""
+        known = [(name, share) for name, share in self.recall if share is not None]
+        shown = known if len(known) <= _NAMED else sorted(known, key=lambda one: one[1])[:_NAMED]
+        recall = ", ".join(f"{name} {share:.1%}" for name, share in shown)
+        of = "" if self.precision_of is None else f" of {self.precision_of}"
+        return {
+            "Balanced accuracy": f"{self.balanced_accuracy:.1%}",
+            "Recall by class": recall + ("" if len(shown) == len(known) else f" (the lowest of {len(known)})"),
+            "AUC": _number(self.auc),
+            "Average precision": _number(self.average_precision) + of,
+            "Log loss": f"{self.log_loss:.3f}",
+            "Calibration error": f"{self.calibration_error:.1%}",
+        }
+
+
+def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) -> Measures:
+    """Measure a student that predicts class numbers on rows whose class numbers are `y`.
+
+    Parameters
+    ----------
+    student : fitted classifier
+        Has `predict`, `predict_proba` and `classes_`, in class numbers.
+    X : array or frame
+        Test rows as the student takes them.
+    y : array of int, shape (rows,)
+        Numbers of their classes, from 0.
+    classes : sequence
+        Names of all classes.
+
+    Returns
+    -------
+    Measures
+
+    Raises
+    ------
+    InvalidInput
+        For probabilities that are not finite.
+    """
+    likely = np.zeros((len(np.asarray(y)), len(classes)))
+    likely[:, np.asarray(student.classes_, np.int64)] = student.predict_proba(X)
+    return measures_of(likely, np.asarray(student.predict(X), np.int64), y, classes)
+
+
+def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes: Sequence[Any]) -> Measures:
+    """Measure probabilities (rows, classes) and predicted class numbers (rows,) against `y`; see `measure_student`.
+
+    >>> found = measures_of(np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]), [0, 1, 0], [0, 1, 1], ["no", "yes"])
+    >>> found.recall, found.auc, round(found.calibration_error, 3)
+    ((('no', 1.0), ('yes', 0.5)), 1.0, 0.4)
+    """
+    right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
+    if not np.isfinite(likely).all():
+        raise InvalidInput("The student's probabilities must be finite numbers.")
+    likely = likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300)
+    numbers = np.arange(len(classes))
+    present = np.bincount(right, minlength=len(classes))
+    recalls = recall_score(right, said, labels=numbers, average=None, zero_division=0.0)
+    known = np.flatnonzero((present > 0) & (present < len(right)))
+    # Of two classes the rarer one; of more, each against the rest.
+    ranked = known[present[known].argmin()][None] if len(classes) == 2 and len(known) else known
+    areas = [float(roc_auc_score(right == one, likely[:, one])) for one in ranked]
+    precisions = [float(average_precision_score(right == one, likely[:, one])) for one in ranked]
+    return Measures(
+        rows=len(right),
+        accuracy=float(np.mean(said == right)),
+        balanced_accuracy=float(np.mean(recalls[present > 0])),
+        recall=tuple(
+            (str(name), float(share) if rows else None)
+            for name, share, rows in zip(classes, recalls, present, strict=True)
+        ),
+        auc=float(np.mean(areas)) if areas else None,
+        average_precision=float(np.mean(precisions)) if precisions else None,
+        precision_of=str(classes[int(ranked[0])]) if len(classes) == 2 and len(ranked) else None,
+        log_loss=float(log_loss(right, likely, labels=numbers)),
+        calibration_error=calibration_error(likely, right),
+    )
+
+
+def calibration_error(likely: FloatArray, y: ArrayLike) -> float:
+    """The expected calibration error of probabilities (rows, classes), see `Measures`."""
+    sure = likely.max(axis=1)
+    away = sure - (likely.argmax(axis=1) == np.asarray(y))
+    ranges = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+    return float(np.abs(np.bincount(ranges, away)).sum() / len(sure))
+
+
+def _number(value: float | None) -> str:
+    return "not defined" if value is None else f"{value:.3f}"
