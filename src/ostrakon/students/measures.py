@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, log_loss, recall_score, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from ostrakon.validation import InvalidInput
 
@@ -117,7 +117,7 @@ def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes:
     likely = likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300)
     numbers = np.arange(len(classes))
     present = np.bincount(right, minlength=len(classes))
-    recalls = recall_score(right, said, labels=numbers, average=None, zero_division=0.0)
+    recalls = np.bincount(right[said == right], minlength=len(classes)) / np.maximum(present, 1)
     known = np.flatnonzero((present > 0) & (present < len(right)))
     # Of two classes the rarer one; of more, each against the rest.
     ranked = known[present[known].argmin()][None] if len(classes) == 2 and len(known) else known
