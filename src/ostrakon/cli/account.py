@@ -34,7 +34,7 @@ def account(
     votes: Annotated[Path, typer.Argument(help="Counts (queries x classes) or predictions (queries x teachers).")],
     mechanism: Annotated[str, typer.Option(help="How votes become answers.")] = "confident-gnmax",
     parameters: dict[str, Any],
-    queries: Annotated[int | None, typer.Option(help="Only the first N queries. [default: all]")] = None,
+    queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
     max_answers: Annotated[int | None, typer.Option(help="A cap on answers, fixed before votes were seen.")] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     conversion: Annotated[str, typer.Option(help="From Rényi to epsilon: cks or mironov.")] = "cks",

@@ -22,7 +22,7 @@ Run = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(help="Folder of the audited run, with canaries, of per-record teachers. [default: RUN-audit]"),
+    typer.Option(help=r"Folder of the audited run, with canaries, of per-record teachers. \[default: RUN-audit]"),
 ]
 
 
@@ -39,18 +39,18 @@ def audit(
         typer.Option(help="Your own mechanism, MODULE:FUNCTION of (votes, rng), one answer per query, -1 for none."),
     ] = None,
     claimed: Annotated[
-        float | None, typer.Option(help="The epsilon claimed for all queries. [default: the mechanism's worst case]")
+        float | None, typer.Option(help=r"The epsilon claimed for all queries. \[default: the mechanism's worst case]")
     ] = None,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
     queries: Annotated[
         int | None,
-        typer.Option(help="Queries answered together. [default: what claims an epsilon of about 4; 1 with --claimed]"),
+        typer.Option(help=r"Queries answered together. \[default: for a claim of about 4; 1 with --claimed]"),
     ] = None,
     samples: Annotated[int, typer.Option(help="Runs on each of the two datasets.")] = 30_000,
     confidence: Annotated[float, typer.Option(help="Of the lower bound.")] = 0.95,
     teachers: Annotated[
         int | None,
-        typer.Option(help="Teachers of the neighbouring votes. [default: enough to exceed the noise]"),
+        typer.Option(help=r"Teachers of the neighbouring votes. \[default: enough to exceed the noise]"),
     ] = None,
     classes: Annotated[int, typer.Option(help="Classes of the neighbouring votes that are tried.")] = 3,
     run: Run = None,

@@ -31,7 +31,7 @@ def compare(
     labels: Annotated[
         Path | None,
         typer.Option(
-            help="True classes, one per query (.npy, .csv): numbers or names. [default: agreement with the plurality]"
+            help=r"True classes, one per query (.npy, .csv): numbers or names. \[default: agreement with the plurality]"
         ),
     ] = None,
     at: Annotated[
@@ -39,7 +39,7 @@ def compare(
     ] = "worst-case",
     epsilon: Annotated[float, typer.Option(help="The epsilon that all mechanisms get.")] = 2.0,
     delta: Annotated[float, typer.Option(help="Of (epsilon, delta)-DP.")] = 1e-5,
-    queries: Annotated[int | None, typer.Option(help="Only the first N queries. [default: all]")] = None,
+    queries: Annotated[int | None, typer.Option(help=r"Only the first N queries. \[default: all]")] = None,
     public: Annotated[
         bool, typer.Option("--public", help="VOTES depend on no private record (needed for --at gated).")
     ] = False,

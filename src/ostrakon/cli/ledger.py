@@ -37,7 +37,9 @@ def open_account(
     kind: Annotated[
         str, typer.Option(help="How costs add up: gaussian, renyi, pure (gates, Laplace) or mixed.")
     ] = "gaussian",
-    order: Annotated[float | None, typer.Option(help="The Rényi order. [default: the best for Gaussian runs]")] = None,
+    order: Annotated[
+        float | None, typer.Option(help=r"The Rényi order. \[default: the best for Gaussian runs]")
+    ] = None,
     unit: Annotated[str, typer.Option(help="What is protected: record or user.")] = "record",
     relation: Annotated[
         str,
@@ -98,7 +100,7 @@ def export(
     url: Url = None,
     *,
     given: Given = None,
-    out: Annotated[Path | None, typer.Option(help="Write into this file. [default: print]")] = None,
+    out: Annotated[Path | None, typer.Option(help=r"Write into this file. \[default: print]")] = None,
 ) -> None:
     """Every entry as it was written, with its hash, after the chain was verified; as JSON."""
     book = _ledger(_of_ledger(url, given))

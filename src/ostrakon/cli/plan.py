@@ -65,7 +65,6 @@ def plan(
     from ostrakon.features.text import reads_text
     from ostrakon.forecast.outlook import EPSILONS, outlook
     from ostrakon.forecast.public_rows import read_public
-    from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table
 
     if more and not epsilons:
         raise InvalidInput(f"epsilons must be given as --epsilons, got {more[0]:g} on its own.")
@@ -91,17 +90,7 @@ def plan(
         progress=False if as_json else (True if console.is_terminal else report),
         settled=(lambda priced: None) if as_json else _show,
     )
-    drawn: list[Path] = []
-    if out is not None:
-        from ostrakon.report.forecast_picture import save_pictures
-
-        drawn = save_pictures(result, out)
-    if as_json:
-        typer.echo(json.dumps(result.as_dict(), allow_nan=False))
-        return
-    if result.rehearsal is not None:
-        console.print(accuracy_table(result.rehearsal))
-    _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in drawn)])
+    _show_forecast(result, out, as_json=as_json)
 
 
 def _show(priced: Outlook) -> None:
@@ -109,6 +98,20 @@ def _show(priced: Outlook) -> None:
 
     console.print(outlook_table(priced))
     _print(outlook_sentences(priced))
+
+
+def _show_forecast(result: Outlook, out: Path | None, *, as_json: bool) -> None:
+    """Draw the pictures into `out`, and print the forecast of the accuracy, or everything as JSON."""
+    from ostrakon.report.forecast_picture import save_pictures
+    from ostrakon.report.forecast_table import accuracy_sentences, accuracy_table
+
+    drawn = [] if out is None else save_pictures(result, out)
+    if as_json:
+        typer.echo(json.dumps(result.as_dict(), allow_nan=False))
+        return
+    if result.rehearsal is not None:
+        console.print(accuracy_table(result.rehearsal))
+    _print([*accuracy_sentences(result), *(f"Picture: {path}" for path in drawn)])
 
 
 def _print(sentences: list[str]) -> None:

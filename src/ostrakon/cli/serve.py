@@ -18,14 +18,14 @@ def serve(
     *,
     ledger: Annotated[
         str | None,
-        typer.Option(help="Answers are paid from this ledger. [default: the run's, or budget.db beside its data]"),
+        typer.Option(help=r"Answers are paid from this ledger. \[default: the run's, or budget.db beside its data]"),
     ] = None,
     clients: Clients = Path("clients.toml"),
     budget: Annotated[
         float | None, typer.Option(help="Open an account for the data with this epsilon, unless it has one.")
     ] = None,
     ledger_account: Annotated[
-        str | None, typer.Option(help="The account's name. [default: the one that the data are bound to]")
+        str | None, typer.Option(help=r"The account's name. \[default: the one that the data are bound to]")
     ] = None,
     block: Annotated[int, typer.Option(help="Answers that are reserved at a time.")] = 100,
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine with TLS alone.")] = "127.0.0.1",

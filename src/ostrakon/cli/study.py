@@ -19,16 +19,24 @@ app.add_typer(study, name="study")
 
 Folder = Annotated[Path, typer.Argument(help="The study's folder.", metavar="STUDY")]
 Shares = Annotated[
-    Path | None, typer.Option(help="The folder of what owners hand over. [default: STUDY-shares beside the study]")
+    Path | None, typer.Option(help=r"The folder of what owners hand over. \[default: STUDY-shares beside the study]")
 ]
-
-
 Exchange = Annotated[
     str,
     typer.Option(
         help="trusted: an aggregator adds the noise; files: every owner noises its own table; secure-sum: so, and "
         "only the sum is opened."
     ),
+]
+PeoplePerTeacher = Annotated[
+    int | None, typer.Option(help=r"Announced people that make one such teacher. \[default: 100]")
+]
+Colluders = Annotated[
+    int | None,
+    typer.Option(help=r"Owners that may join all they know (secure-sum). \[default: a minority, at least 1]"),
+]
+Dropouts = Annotated[
+    int | None, typer.Option(help=r"Owners that may be missing from the sum (secure-sum). \[default: 0]")
 ]
 
 
@@ -43,10 +51,10 @@ def create(
     exchange: Exchange = "trusted",
     epsilon: Annotated[float, typer.Option(help="Keep the guarantee of every person within this.")] = 2.0,
     delta: Annotated[
-        float | None, typer.Option(help="Chance that it fails. [default: below 1 / number of people]")
+        float | None, typer.Option(help=r"Chance that it fails. \[default: below 1 / number of people]")
     ] = None,
     queries: Annotated[
-        int | None, typer.Option(help="Public rows to ask about. [default: what epsilon allows]")
+        int | None, typer.Option(help=r"Public rows to ask about. \[default: what epsilon allows]")
     ] = None,
     max_contributions: Annotated[int, typer.Option(help="Public rows at which one person votes, at each owner.")] = 1,
     max_owners_per_person: Annotated[
@@ -54,18 +62,11 @@ def create(
     ] = 1,
     teacher: Annotated[
         str | None,
-        typer.Option(help="Owners train this, by a short name (logistic, …). [default: everybody votes themselves]"),
+        typer.Option(help=r"Owners train this, by a short name (logistic, …). \[default: everybody votes themselves]"),
     ] = None,
-    people_per_teacher: Annotated[
-        int | None, typer.Option(help="Announced people that make one such teacher. [default: 100]")
-    ] = None,
-    colluders: Annotated[
-        int | None,
-        typer.Option(help="Owners that may join all they know (secure-sum). [default: a minority, at least 1]"),
-    ] = None,
-    dropouts: Annotated[
-        int | None, typer.Option(help="Owners that may be missing from the sum (secure-sum). [default: 0]")
-    ] = None,
+    people_per_teacher: PeoplePerTeacher = None,
+    colluders: Colluders = None,
+    dropouts: Dropouts = None,
     representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
     student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
@@ -116,7 +117,7 @@ def join(
     by: Annotated[str, typer.Option(help="The column that says whose a row is: protects people.")],
     owner: Annotated[str, typer.Option(help="Who joins: a name in the study.")],
     keep: Annotated[
-        Path | None, typer.Option(help="This owner's own folder. [default: STUDY-OWNER beside the study]")
+        Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")
     ] = None,
     shares: Shares = None,
     expect: Annotated[str | None, typer.Option(help="The hash that was signed off.")] = None,
@@ -183,7 +184,7 @@ def sum_tables(
     owner: Annotated[str, typer.Option(help="Who takes part: a name in the study.")],
     key: Annotated[Path, typer.Option(help="The private key of this owner's certificate.")],
     keep: Annotated[
-        Path | None, typer.Option(help="This owner's own folder. [default: STUDY-OWNER beside the study]")
+        Path | None, typer.Option(help=r"This owner's own folder. \[default: STUDY-OWNER beside the study]")
     ] = None,
     shares: Shares = None,
     without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b: all others name them.")] = None,
@@ -228,7 +229,7 @@ def finish(
     *,
     shares: Shares = None,
     out: Annotated[
-        Path | None, typer.Option(help="The folder of this run. [default: STUDY-finished beside the study]")
+        Path | None, typer.Option(help=r"The folder of this run. \[default: STUDY-finished beside the study]")
     ] = None,
     without: Annotated[str | None, typer.Option(help="Owners that dropped out, as a,b.")] = None,
     test: Annotated[Path | None, typer.Option(help="Public labelled rows to measure the student on.")] = None,

@@ -171,13 +171,7 @@ def open_task(
         than 5 public rows, the private table given as public, private rows in the public table, a first private row
         that may be a header or a record.
     """
-    if public is None:
-        hidden = shown = open_labels_only(private, names=names)
-    else:
-        shown = open_table(public, header=header)
-        hidden = open_table(private, names=names, header=header, like=shown)
-    if names is None and (public is None or header is None):
-        _require_vouched_header(hidden, None if public is None else shown, target, by)
+    hidden, shown = _open_both(private, public, names=names, header=header, given=(target, by))
     target_name = hidden.column(target, what="target column")
     by_name = None if by is None else hidden.column(by, what="column of users")
     if by_name == target_name:
@@ -217,6 +211,25 @@ def open_task(
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
     )
+
+
+def _open_both(
+    private: str | os.PathLike[str],
+    public: str | os.PathLike[str] | None,
+    *,
+    names: Sequence[str] | str | None,
+    header: bool | None,
+    given: tuple[str | int | None, ...],
+) -> tuple[Table, Table]:
+    """The private and the public table; without a public one, the private table without its labels twice."""
+    if public is None:
+        hidden = shown = open_labels_only(private, names=names)
+    else:
+        shown = open_table(public, header=header)
+        hidden = open_table(private, names=names, header=header, like=shown)
+    if names is None and (public is None or header is None):
+        _require_vouched_header(hidden, None if public is None else shown, *given)
+    return hidden, shown
 
 
 def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str]) -> tuple[str, ...]:
