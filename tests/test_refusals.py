@@ -15,6 +15,7 @@ import pytest
 
 import ostrakon.accounting
 import ostrakon.mechanisms
+from ostrakon.accounting import privacy_curve
 from ostrakon.accounting import rdp as curve
 from ostrakon.accounting.account import account
 from ostrakon.accounting.calibration import gated as gate_calibrate
@@ -155,6 +156,8 @@ ENTRIES = [
     entry(gaussian_dp.gaussian_dp_delta, mu=1.0, epsilon=1.0, at_least={"mu": 0, "epsilon": 0}),
     entry(gaussian_dp.gaussian_dp_epsilon, mu=1.0, delta=1e-5, at_least={"mu": 0}),
     entry(membership_guess, guarantees=((1.0, 1e-5),), prior=0.3),
+    entry(privacy_curve.PrivacyCurve(points=((1.0, 1e-5),), mu=0.3).guess, prior=0.3),
+    entry(privacy_curve.PrivacyCurve(points=((1.0, 1e-5),)).false_negatives, alpha=0.3),
     entry(gnss.GNSS, order=14.0, beta=0.03, sigma=6.0),
     entry(gnss.PrintedGNSS, order=14.0, beta=0.03, sigma=6.0),
     entry(gnss.GNSS(order=14.0, beta=0.03, sigma=6.0).estimate, data_dependent_rdp=0.1, smooth_sensitivity=0.1,
@@ -196,6 +199,8 @@ ENTRIES = [
     entry(smooth.smooth_sensitivity, votes=VOTES, mechanism=GNMax(sigma2=1.0), order=2.0, smoothness=0.1),
     entry(worst_case.worst_case, mechanism=QUIET, queries=3, delta=1e-5, max_answers=2, teachers=10, classes=3,
           optional="max_answers teachers classes", at_least={"queries": 0, "max_answers": 0}),
+    entry(worst_case.gaussian_curve, mechanism=QUIET, basis=worst_case.GAUSSIAN, queries=3, max_answers=2,
+          at_least={"queries": 0, "max_answers": 0}, optional="max_answers"),
     entry(worst_case.run_mu, mechanism=QUIET, queries=3, max_answers=2, at_least={"queries": 0, "max_answers": 0},
           optional="max_answers"),
     entry(worst_case.worst_case_at, mechanism=QUIET, queries=3, max_answers=2, teachers=10, classes=3,
@@ -278,7 +283,16 @@ ELSEWHERE = {
     *("Envelope", "EnvelopeTables", "TwoClassTables", "largest_over_distances"),
     *("by_sorted_rows", "consensus_of", "costs_by_top_count", "distinct", "forecast", "gaussian_tables"),
     *("joint_cost", "joint_step", "likely_outcome_table", "laplace_log_above", "lowest_top_count", "quadrature_error"),
-    *("published_costs", "published_curve", "renyi_delta", "round_up", "scaled", "sorted_histograms", "tail_rules"),
+    *(
+        "published_costs",
+        "published_curve",
+        "renyi_delta",
+        "round_down",
+        "round_up",
+        "scaled",
+        "sorted_histograms",
+        "tail_rules",
+    ),
     *("exponential_argmax_log_probabilities", "gaussian_argmax_log_probabilities", "laplace_argmax_log_probabilities"),
     *("gumbel_deviation", "laplace_deviation", "replaced_record", "taken_out", "weak_remark"),
     # Every parameter is checked by the mechanism that is built.
@@ -315,6 +329,8 @@ ELSEWHERE = {
     *("level", "require_levels", "teachers_in_hand"),
     # Of laws that the library itself has computed: tests/accounting/test_move_lemma.py.
     *("MoveCosts", "move_costs"),
+    # Of pairs: tests/accounting/test_privacy_curve.py.
+    *("PrivacyCurve", "curve_of"),
     # Of votes: tests/accounting/data_dependent/test_adaptive_cost.py.
     "adaptive_epsilon",
     # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
 from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
@@ -79,7 +80,7 @@ def statements() -> dict[str, dict[str, Any]]:
             rounds=(confident, Round(mechanism=guided, queries=9, answered=9)),
             noise_is_secure=True,
             adjacent=(CLAIMED,),
-            membership_guess=0.71,
+            curve=PrivacyCurve(points=((1.25, 1e-5), (0.9, 1e-3)), mu=0.3),
             remarks=("Heed this.",),
             tuned={"sigma2": "public data"},
             **BASE,
@@ -240,6 +241,7 @@ def test_a_missing_a_renamed_and_an_extra_key_are_not(name, written):
         ("statement", {"schema": "ostrakon-statement/0"}),
         ("statement", {"membership_guess": {"prior": 0.5, "at_most": 0.4, "neighbours": "x"}}),
         ("statement", {"membership_guess": 0.6}),
+        ("statement", {"privacy_curve": {"mu": 0.3}}),
         ("statement", {"guarantee": None}),
         ("statement", {"private": False}),
         ("statement", {"not_private": "Noise was seeded."}),

@@ -8,6 +8,7 @@ from markdown_it import MarkdownIt
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
 from ostrakon.options.option import LONGEST
 from ostrakon.options.report_details import ReportDetails
@@ -43,14 +44,14 @@ def content(relation="add-remove", **changes):
         "unit": "record",
         "adjacency": "As it is.",
         "adjacent": (Adjacent(relation=relation, neighbours="As it is.", epsilon=1.25, delta=1e-5),),
-        "membership_guess": 0.61234,
+        "curve": PrivacyCurve(points=((0.457133, 1e-12),)),
         "noise_is_secure": True,
         "versions": {"ostrakon": "1"},
     }
     return Statement(**(given | changes)).as_dict()
 
 
-NONE = content(guarantee=None, adjacent=(), membership_guess=None, noise_is_secure=False)
+NONE = content(guarantee=None, adjacent=(), curve=None, noise_is_secure=False)
 
 
 def written(told=None, details=None, date="2026-03-01", **options):

@@ -2,9 +2,12 @@ import json
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from ostrakon.accounting import gaussian_dp_delta, gaussian_dp_epsilon, membership_guess
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import DataDependent, Gated, Sanitized, WorstCase
+from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax, InteractiveGNMax
 from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.statements.statement import SCHEMA, Round, Statement, round_up, weak_remark
@@ -47,15 +50,31 @@ def test_every_adjacency_has_its_own_epsilon():
 
 
 def test_the_odds_of_a_guess_are_told_with_their_neighbours():
-    told = Statement(guarantee=WORST, membership_guess=0.612301, **BASE).as_dict()["membership_guess"]
-    assert told == {"prior": 0.5, "at_most": 0.6124, "neighbours": "One record more."}
-    assert Statement(guarantee=WORST, **BASE).as_dict()["membership_guess"] is None
-    assert Statement(guarantee=WORST, membership_guess=1.0, **BASE).as_dict()["membership_guess"]["at_most"] == 1.0
-    for wrong in (0.49, 1.01, float("nan"), float("inf"), -1.0):
-        with pytest.raises(InvalidInput, match=r"membership_guess must lie from 0\.5 to 1"):
-            Statement(guarantee=WORST, membership_guess=wrong, **BASE)
-    with pytest.raises(InvalidInput, match="without a guarantee bounds no guess"):
-        Statement(guarantee=None, not_private="No noise.", membership_guess=0.6, **BASE)
+    curve = PrivacyCurve(points=((WORST.epsilon, 1e-5), (0.4, 0.1)))
+    told = Statement(guarantee=WORST, curve=curve, **BASE).as_dict()
+    exact = membership_guess(curve.points)
+    assert told["membership_guess"] == {"prior": 0.5, "at_most": round_up(exact), "neighbours": "One record more."}
+    assert exact <= round_up(exact) < exact + 1e-4
+    silent = Statement(guarantee=WORST, **BASE).as_dict()
+    assert silent["membership_guess"] is None
+    assert silent["privacy_curve"] is None
+    with pytest.raises(InvalidInput, match="without a guarantee has no privacy curve"):
+        Statement(guarantee=None, not_private="No noise.", curve=curve, **BASE)
+
+
+def test_a_gaussian_curve_is_told_never_too_strong_and_not_much_too_weak():
+    mu = 0.37123
+    curve = PrivacyCurve(points=tuple((gaussian_dp_epsilon(mu, delta), delta) for delta in (1e-6, 1e-3, 0.05)), mu=mu)
+    told = Statement(guarantee=WORST, curve=curve, **BASE).as_dict()["privacy_curve"]
+    assert told["neighbours"] == "One record more."
+    assert mu <= told["mu"] < mu + 1e-4
+    for point in told["epsilon_at_delta"]:
+        assert gaussian_dp_delta(mu, point["epsilon"]) <= point["delta"]
+        # An epsilon that is 2% smaller does not hold.
+        assert gaussian_dp_delta(mu * (1 - 1e-9), 0.98 * point["epsilon"]) > point["delta"]
+    for rate in told["trade_off"]:
+        attained = norm.cdf(norm.isf(rate["alpha"]) - mu)
+        assert rate["beta"] <= attained < 1.02 * rate["beta"]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 2.0, 10.0])

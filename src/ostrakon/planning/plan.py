@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
-from ostrakon.accounting.data_independent.worst_case import worst_case, worst_case_at
+from ostrakon.accounting.data_independent.worst_case import gaussian_curve, worst_case, worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.membership_guess import membership_guess
+from ostrakon.accounting.privacy_curve import STATED_DELTAS, PrivacyCurve, curve_of
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
@@ -21,10 +19,9 @@ from ostrakon.mechanisms.registry import build
 
 INTERACTIVE = InteractiveGNMax.name
 SIZE_IS_PUBLIC = ", which reveals that number approximately"
-_LARGE_DELTAS = (1e-3, 1e-2, 0.03, 0.1, 0.3)
-_MORE_DELTAS = (0.001, 0.002, 0.005, 0.01, *np.linspace(0.02, 0.98, 49).tolist())
-"""The deltas at which a guarantee limits guesses best, if an epsilon is computed quickly."""
-_SMALLER = (0.8, 0.6, 0.4, 0.2, 0.0)
+_STATED = 0.01
+"""The curve begins at this part of the guarantee's delta."""
+_PARTS = (1.3, 1.2, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 """Parts of a gate's epsilon; each has its own delta."""
 
 
@@ -82,34 +79,36 @@ class Plan:
             return taken_out(self.bound, self.mechanism, queries=self.queries)
         return self.guarantee.epsilon, self.guarantee.delta
 
-    def guarantees(self) -> tuple[tuple[float, float], ...]:
-        """Pairs (epsilon, delta) that all hold for a release by this plan, under the neighbours of its guarantee.
+    def curve(self) -> PrivacyCurve | None:
+        """The epsilons of a release by this plan at other deltas, and its mu where the curve is that of a Gaussian.
 
-        The guarantee comes first. The others have larger deltas and must not be published as guarantees; with
-        `membership_guess` they limit an attacker. Pairs without a finite epsilon are left out.
+        The guarantee is one of the pairs, unless another one implies it. Pairs with a larger delta must not be
+        published as guarantees by themselves. None if no epsilon is finite.
         """
         guarantee = self.guarantee
+        own = (guarantee.epsilon, guarantee.delta)
         if self.gate is not None:
-            smaller = [part * guarantee.epsilon for part in _SMALLER]
-            others = [(epsilon, self.gate.delta_at(epsilon)) for epsilon in smaller]
-        else:
-            deltas = [delta for delta in (_MORE_DELTAS if self.per_record else _LARGE_DELTAS) if delta > self.delta]
-            sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
-            asked = {"queries": self.queries, "max_answers": self.max_answers}
-            at = worst_case_at(self.mechanism, **asked, **sizes, adaptive=True, around=self.delta)
-            others = [(at(delta).epsilon, delta) for delta in deltas]
-        return tuple(pair for pair in [(guarantee.epsilon, guarantee.delta), *others] if all(map(math.isfinite, pair)))
+            parts = [part * guarantee.epsilon for part in _PARTS]
+            others = [(epsilon, self.gate.delta_at(epsilon)) for epsilon in parts]
+            return curve_of([own, *(pair for pair in others if pair[1] >= _STATED * self.delta)])
+        sizes: dict[str, Any] = shape(self.interactive, teachers=self.teachers, classes=self.classes)
+        asked: dict[str, Any] = {"queries": self.queries, "max_answers": self.max_answers}
+        at = worst_case_at(self.mechanism, **asked, **sizes, adaptive=True, around=self.delta)
+        deltas = [delta for delta in STATED_DELTAS if delta >= _STATED * self.delta * (1 - 1e-9)]
+        mu = gaussian_curve(self.mechanism, self.bound.basis, **asked)
+        return curve_of([own, *((at(delta).epsilon, delta) for delta in deltas)], mu=mu)
 
     def membership_guess(self, prior: float = 0.5) -> float:
         """The largest share of right guesses at whether one record (or user) was used, for every attacker.
 
         prior: the attacker's probability of that before the release is seen, in (0, 1).
-        Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `guarantees` and so for their neighbours.
+        Guarantee: as `ostrakon.accounting.membership_guess`, for the pairs of `curve` and so for their neighbours.
         With per-record teachers, whose number is public: whether this record or another one instead of it was used;
         with trained teachers: whether it was used at all. 1 if no epsilon holds.
         Errors: `InvalidInput` for a prior outside (0, 1).
         """
-        return membership_guess(self.guarantees() or [(0.0, 1.0)], prior=prior)
+        curve = self.curve()
+        return membership_guess([(0.0, 1.0)], prior=prior) if curve is None else curve.guess(prior)
 
     @property
     def per_record(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.report.curve_chart import curve_chart
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
 
@@ -43,7 +44,7 @@ def bar_chart(title: str, bars: Sequence[Bar]) -> str:
 
 
 def released_charts(outcome: FinishedRun) -> str:
-    """Where the privacy budget went, and how many labels each class was given.
+    """Where the privacy budget went, the privacy curve, and how many labels each class was given.
 
     Guarantee: a function of released and public numbers.
     """
@@ -57,7 +58,9 @@ def released_charts(outcome: FinishedRun) -> str:
         Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
         for what, share, colour in budget_shares(outcome)
     ]
-    return bar_chart(f"Where the privacy budget went: {claim}", budget) + _labels(outcome)
+    return (
+        bar_chart(f"Where the privacy budget went: {claim}", budget) + curve_chart(outcome.statement) + _labels(outcome)
+    )
 
 
 def _labels(outcome: FinishedRun) -> str:

@@ -42,6 +42,11 @@ figcaption strong { color: var(--text); font-size: 1rem; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(4.5rem, 1fr)); gap: .5rem; }
 .tiles li { display: flex; flex-direction: column; justify-content: flex-end; overflow-wrap: anywhere; }
 .tiles span { color: var(--quiet); }
+.curve { display: block; width: 100%; max-width: 34rem; height: auto; margin: .5rem 0; }
+.curve text { fill: var(--quiet); font-size: 13px; }
+.curve path { stroke: var(--rule); }
+.curve polyline { fill: none; stroke: var(--answered); stroke-width: 2.5; }
+.curve circle { fill: var(--answered); }
 img { width: 100%; height: auto; image-rendering: pixelated; }
 @media print {
   body { font-size: 10.5pt; }

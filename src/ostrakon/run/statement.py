@@ -88,7 +88,7 @@ def make_statement(
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
-        membership_guess=plan.membership_guess() if claimed else None,
+        curve=plan.curve() if claimed else None,
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import WorstCase
-from ostrakon.accounting.membership_guess import membership_guess
+from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.statements.statement import Statement, round_up, weak_remark
 
 _MANY = "a search, a cross-validation or an ensemble of scikit-learn"
@@ -50,7 +50,7 @@ def without_claim(statement: Statement, reason: str) -> Statement:
         guarantee=None,
         not_private=reason,
         adjacent=(),
-        membership_guess=None,
+        curve=None,
         remarks=_without_warning(statement),
     )
 
@@ -100,7 +100,7 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         statement,
         guarantee=WorstCase(epsilon=epsilon, delta=delta, basis=f"basic composition of {len(claims)} fits"),
         adjacent=_added([one.adjacent for one in (*earlier, statement)], epsilon, delta),
-        membership_guess=membership_guess([(epsilon, delta)]),
+        curve=PrivacyCurve(points=((epsilon, delta),)),
         remarks=(*([] if warning is None else [warning]), remark, *_without_warning(statement)),
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 from ostrakon.accounting.adjacent import Adjacent
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.privacy_curve import ALPHAS, PrivacyCurve
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.validation import InvalidInput, whole
@@ -142,10 +143,8 @@ class Statement:
         Why nothing may be claimed, in one sentence.
     adjacent : tuple of Adjacent
         The same guarantee under every known definition of neighbours, its own first.
-    membership_guess : float in [0, 1], optional
-        The largest share of right guesses at which of two neighbours was used, by an attacker who is right half of the
-        time without the release (`ostrakon.accounting.membership_guess`). JSON calls it `label_guess` if labels alone
-        are protected.
+    curve : PrivacyCurve, optional
+        The epsilons of the same release at other deltas, for the neighbours of the guarantee.
     estimates : tuple of Sanitized or Agreement
         Published beside the guarantee and marked as estimates.
     remarks : tuple of str
@@ -181,7 +180,7 @@ class Statement:
     protects: Protects = "records"
     not_private: str | None = None
     adjacent: tuple[Adjacent, ...] = ()
-    membership_guess: float | None = None
+    curve: PrivacyCurve | None = None
     estimates: tuple[Sanitized | Agreement, ...] = ()
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
@@ -214,10 +213,8 @@ class Statement:
             self._require_claimable(self.guarantee)
             if self.adjacent and self.adjacent[0].epsilon != self.guarantee.epsilon:
                 raise InvalidInput("A statement's first adjacency must have the epsilon of its guarantee.")
-            if self.membership_guess is not None and not 0.5 <= self.membership_guess <= 1:
-                raise InvalidInput(f"membership_guess must lie from 0.5 to 1, got {self.membership_guess!r}.")
-        elif self.membership_guess is not None:
-            raise InvalidInput("A statement without a guarantee bounds no guess.")
+        elif self.curve is not None:
+            raise InvalidInput("A statement without a guarantee has no privacy curve.")
         elif self.adjacent:
             raise InvalidInput("A statement without a guarantee has no epsilon under any adjacency.")
         elif not self.not_private:
@@ -239,6 +236,13 @@ class Statement:
     def unit_of_privacy(self) -> str:
         """ "record" or "user", or the label or labels of one if labels alone are protected."""
         return self.unit if self.protects == "records" else LABELS_OF[self.unit]
+
+    @property
+    def membership_guess(self) -> float | None:
+        """The largest share of right guesses at which of two neighbours was used, by an attacker who is right half of
+        the time without the release. JSON calls it `label_guess` if labels alone are protected.
+        """
+        return None if self.curve is None else self.curve.guess()
 
     @property
     def private(self) -> bool:
@@ -306,6 +310,7 @@ class Statement:
             ],
             "membership_guess": self._guess() if self.protects == "records" else None,
             "label_guess": self._guess() if self.protects == "labels" else None,
+            "privacy_curve": self._curve(),
             "trust_model": self.trust_model,
             "teachers": self.teachers,
             "classes": list(self.classes),
@@ -320,6 +325,18 @@ class Statement:
             "tuned": dict(self.tuned),
             "not_covered": list(self.not_covered),
             "versions": dict(self.versions),
+        }
+
+    def _curve(self) -> dict[str, Any] | None:
+        """Rounded so that nothing becomes stronger."""
+        curve = self.curve
+        if curve is None:
+            return None
+        return {
+            "neighbours": self.adjacency,
+            "mu": None if curve.mu is None else round_up(curve.mu * (1 + 1e-12)),
+            "epsilon_at_delta": [{"epsilon": round_up(epsilon), "delta": delta} for epsilon, delta in curve.points],
+            "trade_off": [{"alpha": alpha, "beta": round_down(curve.false_negatives(alpha))} for alpha in ALPHAS],
         }
 
     def _guess(self) -> dict[str, Any] | None:
@@ -385,6 +402,15 @@ def round_up(epsilon: float) -> float:
     steps = math.ceil(epsilon * _GRID)
     # The product may have been rounded down.
     return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID
+
+
+def round_down(rate: float) -> float:
+    """The rate rounded down to four decimals: errors that an attacker makes at least.
+
+    >>> round_down(0.98765)
+    0.9876
+    """
+    return max(0.0, -round_up(-rate))
 
 
 def _plain(value: Any) -> Any:

@@ -22,6 +22,7 @@ from ostrakon.mechanisms.base import FloatArray, Mechanism, NoisyArgmax, Statefu
 from ostrakon.validation import InvalidInput, fraction, whole
 from ostrakon.votes import Votes
 
+GAUSSIAN = "Gaussian DP, exact composition"
 JOINT, EXACT = "the joint supremum of check and label", "the exact supremum over two-class votes"
 
 __all__ = ["gaussian_dp_delta", "gaussian_dp_epsilon", "worst_case"]
@@ -211,6 +212,21 @@ def run_mu(mechanism: Mechanism, *, queries: int, max_answers: int | None = None
     return math.sqrt(sizes["queries"] * check**2 + sizes["answers"] * answer**2)
 
 
+def gaussian_curve(mechanism: Mechanism, basis: str, *, queries: int, max_answers: int | None = None) -> float | None:
+    """The mu of a run whose worst case is that of a Gaussian at every delta; None where `basis` is another theorem.
+
+    basis: of `worst_case`. Other arguments: those that it was computed with.
+    """
+    tied = mechanism.run_cost(queries=queries) if queries else None
+    if tied is not None and basis == _whole_run(mechanism):
+        return tied.mu if tied.failure == 0 else None
+    return run_mu(mechanism, queries=queries, max_answers=max_answers) if basis == GAUSSIAN else None
+
+
+def _whole_run(mechanism: Mechanism) -> str:
+    return f"the whole run of {mechanism.name}"
+
+
 def _capped(mechanism: Mechanism, basis: str) -> bool:
     """Whether checks and labels priced apart gave the smallest Rényi bound; then they are composed apart, too."""
     return mechanism.gaussian_dp() is not None and not basis.startswith((JOINT, EXACT))
@@ -251,12 +267,12 @@ def _bounds(
         return
     tied = mechanism.run_cost(queries=queries)
     if tied is not None:
-        yield lambda delta: (run_epsilon(tied, delta=delta), f"the whole run of {mechanism.name}")
+        yield lambda delta: (run_epsilon(tied, delta=delta), _whole_run(mechanism))
     if isinstance(mechanism, StatefulMechanism):
         return
     mu = run_mu(mechanism, queries=queries, max_answers=answers)
     if mu is not None:
-        yield lambda delta: (gaussian_dp_epsilon(mu, delta), "Gaussian DP, exact composition")
+        yield lambda delta: (gaussian_dp_epsilon(mu, delta), GAUSSIAN)
     pure = mechanism.pure_dp()
     if pure is not None:
         yield lambda delta: (pure_dp_epsilon(pure, queries=queries, delta=delta), "pure DP, optimal composition")
