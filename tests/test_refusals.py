@@ -330,7 +330,7 @@ ELSEWHERE = {
     # Of laws that the library itself has computed: tests/accounting/test_move_lemma.py.
     *("MoveCosts", "move_costs"),
     # Of pairs: tests/accounting/test_privacy_curve.py.
-    *("PrivacyCurve", "curve_of"),
+    "curve_of",
     # Of votes: tests/accounting/data_dependent/test_adaptive_cost.py.
     "adaptive_epsilon",
     # Of votes and a table of mechanisms: tests/accounting/test_comparison.py.

@@ -216,7 +216,9 @@ def gaussian_curve(mechanism: Mechanism, basis: str, *, queries: int, max_answer
     """The mu of a run whose worst case is that of a Gaussian at every delta; None where `basis` is another theorem.
 
     basis: of `worst_case`. Other arguments: those that it was computed with.
+    Errors: `InvalidInput` for counts that are not whole.
     """
+    queries = _sizes(queries=queries, max_answers=max_answers)["queries"]
     tied = mechanism.run_cost(queries=queries) if queries else None
     if tied is not None and basis == _whole_run(mechanism):
         return tied.mu if tied.failure == 0 else None
