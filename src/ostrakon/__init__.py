@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ostrakon import accounting, audit, estimators, export, features, mechanisms, noise, students, teachers
     from ostrakon.accounting import account
-    from ostrakon.api import train
+    from ostrakon.api import refit, train
     from ostrakon.data import datasets
     from ostrakon.data.domain import Domain
     from ostrakon.estimator import PATEClassifier
@@ -52,6 +52,7 @@ __all__ = [
     "mechanisms",
     "noise",
     "plan",
+    "refit",
     "students",
     "teachers",
     "train",
@@ -65,6 +66,7 @@ _MODULE_OF = {
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
     "plan": "ostrakon.forecast",
+    "refit": "ostrakon.api",
     "train": "ostrakon.api",
 }
 _FOLDERS = ("accounting", "audit", "estimators", "export", "features", "mechanisms", "noise", "students", "teachers")

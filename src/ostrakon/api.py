@@ -1,4 +1,4 @@
-"""`ostrakon.train`: what the command `ostrakon train` does, as a function."""
+"""`ostrakon.train` and `ostrakon.refit`: what the commands of these names do, as functions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from ostrakon.estimators.choices import require_choices
 from ostrakon.features.text import reads_text
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
-from ostrakon.options.options import Options
+from ostrakon.options.options import AUTO, Options
 from ostrakon.options.report_details import ReportDetails
-from ostrakon.report.release import publish, refuse_other_report
+from ostrakon.report.earlier import read_release
+from ostrakon.report.release import publish, refuse_other_report, save_refitted
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.pipeline import Outcome, run
+from ostrakon.run.refit import refit_student
+from ostrakon.run.steps import FinishedRun
 from ostrakon.teachers.engines import LOCAL, check_engine
 from ostrakon.validation import InvalidInput
 
@@ -114,3 +117,69 @@ def train(
     show_understood(task.understood)
     outcome = run(out, task, settings, asked=asked, progress=progress, say=say, engine=engine, store=stored_at)
     return Trained(outcome=outcome, release=publish(outcome, details, publish_accuracy=files.publish_accuracy))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Refitted:
+    """What `refit` returns.
+
+    Parameters
+    ----------
+    finished : FinishedRun
+        `finished.student` predicts labels; `finished.statement` is that of the earlier release, apart from the student.
+    release : Path
+        The new folder, which may be published.
+    """
+
+    finished: FinishedRun
+    release: Path
+
+
+def refit(
+    release: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str],
+    public: str | os.PathLike[str] | None = None,
+    student: Any = AUTO,
+) -> Refitted:
+    """Train another student from a finished release alone, and write a new release.
+
+    Parameters
+    ----------
+    release : path
+        The folder of a finished release.
+    out : path
+        The folder of the new release, new or empty.
+    public : path, optional
+        The public table that the release was made with; its checksum must be the same. None if the columns were
+        described instead.
+    student : str or estimator, default "auto"
+        As for `train`.
+
+    Returns
+    -------
+    Refitted
+
+    Raises
+    ------
+    InvalidInput
+        For a folder that is not a release as it was written, one that cannot be refitted, another public table, or a
+        student that cannot learn from what was released.
+
+    Notes
+    -----
+    Guarantee: the new release is a function of the earlier one and of public rows, so by post-processing it costs no
+    privacy: one guarantee covers both. No private file is read.
+
+    Examples
+    --------
+    >>> import ostrakon
+    >>> ostrakon.refit("no-such-folder", out="new")
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: release must be the folder of a finished release, got no-such-folder.
+    """
+    earlier = Path(release)
+    content = read_release(earlier)
+    finished = refit_student(content, public, student=student)
+    return Refitted(finished=finished, release=save_refitted(finished, out, content.recipe, earlier=earlier))

@@ -29,6 +29,7 @@ _FILES = (
     "draw",
     "ledger",
     "plan",
+    "refit",
     "reproduce",
     "schema",
     "serve",

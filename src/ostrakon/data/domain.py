@@ -173,6 +173,18 @@ class Domain:
             raise InvalidInput(f"{path} must hold columns, and perhaps a delimiter, as {EXAMPLE}; got {got}.")
         return cls.of(**content)
 
+    def as_plain(self) -> dict[str, Any]:
+        """Plain values for JSON, from which `of` makes the same description."""
+        return {
+            "delimiter": self.delimiter,
+            "columns": {
+                name: {"categories": list(one.categories)}
+                if one.categories is not None
+                else {"kind": one.kind, "edges": list(one.edges), "whole": one.whole}
+                for name, one in self.columns.items()
+            },
+        }
+
     @property
     def names(self) -> tuple[str, ...]:
         """The columns, in order."""

@@ -16,6 +16,7 @@ from ostrakon.statements.sentences import claim, questions
 
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
+REFIT = "refit.json"
 
 _NAMED = 4
 
@@ -30,13 +31,15 @@ def model_card(
     counts: bool = False,
     moments: bool = False,
     cells: bool = False,
+    recipe: bool = False,
 ) -> str:
     """Markdown text of the card.
 
     content: what `statement.json` says. manifest: what `student.json` says. plain: the first page, as
     `ostrakon.report.first_page` writes it. facts: further public rows (student, representation). understood: what was
     understood of the files. counts, moments: whether the noisy counts, and the noisy sums of features, are in the
-    release. cells: whether the run asked about cells of columns instead of public rows.
+    release. cells: whether the run asked about cells of columns instead of public rows. recipe: whether
+    it says how a student is trained again from it.
     """
     lines = [
         f"# Model card \N{EN DASH} {escaped(title_of(content, understood))}",
@@ -58,7 +61,8 @@ def model_card(
     lines += ["", "## How to load it", "", f"In this folder, with Python, {needs}:", ""]
     lines += ["```python", *manifest["how_to_load"], "```", ""]
     lines += ["## Files", "", "| | |", "|---|---|"]
-    lines += [f"| `{name}` | {what} |" for name, what in _files(content, manifest, counts, moments, cells).items()]
+    files = _files(content, manifest, counts=counts, moments=moments, cells=cells, recipe=recipe)
+    lines += [f"| `{name}` | {what} |" for name, what in files.items()]
     lines += ["", "Made with " + ", ".join(f"{name} {version}" for name, version in content["versions"].items()) + "."]
     return "\n".join(lines) + "\n"
 
@@ -124,7 +128,7 @@ def _understood(understood: Understood) -> list[str]:
 
 
 def _files(
-    content: dict[str, Any], manifest: dict[str, Any], counts: bool, moments: bool, cells: bool
+    content: dict[str, Any], manifest: dict[str, Any], *, counts: bool, moments: bool, cells: bool, recipe: bool
 ) -> dict[str, str]:
     registry = "a draft for the registry of differential privacy deployments; what is null in it is for the operator"
     draft = {REGISTRY: registry} if content["private"] else {}
@@ -144,6 +148,7 @@ def _files(
         "labels.csv": f"the {rows} that were asked about, and the label where one was given",
         **noisy,
         "statement.json": "the privacy statement, for machines",
+        **({REFIT: "how `ostrakon refit` trains another student from this release"} if recipe else {}),
         **draft,
         "model_card.md": "this card",
         HUB_PAGE: "this card below the facts that model hubs read",

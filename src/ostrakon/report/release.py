@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import released_charts
+from ostrakon.report.earlier import write_recipe
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.hub_page import write_hub_page
@@ -58,19 +60,44 @@ def save_release(
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InvalidInput(f"folder must be new or empty, got {target}.")
-    return _write_whole(target, finished, details, date=date, publish_accuracy=False)
+    return _write_whole(target, finished, details, date=date)
+
+
+def save_refitted(
+    finished: FinishedRun, folder: str | os.PathLike[str], recipe: Mapping[str, Any], *, earlier: Path
+) -> Path:
+    """Write the release of a refit to `folder`, new or empty and not within the `earlier` one. Errors: as `publish`.
+
+    recipe: of the earlier release, for what its operator said.
+    """
+    target = Path(folder)
+    if earlier.resolve() in (target.resolve(), *target.resolve().parents):
+        raise InvalidInput(f"out must be a folder outside of the release {earlier}, got {target}.")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidInput(f"out must be new or empty, got {target}.")
+    details = ReportDetails(**recipe["report"])
+    return _write_whole(target, finished, details, date=recipe["date"], ledger=bool(recipe["ledger"]))
 
 
 def _write_whole(
-    target: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
+    target: Path,
+    finished: FinishedRun,
+    details: ReportDetails,
+    *,
+    date: str | None,
+    publish_accuracy: bool = False,
+    ledger: bool | None = None,
 ) -> Path:
-    """Write a release aside and rename it to `place` at once."""
+    """Write a release aside and rename it to `target` at once. ledger: whether one recorded it, if not by `budget`."""
+    ledger = finished.budget is not None if ledger is None else ledger
     aside = target.with_name(f"{target.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
     with writing(aside):
         aside.mkdir(mode=0o755, parents=True)
         _write_tables(aside, finished)
-        _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy)
+        if finished.recipe is not None:
+            write_recipe(aside, finished, details, date=date, ledger=ledger)
+        _write_pages(aside, finished, details, date=date, publish_accuracy=publish_accuracy, ledger=ledger)
         write_manifest(aside)
         if target.is_dir():
             target.rmdir()
@@ -90,7 +117,13 @@ def _write_tables(aside: Path, finished: FinishedRun) -> None:
 
 
 def _write_pages(
-    aside: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, publish_accuracy: bool
+    aside: Path,
+    finished: FinishedRun,
+    details: ReportDetails,
+    *,
+    date: str | None,
+    publish_accuracy: bool,
+    ledger: bool,
 ) -> None:
     """The student, the registry entry, the model card and the report."""
     manifest = export_student(finished.student, aside, rows=finished.rows)
@@ -113,7 +146,7 @@ def _write_pages(
     plain = first_page(
         content,
         needs=manifest["needs"],
-        ledger=finished.budget is not None,
+        ledger=ledger,
         encoded_with=encoded_with(manifest),
         measures=measures,
         **shared,
@@ -127,6 +160,7 @@ def _write_pages(
         counts=finished.answers.counts is not None,
         moments=finished.answers.moments is not None,
         cells=finished.cells is not None,
+        recipe=finished.recipe is not None,
     )
     write_atomically(aside / "model_card.md", card, mode=_PUBLIC)
     write_hub_page(aside, content, manifest, card)

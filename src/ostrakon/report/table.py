@@ -15,6 +15,7 @@ from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
+from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
@@ -45,6 +46,16 @@ def tables_side_by_side(outcomes: Mapping[str, tuple[Outcome, Path]]) -> Table:
     return table
 
 
+def refit_table(finished: FinishedRun, *, release: Path) -> Table:
+    """What was refitted, at which guarantee, and where it is."""
+    table = Table(show_header=False, box=None, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in (_privacy(finished), *_student(finished), ("May be published", str(release))):
+        table.add_row(*row)
+    return table
+
+
 def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     statement = outcome.statement
     every = f" (every {statement.unit} is one)" if outcome.plan.per_record else ""
@@ -69,13 +80,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         yield "Unit of privacy", f"one {statement.unit_of_privacy}{rows}"
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
-    for remark in statement.remarks:
-        if remark.startswith(HEED):
-            yield WARNING, escape(remark.removeprefix(HEED))
-    yield "Student", outcome.student_name
-    for estimate in statement.estimates:
-        if isinstance(estimate, Agreement):
-            yield _estimate(estimate)
+    yield from _student(outcome)
     if outcome.measures is not None:
         yield "Student accuracy", f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows"
         for what, value in outcome.measures.in_words().items():
@@ -86,6 +91,17 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         yield "Budget", _budget(outcome.budget)
     yield "May be published" if statement.guarantee is not None else "Release", str(release)
     yield "Keep private", f"{outcome.folder / 'private'} (teachers, votes, data-dependent cost)"
+
+
+def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
+    """The student, what it is estimated to be worth, and warnings."""
+    for remark in finished.statement.remarks:
+        if remark.startswith(HEED):
+            yield WARNING, escape(remark.removeprefix(HEED))
+    yield "Student", finished.student_name
+    for estimate in finished.statement.estimates:
+        if isinstance(estimate, Agreement):
+            yield _estimate(estimate)
 
 
 def understood_table(understood: Understood) -> Table:
@@ -124,7 +140,7 @@ def _counted(adjacent: Adjacent, unit: str) -> str:
     return f"{words[adjacent.relation]}: {epsilon}"
 
 
-def _privacy(outcome: Outcome) -> tuple[str, str]:
+def _privacy(outcome: FinishedRun) -> tuple[str, str]:
     guarantee = outcome.statement.guarantee
     if guarantee is None:
         return "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"

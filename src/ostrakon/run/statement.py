@@ -77,7 +77,9 @@ def make_statement(
     return Statement(
         guarantee=plan.guarantee if claimed else None,
         not_private=reason,
-        estimates=estimates_of(plan, answers, task, selection),
+        estimates=estimates_of(
+            plan, answers, selection, unit=task.private.unit, protects=protects, counted=task.counted
+        ),
         remarks=(
             *([] if warning is None else [warning]),
             *warnings_of(answers, selection, said, [str(label) for label in task.classes]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -77,6 +77,8 @@ class FinishedRun:
         For each candidate student, its agreement with held-out released answers; empty where one was named.
     understood : Understood
         How the files were read.
+    recipe : dict or None
+        What a refit needs beside the released numbers (`ostrakon.run.refit`); None if no refit is possible.
     budget : Budget or None
         The account that paid for the run, as it is now; None without a ledger.
     """
@@ -95,6 +97,7 @@ class FinishedRun:
     student_name: str
     agreement: dict[str, float]
     understood: Understood
+    recipe: Mapping[str, Any] | None = None
     budget: Budget | None = None
 
     @property
@@ -271,6 +274,7 @@ def finish(
         student_name=selection.chosen.name,
         agreement=selection.agreement,
         understood=task.understood,
+        recipe=recipe_of(plan, task, context.options, view),
         budget=context.budget,
     )
 
@@ -285,6 +289,30 @@ def measure(context: RunContext, view: View, selection: Selection) -> Measures |
     measures = measure_student(selection.student, X_test, task.y_test, task.classes)
     context.storage.note("evaluation", measures.as_dict)
     return measures
+
+
+def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str, Any] | None:
+    """What a refit needs beside the released numbers and the public rows; public. None if no refit is possible.
+
+    A refit reads the public rows from their file again and makes their features again, without an encoder.
+    """
+    plain = isinstance(options.representation, str) and view.representation.encoder is None
+    if (
+        task.source is None
+        or not plain
+        or plan.interactive
+        or plan.gate is not None
+        or plan.trained
+        or not task.counted
+    ):
+        return None
+    return {
+        "public": dict(task.source),
+        "representation": options.representation,
+        "seed": options.seed,
+        "delta": plan.delta,
+        "row": {"kinds": task.kinds, "words": task.rows},
+    }
 
 
 def plan_of(task: Task, options: Options) -> Plan:

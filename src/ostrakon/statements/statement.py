@@ -396,9 +396,11 @@ _GRID = 10_000
 def round_up(epsilon: float) -> float:
     """The number rounded up to four public decimals: an epsilon, or an attacker's odds.
 
-    >>> round_up(1.23456)
-    1.2346
+    >>> round_up(1.23456), round_up(1.2346), round_up(0.0003)
+    (1.2346, 1.2346, 0.0003)
     """
+    if round(epsilon * _GRID) / _GRID == epsilon:
+        return epsilon
     steps = math.ceil(epsilon * _GRID)
     # The product may have been rounded down.
     return steps / _GRID if steps / _GRID >= epsilon else (steps + 1) / _GRID

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-from ostrakon.validation import InvalidInput
-
 FloatArray = NDArray[np.float64]
 
 BINS = 15
@@ -94,10 +92,9 @@ def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) 
     -------
     Measures
 
-    Raises
-    ------
-    InvalidInput
-        For probabilities that are not finite.
+    Notes
+    -----
+    A row whose probabilities are not finite counts as if all classes were equally likely.
     """
     likely = np.zeros((len(np.asarray(y)), len(classes)))
     likely[:, np.asarray(student.classes_, np.int64)] = student.predict_proba(X)
@@ -112,15 +109,16 @@ def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes:
     ((('no', 1.0), ('yes', 0.5)), 1.0, 0.4)
     """
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
-    if not np.isfinite(likely).all():
-        raise InvalidInput("The student's probabilities must be finite numbers.")
-    likely = likely / np.maximum(likely.sum(axis=1, keepdims=True), 1e-300)
+    # A student without an opinion, such as a centroid of a class without rows, is as good as chance there.
+    known = np.isfinite(likely).all(axis=1) & (likely.sum(axis=1) > 0)
+    likely = np.where(known[:, None], likely, 1.0)
+    likely = likely / likely.sum(axis=1, keepdims=True)
     numbers = np.arange(len(classes))
     present = np.bincount(right, minlength=len(classes))
     recalls = np.bincount(right[said == right], minlength=len(classes)) / np.maximum(present, 1)
-    known = np.flatnonzero((present > 0) & (present < len(right)))
+    ranked = np.flatnonzero((present > 0) & (present < len(right)))
     # Of two classes the rarer one; of more, each against the rest.
-    ranked = known[present[known].argmin()][None] if len(classes) == 2 and len(known) else known
+    ranked = ranked[present[ranked].argmin()][None] if len(classes) == 2 and len(ranked) else ranked
     areas = [float(roc_auc_score(right == one, likely[:, one])) for one in ranked]
     precisions = [float(average_precision_score(right == one, likely[:, one])) for one in ranked]
     return Measures(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
+from ostrakon.data.columns import Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
-from ostrakon.data.sources import digest_of_file, parts_of
-from ostrakon.data.task import open_described_task, open_task
+from ostrakon.data.sources import digest_of_file, open_table, parts_of
+from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_described, of_protection
 from ostrakon.statements.statement import Protects
@@ -45,6 +49,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
         understood=dataclasses.replace(understood, notes=() if note is None else (note,)),
         outside=outside,
+        source=None if of_labels or tables.public is None else source_of(tables, fingerprints["public"]),
         **of_protection(tables.protects),
     )
 
@@ -69,8 +74,36 @@ def task_without_public(
         rows=f"columns {', '.join(domain.names)}, by name, as they were described",
         kinds={name: domain.columns[name].kind for name in domain.names},
         understood=dataclasses.replace(understood, facts={**understood.facts, "Public rows": shown}),
+        source={"description": domain.as_plain()},
         **of_described(domain),
     )
+
+
+def source_of(tables: TableTask, checksum: str) -> dict[str, Any]:
+    """How to read the public table of a run again: see `Task.source`."""
+    public = tables.public
+    assert public is not None
+    return {
+        "sha256": checksum,
+        "header": public.header,
+        "names": list(public.columns),
+        "features": list(tables.features),
+        "kinds": dict(tables.columns.kinds),
+    }
+
+
+def public_rows_again(path: Any, source: Mapping[str, Any]) -> pd.DataFrame:
+    """The public rows of an earlier run, typed as it read them.
+
+    Errors: `InvalidInput` for another file than that of the run, by its checksum.
+    """
+    table = open_table(path, names=None if source["header"] else list(source["names"]), header=source["header"])
+    if _digest(table.path) != source["sha256"]:
+        raise InvalidInput(
+            f"public must be the file that the release was made with, by its SHA-256 checksum, got {path}, which has "
+            "another one."
+        )
+    return Columns(dict(source["kinds"])).apply(table.read(list(source["features"])))
 
 
 def _digest(path: Path | ObjectPath) -> str:

@@ -64,6 +64,9 @@ class Task:
     domain : Domain, optional
         What the columns may hold if there are no public rows. `X_public` is then drawn evenly from it, and shows the
         form of a row.
+    source : dict, optional
+        How a refit reads the public rows again: the checksum of their file, its columns and their kinds, or the
+        description of the columns. Public. None if nothing can read them again.
     trust_model : str
     not_covered : tuple of str
         What the statement says under these names.
@@ -88,6 +91,7 @@ class Task:
     counted: bool = True
     outside: Mapping[str, float] = field(default_factory=dict[str, float])
     domain: Domain | None = None
+    source: Mapping[str, Any] | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 

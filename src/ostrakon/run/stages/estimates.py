@@ -9,8 +9,8 @@ import numpy as np
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.planning.plan import Plan
-from ostrakon.run.inputs.task import Task
 from ostrakon.run.stages.queries import Answers
+from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import (
     better_than_majority,
     better_than_majority_of_answers,
@@ -24,14 +24,21 @@ FEWEST_QUERIES = 50
 """Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
 final one, and if not all are held out, a class may have much more or less than its share."""
 
+STUDENT_WARNINGS = ("Warning: the student ", "Warning: on held-out ")
+"""How the sentences of `warnings_of` begin."""
 _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
 _NAMED = 5
 """Classes that a warning names."""
 
 
-def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection) -> tuple[Agreement, ...]:
-    """The agreement of the student and of the majority class, if enough queries were held out; else nothing."""
+def estimates_of(
+    plan: Plan, answers: Answers, selection: Selection, *, unit: Unit, protects: Protects, counted: bool = True
+) -> tuple[Agreement, ...]:
+    """The agreement of the student and of the majority class, if enough queries were held out; else nothing.
+
+    counted: as of `Task`.
+    """
     tested = selection.held
     # A vote of a trained teacher is about one row, not about its cell, and is not a private label.
     if tested is None or plan.trained:
@@ -40,8 +47,8 @@ def estimates_of(plan: Plan, answers: Answers, task: Task, selection: Selection)
         return ()
     if answers.counts is None:
         return with_released_answers(tested, of="student"), with_released_answers(tested, of="majority")
-    votes, counted = _counted(plan, task)
-    noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": counted}
+    votes, what = _counted(plan, unit=unit, protects=protects, counted=counted)
+    noise: Any = {"sigma2": _sigma2(answers), "votes": votes, "counted": what}
     student, majority = (with_private_labels(tested, of=of, **noise) for of in ("student", "majority"))
     return () if student is None or majority is None else (student, majority)
 
@@ -108,17 +115,17 @@ def _named(numbers: IntArray, labels: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _counted(plan: Plan, task: Task) -> tuple[int | None, str]:
+def _counted(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tuple[int | None, str]:
     """(how many votes there are, None where that is not public; what one of them is)."""
     bound = plan.mechanism.contribution_bound or 1
-    if not task.counted:
+    if not counted:
         return (
             None,
             f"votes of private users in up to {bound} cells each, by the class that most of its rows there have",
         )
-    if task.private.unit == "record":
+    if unit == "record":
         # A record has one row, which is nearest to one query.
-        return plan.teachers, "private records" if task.private.protects == "records" else "records with private labels"
+        return plan.teachers, "private records" if protects == "records" else "records with private labels"
     if bound == 1:
         return plan.teachers, "private users, each by the class that most of its rows have in the cell where most are"
     return None, f"votes of private users in up to {bound} cells each, by the class that most of its rows there have"

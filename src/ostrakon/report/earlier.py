@@ -1,0 +1,84 @@
+"""What a refit reads of a release, and what a release stores for it."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ostrakon.data.checksummed import sha256
+from ostrakon.data.files import write_json
+from ostrakon.options.report_details import ReportDetails
+from ostrakon.report.manifest import MANIFEST, is_finished
+from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, REFIT
+from ostrakon.report.statement_file import read_statement
+from ostrakon.run.refit import EarlierRelease
+from ostrakon.run.steps import FinishedRun
+from ostrakon.validation import InvalidInput
+
+_SCHEMA = "ostrakon-refit/1"
+
+
+def write_recipe(
+    folder: Path, finished: FinishedRun, details: ReportDetails, *, date: str | None, ledger: bool
+) -> None:
+    """Write `refit.json`: public facts alone, most of which the card says too."""
+    known = finished.understood
+    content = {
+        "schema": _SCHEMA,
+        **(finished.recipe or {}),
+        "understood": {"facts": known.facts, "warnings": list(known.warnings), "target": known.target},
+        "report": details.as_toml(),
+        "date": date,
+        "ledger": ledger,
+    }
+    write_json(folder / REFIT, content)
+
+
+def read_release(folder: Path) -> EarlierRelease:
+    """What a refit needs of the release in `folder`.
+
+    Errors: `InvalidInput` in one sentence for anything but a finished release, as it was written, of a run that can be
+    refitted.
+    """
+    if not folder.is_dir() or not (folder / MANIFEST).is_file():
+        raise InvalidInput(f"release must be the folder of a finished release, got {folder}.")
+    is_finished(folder)
+    content = read_statement(folder)
+    if not (folder / REFIT).is_file():
+        raise InvalidInput(
+            f"{folder} cannot be refitted, because it has no {REFIT}: that needs a run on a public table or on "
+            "described columns, without an encoder, a gate or a second round, that protects records or users."
+        )
+    try:
+        recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))
+        if recipe["schema"] != _SCHEMA:
+            raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
+        with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
+            asked = list(csv.reader(file))[1:]
+        return EarlierRelease(
+            statement=content,
+            recipe=recipe,
+            asked=[row[0] for row in asked],
+            labels=[row[1] for row in asked],
+            by_teachers=np.array([row[2] == "teachers" for row in asked], bool),
+            counts=_numbers(folder / NOISY_COUNTS),
+            moments=_numbers(folder / NOISY_MOMENTS),
+            checksum=sha256((folder / MANIFEST).read_bytes()),
+        )
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"The release {folder} cannot be read ({error!r}).") from error
+
+
+def _numbers(path: Path) -> Any:
+    """The numbers of a table of the release, without its first column; None where there is none."""
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    return np.array([[float(cell) for cell in row[1:]] for row in rows], np.float64)

@@ -1,0 +1,207 @@
+"""A student trained again from a finished release alone: no private data, no noise, no privacy cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ostrakon.accounting.epsilons import WorstCase
+from ostrakon.data.domain import Domain
+from ostrakon.data.understood import Understood
+from ostrakon.estimators.choices import make_student
+from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.row_form import RowForm
+from ostrakon.export.student_files import require_exportable
+from ostrakon.features.cells import CellFeatures
+from ostrakon.features.representation import name_without_folder
+from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.options.options import is_auto
+from ostrakon.planning.plan import Plan
+from ostrakon.run.inputs.tables import public_rows_again
+from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnings_of
+from ostrakon.run.stages.features import view_of
+from ostrakon.run.stages.learning import Learning
+from ostrakon.run.stages.queries import Answers
+from ostrakon.run.stages.student import fit_student
+from ostrakon.run.statement import described
+from ostrakon.run.steps import FinishedRun
+from ostrakon.statements.restored import statement_from
+from ostrakon.statements.statement import Statement
+from ostrakon.statements.versions import versions
+from ostrakon.validation import InvalidInput
+
+REFITTED = (
+    "The student was trained again, from the noisy answers of an earlier release and public rows alone (SHA-256 of the "
+    "manifest of that release: {checksum}). Computing with released numbers costs no privacy (post-processing): the "
+    "guarantee is that of the earlier release, and covers both together."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EarlierRelease:
+    """What a refit reads of a release.
+
+    Parameters
+    ----------
+    statement, recipe : dict
+        The content of `statement.json` and `refit.json`.
+    asked : list of str, length queries
+        Public rows (their numbers), or names of cells of columns, that were asked about.
+    labels : list of str, length queries
+        The label of each; empty for none.
+    by_teachers : array of bool, shape (queries,)
+        Whether the label came from the teachers, not from a student between two rounds.
+    counts, moments : array of float or None
+        The noisy counts, shape (queries, classes), and the noisy sums, shape (directions, classes).
+    checksum : str
+        SHA-256 of its manifest.
+    """
+
+    statement: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    asked: list[str]
+    labels: list[str]
+    by_teachers: NDArray[np.bool_]
+    counts: NDArray[np.float64] | None
+    moments: NDArray[np.float64] | None
+    checksum: str
+
+
+def refit_student(release: EarlierRelease, public: Any, *, student: Any) -> FinishedRun:
+    """Train a student again from a release.
+
+    Parameters
+    ----------
+    release : EarlierRelease
+    public : path or None
+        The public table that the release was made with; None if its columns were described instead.
+    student : str or estimator
+        As for a run.
+
+    Returns
+    -------
+    FinishedRun
+        Its statement is that of the release, apart from what it says of the student.
+
+    Raises
+    ------
+    InvalidInput
+        For another public table, a student that cannot learn from what was released, and numbers that do not fit.
+
+    Notes
+    -----
+    Guarantee: a function of the release and of public rows, so by post-processing the guarantee of the release covers
+    it. With the options of a run the student is that of the run, to the last bit.
+    """
+    if not is_auto(student):
+        require_exportable(make_student(student))
+    try:
+        return _refitted(release, statement_from(release.statement), public, student=student)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"refit.json must be as a run wrote it, and it cannot be read ({error!r}).") from error
+
+
+def _refitted(release: EarlierRelease, statement: Statement, public: Any, *, student: Any) -> FinishedRun:
+    recipe, domain = release.recipe, None
+    description = recipe["public"].get("description")
+    if (public is None) != (description is not None):
+        raise InvalidInput(
+            "public must be given: the public table that the release was made with."
+            if description is None
+            else "public cannot be given: the columns of this release were described, without public rows."
+        )
+    if description is None:
+        X_public, choice = public_rows_again(public, recipe["public"]), recipe["representation"]
+    else:
+        domain = Domain.of(description["columns"], delimiter=description["delimiter"])
+        X_public, choice = domain.examples(), CellFeatures(domain)
+    view = view_of(X_public, choice, seed=recipe["seed"])
+    plan, answers = _plan(release, statement), _answers(release, statement)
+    queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
+    if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
+        raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
+    learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"])
+    selection = fit_student(learning, plan, answers, queries)
+    said = selection.student.predict(learning.rows(selection.chosen))
+    remarks = [remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)]
+    form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
+    raw = selection.chosen.takes_rows
+    return FinishedRun(
+        plan=plan,
+        statement=replace(
+            statement,
+            estimates=estimates_of(plan, answers, selection, unit=statement.unit, protects=statement.protects),
+            remarks=(
+                *warnings_of(answers, selection, said, list(statement.classes)),
+                *remarks,
+                REFITTED.format(checksum=release.checksum),
+            ),
+            tuned={**statement.tuned, "student": described(selection)},
+            versions=versions(),
+        ),
+        student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(statement.classes)),
+        queries=queries,
+        cells=None if domain is None else domain.cell_names(),
+        images=None,
+        answers=answers,
+        classes=statement.classes,
+        measures=None,
+        rows=view.rows_in_words(recipe["row"]["words"]),
+        representation=name_without_folder(view.name),
+        student_name=selection.chosen.name,
+        agreement=selection.agreement,
+        understood=Understood(
+            facts=dict(recipe["understood"]["facts"]),
+            warnings=tuple(recipe["understood"]["warnings"]),
+            target=recipe["understood"]["target"],
+        ),
+        recipe={name: recipe[name] for name in ("public", "representation", "seed", "delta", "row")},
+    )
+
+
+def _plan(release: EarlierRelease, statement: Statement) -> Plan:
+    """The plan of the run, as far as a student depends on it; what it cost is in the statement."""
+    asked = statement.rounds[0]
+    unknown = WorstCase(epsilon=np.inf, delta=release.recipe["delta"], basis="")
+    bound = statement.guarantee if isinstance(statement.guarantee, WorstCase) else unknown
+    return Plan(
+        teachers=statement.teachers,
+        classes=len(statement.classes),
+        mechanism=asked.mechanism,
+        interactive=False,
+        queries=asked.queries,
+        max_answers=asked.max_answers,
+        delta=release.recipe["delta"],
+        bound=bound,
+        tuned=statement.tuned,
+    )
+
+
+def _answers(release: EarlierRelease, statement: Statement) -> Answers:
+    numbers = {label: number for number, label in enumerate(statement.classes)} | {"": NO_ANSWER}
+    if any(label not in numbers for label in release.labels):
+        raise InvalidInput("labels.csv must hold the labels of the statement, and it holds another one.")
+    taught = np.array([numbers[label] for label in release.labels], np.int64)
+    labels = np.where(release.by_teachers, taught, NO_ANSWER)
+    wanted = (statement.queries, len(statement.classes))
+    for noisy, rows in ((release.counts, wanted[0]), (release.moments, None)):
+        if noisy is None:
+            continue
+        if noisy.ndim != 2 or noisy.shape[1] != wanted[1] or rows not in (None, len(noisy)):
+            raise InvalidInput(f"The noisy counts of the release must be {wanted} numbers, got {noisy.shape}.")
+        if not np.isfinite(noisy).all():
+            raise InvalidInput("The noisy counts and sums of the release must be finite numbers.")
+    if len(taught) != wanted[0]:
+        raise InvalidInput(f"labels.csv must have {wanted[0]} queries, as the statement says; got {len(taught)}.")
+    return Answers(
+        labels=labels,
+        taught=taught,
+        rounds=statement.rounds,
+        secure=statement.noise_is_secure,
+        counts=release.counts,
+        moments=release.moments,
+    )
