@@ -10,14 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.accounting.gate.gate import Gate
 from ostrakon.data.object_store import object_path
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.estimator import PATEClassifier
 from ostrakon.ledger.chain import Tampered
+from ostrakon.ledger.cost import gaussian_of_pure
+from ostrakon.ledger.filter import Filter
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.options.options import Options
+from ostrakon.planning.plan import Plan
 from ostrakon.run import steps
+from ostrakon.run.budget import cheapest, cost_within, costs_of_plan
 from ostrakon.run.inputs.files import fingerprint_of_file, task_from_files
 from ostrakon.run.pipeline import run
 from ostrakon.validation import InvalidInput
@@ -300,3 +306,44 @@ def test_fits_of_the_estimator_add_up(task, url):
     with pytest.raises(InvalidInput, match="would pass the cap"):
         more.fit(**rows)
     assert len(only(url).spends) == 2
+
+
+CHARGED = Plan(
+    teachers=50, classes=2, mechanism=GNMax(sigma2=40.0), interactive=False, queries=20, max_answers=None, delta=1e-5,
+    bound=worst_case(GNMax(sigma2=40.0), queries=20, delta=1e-5, teachers=50, classes=2, adaptive=True), tuned={},
+)  # fmt: skip
+
+
+def test_an_account_is_charged_the_form_that_takes_least_of_it():
+    lanes, pair = costs_of_plan(CHARGED)
+    # What the run is charged as a pair is its own guarantee; 2% less would not be.
+    assert (pair.pure, pair.failure) == (CHARGED.bound.epsilon, CHARGED.delta)
+    assert pair.mu is None or pair.mu >= gaussian_of_pure(pair.pure)
+    assert lanes.failure == 0
+    epsilon = CHARGED.bound.epsilon
+    pure = Filter.create(epsilon=epsilon, delta=1e-5, kind="pure")
+    assert cost_within(pure, CHARGED) == pair
+    assert pure.fraction_used([pair]) == 1
+    assert not Filter.create(epsilon=0.98 * epsilon, delta=1e-5, kind="pure").admits([pair])
+    gaussian = Filter.create(epsilon=4 * epsilon, delta=1e-5, kind="gaussian")
+    assert gaussian.failure == 0
+    assert cost_within(gaussian, CHARGED) == lanes
+    for cap in (pure, gaussian):
+        charged = cap.fraction_used([cost_within(cap, CHARGED)])
+        assert charged == min(cap.fraction_used([one]) for one in (lanes, pair)) <= 1
+
+
+def test_a_run_that_does_not_fit_in_any_form_is_charged_by_its_mechanism():
+    lanes, pair = costs_of_plan(CHARGED)
+    small = Filter.create(epsilon=0.01, delta=1e-5, kind="mixed")
+    assert not small.admits([lanes])
+    assert not small.admits([pair])
+    assert cheapest(small, (lanes, pair)) == lanes
+    assert cheapest(small, (pair, lanes)) == pair
+
+
+def test_a_gated_run_is_charged_its_certificate_alone():
+    shape = {"queries": 20, "teachers": 50, "classes": 2, "delta": 1e-5}
+    gate = Gate(mechanism=CHARGED.mechanism, levels=[(0.9 * 0.75**t, 8.0, 0.01) for t in range(50)], **shape)
+    (cost,) = costs_of_plan(dataclasses.replace(CHARGED, gate=gate))
+    assert (cost.pure, cost.failure) == (gate.certificate().epsilon, 1e-5)
