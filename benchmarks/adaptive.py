@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ostrakon.accounting.account import EFFORT
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import exact_curve
@@ -63,7 +64,7 @@ def prv(mechanism: ConfidentGNMax, queries: int) -> float:
 
 def ours(mechanism: ConfidentGNMax, queries: int, classes: int, *, adaptive: bool) -> float:
     sizes = {"queries": queries, "delta": DELTA, "teachers": 250, "classes": classes}
-    return worst_case(mechanism, **sizes, adaptive=adaptive, effort=3 if adaptive else 1).epsilon
+    return worst_case(mechanism, **sizes, adaptive=adaptive, effort=EFFORT if adaptive else 1).epsilon
 
 
 def line(name: str, price: Callable[[], float]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from scipy.special import ndtr
 
+from ostrakon.accounting.account import EFFORT
 from ostrakon.accounting.calibration.gated import calibrate_gate
 from ostrakon.accounting.calibration.noise import calibrate
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
@@ -58,7 +59,7 @@ def main(folder: Path) -> None:
         check, answer = mechanism.gaussian_dp()
         gaussian = gaussian_dp_epsilon((queries * (check**2 + answer**2)) ** 0.5, DELTA)
         shape = {"queries": queries, "delta": DELTA, "teachers": 250, "classes": votes.classes}
-        worst = worst_case(mechanism, **shape, adaptive=True, effort=3).epsilon
+        worst = worst_case(mechanism, **shape, adaptive=True, effort=EFFORT).epsilon
         local = exact_curve(votes, mechanism, DEFAULT_ORDERS).epsilon(delta=DELTA)[0]
         clean = Sanitizer.plan(votes, mechanism, delta=DELTA).expected(votes)
         start = time.process_time()

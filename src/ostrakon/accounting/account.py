@@ -25,7 +25,7 @@ from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import PublicVotes, Votes
 
-EFFORT = 3
+EFFORT = 6
 """`account` prices one run, where a plan prices several: it may take this much longer."""
 
 
