@@ -6,7 +6,7 @@ import pytest
 
 import ostrakon
 from ostrakon.data.partition import row_marks
-from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
+from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
@@ -42,8 +42,9 @@ def test_tables_that_share_rows_are_refused_unless_allowed(tmp_path, share, suff
 def test_low_entropy_rows_match_by_chance(sizes):
     for seed in range(20):
         both = [people(rows, seed=2 * seed + k, decimals=seed % 3).drop(columns="ill") for k, rows in enumerate(sizes)]
-        private, public = (row_marks(rows, rounded=True) for rows in both)
-        refuse_shared_rows(CountedRows.of(private), public)
+        for names in compared_columns(both[1]):
+            private, public = (row_marks(rows[names], rounded=True) for rows in both)
+            refuse_shared_rows(CountedRows.of(private), public)
 
 
 def test_images_and_texts_are_counted(tmp_path):
@@ -118,3 +119,49 @@ def test_a_few_private_rows_alone_as_public_ones_are_known(tmp_path, suffix):
     X = private["age"].to_numpy()[:, None]
     with pytest.raises(InvalidInput, match=r"^30 of the 2,000 private rows"):
         ostrakon.PATEClassifier(classes=[0, 1]).fit(X, np.arange(2000) % 2, X_public=X[:30])
+
+
+def written_otherwise(rows: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Rows, and the same rows as another export writes them."""
+    rng = np.random.default_rng(0)
+    days = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 2000, rows), unit="D"))
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, rows),
+            "income": rng.lognormal(10, 1, rows).round(2),
+            "when": days.dt.strftime("%Y-%m-%d"),
+            "city": rng.choice(["Ulm", "Bonn", "Rom"], rows),
+            "debts": np.where(rng.random(rows) < 0.5, 0.0, rng.lognormal(5, 1, rows)),
+        }
+    )
+    numbers = ["age", "income", "debts"]
+    keys = {name: [f"{name}{key:09x}" for key in rng.integers(0, 2**36, rows)] for name in "pq"}
+    return frame.assign(key=keys["p"]), {
+        "noise far below the last digit": frame.assign(
+            **(frame[numbers] + 1e-9 * rng.normal(size=(rows, 3))), key=keys["p"]
+        ),
+        "other keys of text": frame.assign(key=keys["q"]),
+        "other capitals": frame.assign(city=frame["city"].str.lower(), key=keys["q"]),
+        "dates of another form": frame.assign(when=days.dt.strftime("%d/%m/%Y"), key=keys["q"]),
+    }
+
+
+@pytest.mark.parametrize("how", written_otherwise(2)[1])
+def test_the_same_rows_from_another_export_are_known(how):
+    private, others = written_otherwise(300)
+    public = others[how]
+    model = ostrakon.PATEClassifier(classes=[0, 1], student="logistic", random_state=0)
+    with pytest.raises(InvalidInput, match=r"^(28\d|29\d|300) of the 300 private rows"):
+        model.fit(private, np.arange(300) % 2, X_public=public)
+
+
+def test_marks_compare_values_and_not_their_form():
+    numbers = row_marks(pd.DataFrame({"x": [25.0, 25 + 1e-9, 25 - 1e-9, 25.01, 0.0, -1e-9]}), rounded=True)
+    assert len({*numbers[:3]}) == 1
+    assert len({*numbers}) == 3
+    dates = ["2021-02-03", "03/02/2021", "3.2.2021", "2021-02-03 00:00:00", "2021-02-04", "2021-02-03T14:20:00"]
+    marks = row_marks(pd.DataFrame({"day": dates}), rounded=True)
+    assert len({*marks[:4]}) == 1
+    assert len({*marks}) == 3
+    moments = row_marks(pd.DataFrame({"day": pd.to_datetime(["2021-02-03 00:00", "2021-02-03 14:20"])}), rounded=True)
+    assert moments.tolist() == marks[[0, 5]].tolist()

@@ -130,9 +130,21 @@ class Columns:
 
 
 def names_of_rows(public: pd.DataFrame) -> list[str]:
-    """Columns of a public table that number or name its rows, and say nothing else of them."""
-    judged = {str(name): _judged(public[name]) for name in public.columns}
-    return [name for name, (_, note) in judged.items() if note in (IDENTIFIER, NUMBERED)]
+    """Columns of a public table that may number or name its rows: whole numbers and text that rarely repeat."""
+    return [str(name) for name in public.columns if _may_name_rows(public[name])]
+
+
+def _may_name_rows(column: pd.Series) -> bool:
+    kind, note = _judged(column)
+    if note in (IDENTIFIER, NUMBERED):
+        return True
+    given = column.dropna()
+    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, len(given) / 5):
+        return False
+    if kind != "number":
+        return True
+    numbers = typed(given, kind).to_numpy(np.float64)
+    return bool((numbers == np.rint(numbers)).all())
 
 
 def is_text(column: pd.Series) -> bool:

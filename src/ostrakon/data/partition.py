@@ -26,6 +26,8 @@ _BETWEEN = "chr(31)"
 _SMALL_INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER"}
 _LARGE_INTEGERS = {"BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT"}
 _NUMBERS = {"FLOAT", "DOUBLE"}
+_NEAR_ZERO = 1e-6
+_WITH_DATE = r"([0-9]{4}[-./][0-9]{1,2}[-./][0-9]{1,2}|[0-9]{1,2}[-./][0-9]{1,2}[-./][0-9]{4})([t ,].*)?"
 
 
 def new_key() -> bytes:
@@ -243,7 +245,9 @@ def describe_columns(connection: duckdb.DuckDBPyConnection, relation: str) -> li
 def identity_sql(columns: Sequence[tuple[str, str]], *, rounded: bool = False) -> str:
     """SQL text expression for the identity of a row: its cells in order, each in one canonical form.
 
-    rounded: fractions are rounded to six digits, so that single precision, and fewer digits in a file, change nothing.
+    rounded: cells that differ in their form alone are equal: numbers are rounded to six digits (below 1e-6 to 0), which
+    covers single precision and fewer digits in a file; capitals do not matter, nor whether the day, the month or the
+    year of a date is first.
 
     The form of a cell depends on that cell and the declared type of the column alone, never on other rows: with a type
     that is guessed from all rows, one added record could change the identity, and so the teacher, of every other.
@@ -255,9 +259,10 @@ def identity_sql(columns: Sequence[tuple[str, str]], *, rounded: bool = False) -
 def cell_sql(name: str, kind: str, *, rounded: bool = False) -> str:
     """SQL text expression for one cell: numbers and times by value, text without outer spaces, one sign for missing."""
     cell = quoted(name)
-    written = _rounded_sql if rounded else _number_sql
+    if rounded:
+        return f"coalesce({_alike_sql(cell, kind)}, {_MISSING})"
     if kind in _SMALL_INTEGERS or kind in _NUMBERS or kind.startswith("DECIMAL"):
-        text = written(f"{cell}::DOUBLE")
+        text = _number_sql(f"{cell}::DOUBLE")
     elif kind in _LARGE_INTEGERS:
         # Beyond 2**53 a floating-point number would merge neighbours.
         text = (
@@ -268,7 +273,7 @@ def cell_sql(name: str, kind: str, *, rounded: bool = False) -> str:
         number = f"TRY_CAST({trimmed} AS DOUBLE)"
         text = (
             f"CASE WHEN {number} IS NULL OR (abs({number}) >= {2**53} AND regexp_full_match({trimmed}, '-?[0-9]+')) "
-            f"THEN {trimmed} ELSE {written(number)} END"
+            f"THEN {trimmed} ELSE {_number_sql(number)} END"
         )
     elif kind == "DATE" or kind.startswith("TIMESTAMP"):
         # A day is its midnight, and text would depend on the machine's time zone; infinities have no such number.
@@ -340,11 +345,36 @@ def _number_sql(number: str) -> str:
     return f"CASE WHEN isnan({number}) THEN NULL ELSE hex(({number} + 0.0)::BIT::BLOB) END"
 
 
+def _alike_sql(cell: str, kind: str) -> str:
+    """SQL text expression for a cell that is the same however the cell was exported (see `identity_sql`)."""
+    if kind in _SMALL_INTEGERS | _LARGE_INTEGERS | _NUMBERS or kind.startswith("DECIMAL"):
+        return _rounded_sql(f"{cell}::DOUBLE")
+    text = f"{cell}::VARCHAR"
+    if kind == "DATE" or kind.startswith("TIMESTAMP"):
+        return _date_sql(text)
+    if kind != "VARCHAR" and not kind.startswith("ENUM"):
+        return text
+    folded = f"nullif(lower(trim({text})), '')"
+    number = f"TRY_CAST({folded} AS DOUBLE)"
+    dated = f"CASE WHEN regexp_full_match({folded}, '{_WITH_DATE}') THEN {_date_sql(folded)} ELSE {folded} END"
+    return f"CASE WHEN {number} IS NULL THEN {dated} ELSE {_rounded_sql(number)} END"
+
+
 def _rounded_sql(number: str) -> str:
-    whole = f"{number} = round({number})"
+    # All numbers alike: were whole ones written otherwise, 25 would not be 25.000000001. Near 0 no digits are kept.
     return (
-        f"CASE WHEN {whole} THEN {_number_sql(number)} WHEN NOT isnan({number}) THEN format('{{:.5e}}', {number}) END"
+        f"CASE WHEN abs({number}) < {_NEAR_ZERO} THEN '0' WHEN NOT isnan({number}) "
+        f"THEN format('{{:.5e}}', {number}) END"
     )
+
+
+def _date_sql(text: str) -> str:
+    """A date as its year, its day and month in order of size, since either may be first, and its time in minutes."""
+    year = f"regexp_extract({text}, '[0-9]{{4}}')"
+    parts = f"regexp_extract_all(regexp_extract({text}, '^[^t ,]*'), '\\b[0-9]{{1,2}}\\b')"
+    others = f"list_sort(list_transform({parts}, lambda part: part::INT))"
+    minutes = f"nullif(lpad(regexp_extract({text}, '[0-9]{{1,2}}:[0-9]{{2}}'), 5, '0'), '00:00')"
+    return f"concat_ws(' ', {year}, ({others})::VARCHAR, nullif({minutes}, '00000'))"
 
 
 def _as_arrow(identities: Any) -> pa.Table:
