@@ -18,7 +18,7 @@ from ostrakon.papers import published_votes
 from ostrakon.votes import PublicVotes
 
 DELTA = 1e-5
-EPSILON = {"worst-case": 2.0, "data_dependent": 1.0, "gated": 1.5}
+EPSILON = {"worst-case": 2.0, "data-dependent": 1.0, "gated": 1.5}
 
 
 def papers(row: Row, votes: PublicVotes) -> str:

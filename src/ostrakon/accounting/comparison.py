@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ostrakon.accounting.calibration.noise import scaled
+from ostrakon.accounting.calibration.noise import scaled, tightened
 from ostrakon.accounting.calibration.stability import propose_test_release_within, sparse_vector_within
 from ostrakon.accounting.data_dependent.exact import data_dependent_costs
 from ostrakon.accounting.data_independent.worst_case import worst_case_of
@@ -227,8 +227,8 @@ def _fit(
         claim = _solved(shape, epsilon, lambda m: m.claimed_epsilon(queries=votes.queries, delta=delta) or math.inf)
         return None if claim is None else (claim, None)
     if at == "worst-case":
-        solved = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta))
-        return None if solved is None else (solved, None)
+        solved = _solved(shape, epsilon, lambda m: _worst_case(m, votes, delta, adaptive=False))
+        return None if solved is None else (_tightened(solved, votes, epsilon=epsilon, delta=delta), None)
     if at == "data-dependent":
         solved = _solved_from_above(shape, epsilon, lambda m: _data_dependent(m, votes, delta) or 0.0)
         return None if solved is None else (solved, None)
@@ -238,12 +238,24 @@ def _fit(
         return _gated(mechanism, public, delta)
 
     solved = _solved(shape, epsilon, gated, accuracy=0.01)
-    return None if solved is None else (solved, gated(solved))
+    if solved is None:
+        return None
+    cost = gated(solved)
+    if _worst_case(solved, votes, delta) < cost:
+        solved = _tightened(solved, votes, epsilon=epsilon, delta=delta)
+        cost = _worst_case(solved, votes, delta)
+    return solved, cost
+
+
+def _tightened(mechanism: Mechanism, votes: Votes, *, epsilon: float, delta: float) -> Mechanism:
+    """The mechanism with as much less noise as adaptive composition allows at `epsilon`, within 0.5% of it."""
+    factor = tightened(lambda x: _worst_case(scaled(mechanism, x, digits=None), votes, delta), epsilon, 1.0)
+    return scaled(mechanism, factor, digits=None)
 
 
 def _gated(mechanism: Mechanism, votes: PublicVotes, delta: float) -> float:
     """The epsilon of a gate that is planned as in `Gate.plan`, or the worst case if that is smaller."""
-    worst = _worst_case(mechanism, votes, delta)
+    worst = _worst_case(mechanism, votes, delta, adaptive=False)
     try:
         gate = Gate.plan(votes, mechanism, delta=delta, pass_probability=PASS_PROBABILITY)
     except InvalidInput:
@@ -295,19 +307,20 @@ def _row(mechanism: Mechanism, votes: Votes, labels: IntArray | None, *, delta: 
     known = (truth >= 0) & (truth < votes.classes)
     right = float(law[np.flatnonzero(known), truth[known]].sum())
     claimed = mechanism.claimed_epsilon(queries=votes.queries, delta=delta)
+    worst = _worst_case(mechanism, votes, delta)
     return Row(
         mechanism=mechanism,
         answers=answers,
         accuracy=right / answers if answers > 0 else 0.0,
-        worst_case=_worst_case(mechanism, votes, delta),
+        worst_case=worst,
         data_dependent=_data_dependent(mechanism, votes, delta),
         gated=gated,
         claimed=claimed,
     )
 
 
-def _worst_case(mechanism: Mechanism, votes: Votes, delta: float) -> float:
-    return worst_case_of(votes, mechanism, delta=delta).epsilon
+def _worst_case(mechanism: Mechanism, votes: Votes, delta: float, *, adaptive: bool = True) -> float:
+    return worst_case_of(votes, mechanism, delta=delta, adaptive=adaptive).epsilon
 
 
 def _data_dependent(mechanism: Mechanism, votes: Votes, delta: float) -> float | None:

@@ -102,14 +102,14 @@ def calibrate(
         raise InvalidInput(f"epsilon must be small enough to need noise, got {epsilon!r}.")
     if factor == math.inf:
         raise InvalidInput(f"epsilon must be reachable by {mechanism.name}, got {epsilon!r}: no noise is enough.")
-    factor = _tightened(lambda x: cost(scaled(mechanism, x), adaptive=True), epsilon, factor)
+    factor = tightened(lambda x: cost(scaled(mechanism, x), adaptive=True), epsilon, factor)
     result = scaled(mechanism, factor)
     if teachers is not None and noise_deviation(result) > teachers:
         _refuse(mechanism, result, epsilon=epsilon, queries=queries, teachers=teachers, cost=cost)
     return result
 
 
-def _tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> float:
+def tightened(cost: Callable[[float], float], epsilon: float, factor: float) -> float:
     """The least factor within `epsilon` of a cost that takes seconds, from one that is known to be within it.
 
     Guarantee: the cost was computed at the result and is at most epsilon, unless the result is `factor` itself; it
