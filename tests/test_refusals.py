@@ -43,6 +43,7 @@ from ostrakon.mechanisms import (
     InteractiveGNMax,
     LNMax,
     MomentGNMax,
+    QuantityGNMax,
     RunCost,
     interactive_gnmax,
 )
@@ -231,6 +232,7 @@ ENTRIES = [
     entry(ProposeTestRelease(threshold=5.0, sigma1=4.0).run_cost, queries=3),
     entry(BoundedGNMax, sigma2=4.0, max_contributions=2),
     entry(MomentGNMax, sigma2=4.0, max_contributions=2, moments=0.5),
+    entry(QuantityGNMax, sigma2=4.0, max_contributions=2, moments=0.5),
     entry(BoundedGNMax(sigma2=4.0).run_cost, queries=3),
     entry(SummedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2),
     entry(SharedGNMax, sigma2=4.0, max_contributions=2, owners_per_person=2, owners=3, colluders=1,

@@ -16,7 +16,7 @@ from ostrakon.accounting.estimates import Agreement
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.audit.one_run import OneRunAudit
 from ostrakon.cli import app
-from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax
+from ostrakon.mechanisms import BoundedGNMax, ConfidentGNMax, GNMax, InteractiveGNMax, QuantityGNMax
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.registry import registry_entry
 from ostrakon.schemas import SCHEMAS, schema, schema_text
@@ -101,6 +101,13 @@ def statements() -> dict[str, dict[str, Any]]:
             rounds=(Round(mechanism=BoundedGNMax(sigma2=50), queries=9, answered=9),),
             noise_is_secure=True,
             **BASE,
+        ),
+        "quantity": Statement(
+            guarantee=WorstCase(epsilon=0.1, delta=1e-5, basis="a theorem"),
+            rounds=(Round(mechanism=QuantityGNMax(sigma2=50), queries=9, answered=9),),
+            noise_is_secure=True,
+            quantity=(0.0, 50.0),
+            **{**BASE, "classes": ()},
         ),
         "not private": Statement(
             guarantee=None,

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
         InteractiveGNMax,
         LNMax,
         MomentGNMax,
+        QuantityGNMax,
     )
+    from ostrakon.regressor import PATERegressor
     from ostrakon.validation import InvalidInput
     from ostrakon.votes import PublicVotes, Votes
 
@@ -40,7 +42,9 @@ __all__ = [
     "LNMax",
     "MomentGNMax",
     "PATEClassifier",
+    "PATERegressor",
     "PublicVotes",
+    "QuantityGNMax",
     "Votes",
     "account",
     "accounting",
@@ -65,6 +69,7 @@ _MODULE_OF = {
     "Domain": "ostrakon.data.domain",
     "account": "ostrakon.accounting",
     "PATEClassifier": "ostrakon.estimator",
+    "PATERegressor": "ostrakon.regressor",
     "plan": "ostrakon.forecast",
     "refit": "ostrakon.api",
     "train": "ostrakon.api",

@@ -17,7 +17,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ostrakon.data.classes import CLASSES_FROM, FROM_PRIVATE, offered_classes, refuse_quantity, unnamed_classes
+from ostrakon.data.classes import (
+    CLASSES_FROM,
+    FROM_PRIVATE,
+    IN_PYTHON,
+    offered_classes,
+    refuse_quantity,
+    unnamed_classes,
+)
 from ostrakon.data.columns import alike
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
@@ -43,9 +50,162 @@ class OutsidePublicRange(UserWarning):
     """Many private values are beyond the public range, perhaps in another unit. The message is private."""
 
 
+class PrivateEstimator(BaseEstimator):
+    """What `PATEClassifier` and `PATERegressor` share: a run in memory, and its release."""
+
+    protect: Any = "records"
+    partition: Any = "hash"
+    mechanism: Any = AUTO
+    allow_shared_rows: bool = False
+    random_state: Any = None
+
+    def _run(self, task: Task, noise: np.random.Generator | None) -> None:
+        """Do the run of `task`, whose rows are in memory, and keep what it gives."""
+        assert isinstance(task.private, Rows)
+        given, numbers, users = task.private.X, task.private.y, task.private.users
+        memory = InMemory()
+        try:
+            # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
+            with config_context(enable_metadata_routing=False):
+                finished = run_steps(task, self._options(), memory, rng=noise)
+        except InvalidInput as error:
+            error.args = (in_python_words(str(error)),)
+            raise
+        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
+        statement, self._fits = note_fit(
+            finished.statement,
+            PrivateRecords.of(given, numbers, users),
+            known=getattr(self, "_fits", {}),
+            in_ledger=finished.budget is not None,
+        )
+        self._store(replace(finished, statement=statement), memory)
+
+    def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
+        """Check X_public and return (X as its domain types it, the task's public arguments)."""
+        if self.protect not in PROTECTS:
+            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
+        only_labels = self.protect == "labels"
+        if only_labels and X_public is not None:
+            raise InvalidInput(
+                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
+                "about."
+            )
+        if X_public is None and not only_labels:
+            raise InvalidInput(
+                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
+                "label; private rows cannot stand in for them."
+            )
+        own: dict[str, Any] = dict(of_protection(self.protect))
+        if isinstance(X_public, Domain):
+            _require_described(given, X_public)
+            # The domain types each cell alone; a column's own type would depend on all private rows.
+            given = X_public.typed(given)
+            own = of_described(X_public)
+        else:
+            own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
+        _require_same_images(given, own["X_public"])
+        if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
+            _require_apart(given, own["X_public"])
+        if self.partition not in ("hash", "random"):
+            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
+        return given, own
+
+    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
+        self.votes_, self.teachers_ = memory.cast, memory.teachers
+        self.queries_ = finished.queries
+        self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
+        self.mechanism_ = finished.plan.mechanism
+        self.statement_, self.finished_ = finished.statement, finished
+        self.student_name_, self.agreement_ = finished.student_name, finished.agreement
+        self.released_ = finished.student
+
+    def __sklearn_clone__(self) -> Self:
+        note_search()
+        copy: Any = super().__sklearn_clone__()
+        return copy
+
+    def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
+        """Write the files that may be published: student, statement, released labels, model card and report.
+
+        Parameters
+        ----------
+        folder : path
+            A new or empty folder.
+        **details : str
+            `operator`, `contact`, `purpose` and `data_name`, for the report.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
+
+        Notes
+        -----
+        Guarantee: as `statement_.guarantee` says, for all files together.
+        """
+        from ostrakon.report.release import save_release
+
+        check_is_fitted(self)
+        unknown = [name for name in details if name not in ReportDetails.options()]
+        if unknown:
+            raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")
+        return save_release(self.finished_, folder, ReportDetails(**details), date=today())
+
+    def _repr_html_inner(self) -> str:
+        own = str(super()._repr_html_inner())
+        return own + self.statement_.to_html() if hasattr(self, "statement_") else own
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
+
+    def predict(self, X: Any) -> Any:
+        """Predict a label for every row.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The student's labels.
+        """
+        check_is_fitted(self)
+        return self.released_.predict(self._same_form(X))
+
+    def _options(self) -> Options:
+        """The options of a run, from the arguments of the same or of scikit-learn's name."""
+        names = {name: one.python or name for name, one in Options.options().items()}
+        given: dict[str, Any] = {name: getattr(self, own) for name, own in names.items() if hasattr(self, own)}
+        if isinstance(self.mechanism, Mechanism):
+            registered = find(self.mechanism.name)
+            if type(self.mechanism) is not registered:
+                raise InvalidInput(
+                    f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
+                    f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
+                )
+            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
+        given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Options(**given)
+
+    def _same_form(self, X: Any, name: str = "X") -> Any:
+        rows = as_frame(X, name)
+        if hasattr(rows, "iloc") and _is_free_form(rows):
+            return validate_data(self, rows, reset=False, skip_check_array=True)
+        if _is_free_form(rows):
+            return np.asarray(rows)
+        return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
+
+
 # A dataclass only for its __init__: it stores its arguments as scikit-learn asks, and type checkers see them.
 @dataclass(eq=False, repr=False)
-class PATEClassifier(ClassifierMixin, BaseEstimator):
+class PATEClassifier(ClassifierMixin, PrivateEstimator):
     """A classifier that learns from confidential data and releases a differentially private student.
 
     Teachers vote on public rows, the votes get noise, and a student learns from the noisy answers.
@@ -227,125 +387,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             **own,
         )
         if not isinstance(X_public, Domain) and self.protect == "records":
-            sentence = in_words(outside_memory(given, task.X_public), public_rows=task.pool)
-            if sentence is not None:
-                warnings.warn(sentence, OutsidePublicRange, stacklevel=2)
-        memory = InMemory()
-        try:
-            # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
-            with config_context(enable_metadata_routing=False):
-                finished = run_steps(task, self._options(), memory, rng=self.noise)
-        except InvalidInput as error:
-            error.args = (in_python_words(str(error)),)
-            raise
-        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
-        statement, self._fits = note_fit(
-            finished.statement,
-            PrivateRecords.of(given, numbers, users),
-            known=getattr(self, "_fits", {}),
-            in_ledger=finished.budget is not None,
-        )
-        self._store(replace(finished, statement=statement), memory)
+            warn_outside(given, task)
+        self._run(task, self.noise)
         return self
-
-    def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
-        """Check X_public and return (X as its domain types it, the task's public arguments)."""
-        if self.protect not in PROTECTS:
-            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
-        only_labels = self.protect == "labels"
-        if only_labels and X_public is not None:
-            raise InvalidInput(
-                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
-                "about."
-            )
-        if X_public is None and not only_labels:
-            raise InvalidInput(
-                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
-                "label; private rows cannot stand in for them."
-            )
-        own: dict[str, Any] = dict(of_protection(self.protect))
-        if isinstance(X_public, Domain):
-            _require_described(given, X_public)
-            # The domain types each cell alone; a column's own type would depend on all private rows.
-            given = X_public.typed(given)
-            own = of_described(X_public)
-        else:
-            own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
-        _require_same_images(given, own["X_public"])
-        if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
-            _require_apart(given, own["X_public"])
-        if self.partition not in ("hash", "random"):
-            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
-        return given, own
-
-    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
-        self.votes_, self.teachers_ = memory.cast, memory.teachers
-        self.queries_ = finished.queries
-        self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
-        self.mechanism_ = finished.plan.mechanism
-        self.statement_, self.finished_ = finished.statement, finished
-        self.student_name_, self.agreement_ = finished.student_name, finished.agreement
-        self.released_ = finished.student
-
-    def __sklearn_clone__(self) -> Self:
-        note_search()
-        copy: Any = super().__sklearn_clone__()
-        return copy
-
-    def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
-        """Write the files that may be published: student, statement, released labels, model card and report.
-
-        Parameters
-        ----------
-        folder : path
-            A new or empty folder.
-        **details : str
-            `operator`, `contact`, `purpose` and `data_name`, for the report.
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InvalidInput
-            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
-
-        Notes
-        -----
-        Guarantee: as `statement_.guarantee` says, for all files together.
-        """
-        from ostrakon.report.release import save_release
-
-        check_is_fitted(self)
-        unknown = [name for name in details if name not in ReportDetails.options()]
-        if unknown:
-            raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")
-        return save_release(self.finished_, folder, ReportDetails(**details), date=today())
-
-    def _repr_html_inner(self) -> str:
-        own = str(super()._repr_html_inner())
-        return own + self.statement_.to_html() if hasattr(self, "statement_") else own
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
-
-    def predict(self, X: Any) -> Any:
-        """Predict a label for every row.
-
-        Parameters
-        ----------
-        X : same form as in `fit`
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            The student's labels.
-        """
-        check_is_fitted(self)
-        return self.released_.predict(self._same_form(X))
 
     def predict_proba(self, X: Any) -> Any:
         """Predict class probabilities for every row.
@@ -360,24 +404,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             Columns in the order of `classes_`; 0 for a class that no answer named.
         """
         check_is_fitted(self)
-        known = self.released_.predict_proba(self._same_form(X))
+        student: Any = self.released_
+        known = student.predict_proba(self._same_form(X))
         whole_table = np.zeros((len(known), len(self.classes_)))
-        whole_table[:, np.asarray(self.released_.student.classes_)] = known
+        whole_table[:, np.asarray(student.student.classes_)] = known
         return whole_table
-
-    def _options(self) -> Options:
-        """The options of a run, from the arguments of the same or of scikit-learn's name."""
-        given: dict[str, Any] = {name: getattr(self, one.python or name) for name, one in Options.options().items()}
-        if isinstance(self.mechanism, Mechanism):
-            registered = find(self.mechanism.name)
-            if type(self.mechanism) is not registered:
-                raise InvalidInput(
-                    f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
-                    f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
-                )
-            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
-        given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Options(**given)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         raw = np.asarray(y)
@@ -395,14 +426,6 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
         return rows, labels
 
-    def _same_form(self, X: Any, name: str = "X") -> Any:
-        rows = as_frame(X, name)
-        if hasattr(rows, "iloc") and _is_free_form(rows):
-            return validate_data(self, rows, reset=False, skip_check_array=True)
-        if _is_free_form(rows):
-            return np.asarray(rows)
-        return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
-
     @property
     def _from_private(self) -> bool:
         return isinstance(self.classes, str) and self.classes == FROM_PRIVATE
@@ -414,7 +437,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
         if self._from_private:
             if len(present) < 2:
                 raise InvalidInput(f"y must hold at least two classes, got one class: {present.tolist()!r}.")
-            refuse_quantity(present.tolist(), "y", option="classes=[...]")
+            refuse_quantity(present.tolist(), "y", option=IN_PYTHON)
             return present, numbers
         if isinstance(self.classes, str):
             raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
@@ -430,6 +453,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):
                 f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
             )
         return classes, np.array([number_of[label] for label in present.tolist()])[numbers]
+
+
+def warn_outside(given: Any, task: Task) -> None:
+    """Warn where many private values are beyond the public range."""
+    sentence = in_words(outside_memory(given, task.X_public), public_rows=task.pool)
+    if sentence is not None:
+        warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
 
 
 def in_python_words(refusal: str) -> str:

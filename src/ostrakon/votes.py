@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,9 @@ class Votes:
 
     __slots__ = ("abstentions", "classes_are_public", "counts", "teachers")
 
+    steps: ClassVar[int] = 1
+    """What one vote adds to `counts`."""
+
     counts: IntArray
     teachers: int
     abstentions: bool
@@ -50,7 +53,7 @@ class Votes:
     """False if the number of classes comes from private predictions, so that no guarantee may depend on it."""
 
     def __init__(self, counts: ArrayLike, *, teachers: int | None = None, abstentions: bool = False) -> None:
-        array = _integers(counts)
+        array = _integers(counts, steps=self.steps)
         sums = array.sum(axis=1)
         if teachers is None:
             if abstentions:
@@ -124,9 +127,14 @@ class Votes:
         return self.counts.shape[1]
 
     @property
+    def in_votes(self) -> NDArray[np.float64]:
+        """`counts` in votes, shape (queries, classes)."""
+        return self.counts / self.steps
+
+    @property
     def abstained(self) -> IntArray:
         """Teachers that abstained, shape (queries,)."""
-        return self.teachers - self.counts.sum(axis=1)
+        return self.teachers - self.counts.sum(axis=1) // self.steps
 
     @property
     def plurality(self) -> IntArray:
@@ -188,11 +196,14 @@ class BoundedVotes(Votes):
     ) -> None:
         if abstentions is not True:
             raise InvalidInput(f"abstentions must be True for bounded votes, got {abstentions!r}.")
-        super().__init__(counts, teachers=teachers, abstentions=True)
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
         self.moments = None
+        if self.steps > 1:
+            teachers = whole("teachers", teachers, at_least=1) * self.steps
+        super().__init__(counts, teachers=teachers, abstentions=True)
+        self.teachers //= self.steps
         total = int(self.counts.sum())
-        if total > self.teachers * self.max_contributions:
+        if total > self.teachers * self.max_contributions * self.steps:
             raise InvalidInput(
                 f"counts must sum to at most {self.teachers * self.max_contributions}, {self.max_contributions} for "
                 f"each of {self.teachers} teachers, got {total}."
@@ -236,13 +247,25 @@ class BoundedVotes(Votes):
         )
 
 
+class SplitVotes(BoundedVotes):
+    """Votes that every teacher splits between two ends, in whole steps of 1/1024 vote: of a quantity, low and high.
+
+    The parts of one vote are at least 0 and together one vote, so that a vote has at most the length 1. The caller is
+    responsible for that, as for `max_contributions`.
+    """
+
+    __slots__ = ()
+
+    steps: ClassVar[int] = STEPS
+
+
 class Moments:
     """Sums of contributions besides votes, in whole steps of 1/1024 vote. Private.
 
     counts: integers, (directions, classes): sums of features by class, where the first direction is the constant one
-    (`ostrakon.features.moments`), or counts of pairs of columns (`ostrakon.features.cells.PairMap`).
-    teachers: maximum number of contributing teachers. The caller ensures that every contribution has at most the length
-    of a vote, and that no two contributions have a negative product.
+    (`ostrakon.features.moments`), counts of pairs of columns (`ostrakon.features.cells.PairMap`), or sums of features
+    times a quantity (`ostrakon.features.sums.SumMap`). teachers: maximum number of contributing teachers. The caller
+    ensures that no two contributions are farther apart than the root of two votes.
     """
 
     __slots__ = ("counts", "teachers")
@@ -291,7 +314,7 @@ class PublicVotes(Votes):
     __slots__ = ()
 
 
-def _integers(values: ArrayLike, *, name: str = "counts", lowest: int | None = 0) -> IntArray:
+def _integers(values: ArrayLike, *, name: str = "counts", lowest: int | None = 0, steps: int = 1) -> IntArray:
     try:
         array = np.array(values)
     except ValueError:
@@ -307,7 +330,7 @@ def _integers(values: ArrayLike, *, name: str = "counts", lowest: int | None = 0
         bad = ~np.isfinite(array) | (array != np.round(array))
         if bad.any():
             raise InvalidInput(f"{name} must be finite whole numbers, got {array[bad][0]!s}.")
-    huge = (array > 2**31) | (array < -(2**31))
+    huge = (array > 2**31 * steps) | (array < -(2**31) * steps)
     if huge.any():
         raise InvalidInput(f"{name} must be at most 2**31 in size, got {array[huge][0]!s}.")
     if lowest is not None and array.size and array.min() < lowest:

@@ -171,7 +171,7 @@ def test_a_quantity_is_no_list_of_classes(folder: Path) -> None:
     for target in (rows(0)["a"], np.arange(N)):
         rows(0).assign(ill=target).to_csv(folder / "private.csv", index=False)
         rows(1).drop(columns="ill").to_csv(folder / "public.csv", index=False)
-        with pytest.raises(InvalidInput, match=r"The target 'ill' has \d+ different values: a quantity \(regression\)"):
+        with pytest.raises(InvalidInput, match=r"The target 'ill' has \d+ different values: for a quantity give"):
             opened(folder, classes="from-private")
     ages = rows(0).assign(ill=np.arange(N) % 60)
     ages.to_csv(folder / "private.csv", index=False)

@@ -241,7 +241,7 @@ def test_numbers_with_gaps_are_asked_about(labels, refused) -> None:
     if not refused:
         refuse_quantity(list(labels), "price")
         return
-    with pytest.raises(InvalidInput, match=r"'price' has \d+ different values: a quantity .* --classes"):
+    with pytest.raises(InvalidInput, match=r"'price' has \d+ different values: for a quantity .* --classes"):
         refuse_quantity(list(labels), "price")
 
 

@@ -18,6 +18,7 @@ from ostrakon.mechanisms import (
     LNMax,
     Mechanism,
     MomentGNMax,
+    QuantityGNMax,
 )
 from ostrakon.mechanisms.contrib.immutable import Immutable
 from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
@@ -150,6 +151,14 @@ CASES = [
     Case(
         mechanism=MomentGNMax,
         parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.5},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        whole=("max_contributions",),
+        votes=_bounded,
+    ),
+    Case(
+        mechanism=QuantityGNMax,
+        parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.8},
         noise=("sigma2",),
         counts=(60, 30, 10),
         whole=("max_contributions",),

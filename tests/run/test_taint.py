@@ -114,6 +114,11 @@ ROWS = [
     Row(input="frame", options=per_record(MOMENTS, representation="auto", student="noisy-counts")),
     Row(input="no public rows", options={"mechanism": MOMENTS, "delta": 1e-4}),
     Row(input="embeddings", options=per_record(representation="embeddings")),
+    # A quantity as the target.
+    Row(input="quantity", options={"mechanism": "quantity-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
+    Row(
+        input="quantity of users", options={"mechanism": "quantity-gnmax(sigma2=3, max_contributions=2)", "delta": 1e-4}
+    ),
     # Where labels alone are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
@@ -207,6 +212,16 @@ def users(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     return of_tables(folder, frame.assign(who=[f"user {owner}" for owner in owners]), by="who")
 
 
+def quantities(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    frame = frame.assign(ill=(frame["age"] / 3 + 1000 * strange).round(2))
+    return {**of_tables(folder, frame), "range": "0,40"}
+
+
+def quantities_of_users(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    owners = np.arange(len(frame)) % 70 + (5000 if strange else 0)
+    return {**quantities(folder, frame.assign(who=[f"user {owner}" for owner in owners]), strange), "by": "who"}
+
+
 def only_labels(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     shown = table(9, 150, strange=False)
     if strange:
@@ -290,6 +305,8 @@ INPUTS: dict[str, Callable[[Path, pd.DataFrame, bool], dict[str, Any]]] = {
     "parquet": lambda folder, frame, strange: of_tables(folder, frame, ".parquet"),
     "users": users,
     "labels": only_labels,
+    "quantity": quantities,
+    "quantity of users": quantities_of_users,
     "no public rows": without_public,
     "embeddings": embedded,
     "npz": archive,
@@ -344,7 +361,7 @@ def forced(votes: Any, mechanism: Any, rng: Any, *, max_answers: int | None = No
         made: Any = Moments(np.zeros(shape, np.int64), teachers=votes.teachers)
     elif isinstance(votes, BoundedVotes):
         counts = np.zeros(shape, np.int64)
-        made = BoundedVotes(counts, teachers=votes.teachers, max_contributions=votes.max_contributions)
+        made = type(votes)(counts, teachers=votes.teachers, max_contributions=votes.max_contributions)
     else:
         counts = np.zeros(shape, np.int64)
         counts[np.arange(len(counts)), np.arange(len(counts)) % shape[1]] = votes.teachers
@@ -362,7 +379,8 @@ def released(row: Row, folder: Path, *, strange: bool) -> dict[str, bytes]:
         options["representation"] = representation(options["representation"], row.input, folder)
     if "X" in data:
         return files_of(fitted(data, options).save_release(folder / "out"))
-    options = {"classes": "no,yes", "jobs": 1, "seed": 0, **options, **data, "out": folder / "out"}
+    known = {} if "range" in data else {"classes": "no,yes"}
+    options = {**known, "jobs": 1, "seed": 0, **options, **data, "out": folder / "out"}
     if row.input != "command line":
         ostrakon.train(**options)
     else:
@@ -389,7 +407,8 @@ def different(row: Row, folder: Path) -> list[str]:
     """Files that tell the two worlds apart."""
     one = released(row, folder / "a", strange=False)
     other = released(row, folder / "elsewhere and deeper" / "b", strange=True)
-    assert {"statement.json", "labels.csv", "model_card.md", "report.html", "manifest.json"} <= one.keys()
+    listed = "values.csv" if row.input.startswith("quantity") else "labels.csv"
+    assert {"statement.json", listed, "model_card.md", "report.html", "manifest.json"} <= one.keys()
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 

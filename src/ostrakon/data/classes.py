@@ -24,6 +24,10 @@ OFTEN = 10
 MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
 """Above these numbers of numeric classes, the target may be a quantity, and is one (with fractions, and without)."""
 
+BY_OPTIONS = "its public range, --range LOW,HIGH; for classes name them all with --classes"
+IN_PYTHON = "its public range to PATERegressor(range=(low, high)); for classes name them all in classes=[...]"
+"""What an error message says that would do, on the command line and in Python."""
+
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 CLASSES_FROM = {
@@ -66,7 +70,7 @@ def looks_like_a_quantity(classes: Sequence[str]) -> bool:
     return len(classes) > MANY_NUMBERS and all(_NUMBER.fullmatch(str(label)) for label in classes)
 
 
-def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = "--classes") -> None:
+def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = BY_OPTIONS) -> None:
     """Refuse classes that are too many numbers, or numbers with wide gaps: a quantity.
 
     Parameters
@@ -76,7 +80,7 @@ def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = "--cla
     target : str
         What has them.
     option : str
-        Where all classes can be named.
+        What would do.
 
     Raises
     ------
@@ -89,7 +93,7 @@ def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = "--cla
     >>> refuse_quantity([50 * place for place in range(39)], "price")
     Traceback (most recent call last):
     ...
-    ostrakon.validation.InvalidInput: The target 'price' has 39 different values: a quantity (regression) ...
+    ostrakon.validation.InvalidInput: The target 'price' has 39 different values: for a quantity give ...
     """
     labels = [str(label) for label in classes]
     if not all(_NUMBER.fullmatch(label) for label in labels) or len(labels) <= MOST_FRACTIONS:
@@ -97,14 +101,14 @@ def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = "--cla
     numbers = [float(label.replace(",", ".")) for label in labels]
     whole = all(label.lstrip("+-").isdigit() for label in labels)
     if len(labels) > MOST_NUMBERS or not whole or max(numbers) - min(numbers) >= 2 * len(labels):
-        raise InvalidInput(quantity(target, len(labels), option=option))
+        raise InvalidInput(refused_quantity(target, len(labels), option=option))
 
 
-def quantity(target: str, different: int, *, about: bool = False, option: str = "--classes") -> str:
+def refused_quantity(target: str, different: int, *, about: bool = False, option: str = BY_OPTIONS) -> str:
     """The sentence that refuses a target with too many different numbers."""
     return (
-        f"The target {target!r} has {'about ' if about else ''}{different} different values: a quantity (regression) "
-        f"cannot be learned, only classes; cut it into a few ranges, or name all classes with {option}."
+        f"The target {target!r} has {'about ' if about else ''}{different} different values: for a quantity give "
+        f"{option}."
     )
 
 

@@ -224,6 +224,25 @@ class Table:
             self.fetch(f"SELECT label, count(*) FROM ({self.label_query(column)}) GROUP BY label ORDER BY label")
         )
 
+    def require_numbers(self, column: str) -> None:
+        """Refuse a target that is not a finite number in every row. Errors: `InvalidInput` with how many are not."""
+        number = "try_cast(label AS DOUBLE)"
+        rows, missing, wrong = self.fetch(
+            "SELECT count(*), count(*) FILTER (label IS NULL), count(*) FILTER (label IS NOT NULL AND "
+            f"({number} IS NULL OR isnan({number}) OR isinf({number}))) FROM ({self.label_query(column)})"
+        )[0]
+        if missing or wrong:
+            what, how_many = ("missing", missing) if missing else ("not a number with a decimal point", wrong)
+            raise InvalidInput(
+                f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
+            )
+
+    def share_outside(self, column: str, low: float, high: float) -> float:
+        """The share of the numbers of `column` below `low` or above `high`. As private as the table."""
+        number = "try_cast(label AS DOUBLE)"
+        query = f"SELECT avg(({number} < {low!r} OR {number} > {high!r})::INT) FROM ({self.label_query(column)})"
+        return float(self.fetch(query)[0][0] or 0.0)
+
     def labels(self, column: str) -> pd.Series:
         """The labels of `column` as text (7 and 7.0 are both "7"), shape (rows,); missing ones are None."""
         labels = self.frame(self.label_query(column))["label"].astype(object)

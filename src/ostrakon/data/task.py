@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, quantity
+from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, refused_quantity
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
@@ -38,7 +39,8 @@ class TableTask:
     features: the columns to learn from; columns: how they are read, learned from the public table. classes: the labels
     in order. classes_from: "user", "public" or "private"; the list of classes becomes part of the release, so the
     statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
-    "labels" where all but the target is public: then `public` is the private table, read without its labels.
+    "labels" where all but the target is public: then `public` is the private table, read without its labels. quantity:
+    the range of a target that is a number; `classes` are then its two ends.
     """
 
     private: Table
@@ -52,6 +54,7 @@ class TableTask:
     classes_from: str
     protects: Protects = "records"
     only_public: tuple[str, ...] = ()
+    quantity: Quantity | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
         """How the data were read, in words."""
@@ -64,7 +67,13 @@ class TableTask:
             public_rows=public_rows,
             only_public=self.only_public,
             protects=self.protects,
+            quantity=self.quantity,
         )
+
+    @property
+    def read_by(self) -> tuple[str, ...] | Quantity:
+        """By what labels become numbers: the classes, or the range of a quantity."""
+        return self.classes if self.quantity is None else self.quantity
 
     @property
     def unit(self) -> Unit:
@@ -102,11 +111,13 @@ class TableTask:
             raise InvalidInput("No public table was given.")
         return self.columns.apply(self.public.read(self.features))
 
-    def test_rows(self) -> tuple[pd.DataFrame, NDArray[np.int64]]:
-        """Features and class indices of the labelled test table."""
+    def test_rows(self) -> tuple[pd.DataFrame, NDArray[Any]]:
+        """Features and class indices (of a quantity, its values) of the labelled test table."""
         if self.test is None:
             raise InvalidInput("No test table was given.")
-        return self.columns.apply(self.test.read(self.features)), self.indices(self.test.labels(self.target))
+        labels = self.test.labels(self.target)
+        right = self.indices(labels) if self.quantity is None else self.quantity.numbers(labels)
+        return self.columns.apply(self.test.read(self.features)), right
 
     def indices(self, labels: Any) -> NDArray[np.int64]:
         """Labels as indices into `classes`."""
@@ -128,6 +139,7 @@ def open_task(
     protect: Protects = "records",
     allow_shared_rows: bool = False,
     drop: Sequence[str] = (),
+    quantity: Quantity | None = None,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
@@ -156,6 +168,8 @@ def open_task(
         Whether private rows may be in the public table more often than chance allows (see `refuse_shared_rows`).
     drop : list of str
         Columns to leave out; an embedding by its name.
+    quantity : Quantity, optional
+        The public range of a target that is a number, for which there are no classes.
 
     Returns
     -------
@@ -191,7 +205,8 @@ def open_task(
     if protect == "records" and not allow_shared_rows:
         for compared in compared_columns(seen):
             refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
-    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, alone=alone)
+    how: dict[str, Any] = {"alone": alone, "quantity": quantity}
+    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
     if protect == "records":
@@ -210,6 +225,7 @@ def open_task(
         classes_from=origin,
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
+        quantity=quantity,
     )
 
 
@@ -397,11 +413,20 @@ def _enough_rows(public: Table) -> None:
 
 
 def _classes(
-    private: Table, public: Table | None, target: str, classes: Sequence[str] | str | None, *, alone: bool
+    private: Table,
+    public: Table | None,
+    target: str,
+    classes: Sequence[str] | str | None,
+    *,
+    alone: bool,
+    quantity: Quantity | None = None,
 ) -> tuple[tuple[str, ...], str]:
+    if quantity is not None:
+        private.require_numbers(target)
+        return ENDS, "user"
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
-        raise InvalidInput(quantity(target, different, about=True))
+        raise InvalidInput(refused_quantity(target, different, about=True))
     shown = list(public.label_counts(target)) if public is not None and target in public.columns else None
     public_table = "the data" if public is None else f"the public table {public.path}"
     return agree_on_classes(

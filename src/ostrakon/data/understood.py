@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ostrakon.data.classes import looks_like_a_quantity
 from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns, alike
 from ostrakon.data.embeddings import groups
+from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
 
 SHOWN = 12
@@ -40,8 +41,9 @@ def understood_table(
     public_rows: int,
     only_public: Sequence[str],
     protects: Protects = "records",
+    quantity: Quantity | None = None,
 ) -> Understood:
-    """What was understood of tables. only_public: columns that the private table lacks."""
+    """What was understood of tables. only_public: columns that the private table lacks. quantity: of the target."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
@@ -66,7 +68,8 @@ def understood_table(
         reasons["the private table has no such column"] = list(only_public)
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
-    facts["Target"] = f"{target}: {_in_words(classes, classes_from)}"
+    said = _in_words(classes, classes_from) if quantity is None else f"a quantity from {quantity.in_words}"
+    facts["Target"] = f"{target}: {said}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
@@ -105,8 +108,8 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
     warnings += [f"{pair} differ in capitals or spaces alone; make them one if they mean the same." for pair in pairs]
     if looks_like_a_quantity(classes):
         warnings.append(
-            f"The target {target!r} has {len(classes)} different numbers: it may be a quantity to be estimated, not "
-            "classes; cut into a few ranges it could be learned better."
+            f"The target {target!r} has {len(classes)} different numbers: it may be a quantity, not classes; then give "
+            "its public range by --range."
         )
     return tuple(warnings)
 

@@ -47,17 +47,22 @@ class Student:
     def __init__(self, folder: Any = None) -> None:
         self.folder = Path(__file__).parent if folder is None else Path(folder)
         self.description = json.loads((self.folder / "student.json").read_text(encoding="utf-8"))
-        self.classes_ = np.asarray(self.description["classes"])
+        self.classes_ = np.asarray(self.description.get("classes", []))
+        self._estimates = "quantity" in self.description
         path = self.folder / Path(self.description["file"]).name
         kind = {"onnx": _Onnx, "safetensors": _Torch}[self.description["format"]]
         self._model = kind(path, self.description)
 
     def predict_proba(self, rows: Any) -> np.ndarray:
-        """Class probabilities, (rows, classes), columns as in `classes_`."""
+        """Class probabilities, (rows, classes), columns as in `classes_`; of a quantity there are none."""
+        if self._estimates:
+            raise ValueError("This student estimates a quantity: it has no probabilities.")
         return self._answers(rows)[1]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The likeliest class of every row."""
+        """The likeliest class of every row, or its estimated quantity."""
+        if self._estimates:
+            return self._answers(rows)[0]
         return self.classes_[self._answers(rows)[0]]
 
     def _answers(self, rows: Any) -> Any:
@@ -66,6 +71,8 @@ class Student:
         parts = []
         for at in range(0, count, _AT_ONCE):
             parts.append(self._model.run({name: value[at : at + _AT_ONCE] for name, value in inputs.items()}))
+        if not parts and self._estimates:
+            return (np.zeros(0),)
         if not parts:
             return np.zeros(0, np.int64), np.zeros((0, len(self.classes_)))
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
@@ -400,11 +407,12 @@ class _Onnx:
         import onnxruntime
 
         self._session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+        self._outputs = ["value"] if "quantity" in description else ["place", "probabilities"]
 
     def run(self, inputs: dict[str, Any]) -> Any:
         known = {each.name for each in self._session.get_inputs()}
         held = {name: value for name, value in inputs.items() if name in known}
-        return self._session.run(["place", "probabilities"], held)
+        return self._session.run(self._outputs, held)
 
 
 class _Torch:

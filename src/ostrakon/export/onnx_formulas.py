@@ -72,3 +72,27 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
     likely = prior if model.strategy == "prior" else (np.arange(prior.shape[1])[None] == prior.argmax()).astype(float)
     label = best(graph, on_every_row(graph, rows, prior))
     return label, on_every_row(graph, rows, likely)
+
+
+def quantity(graph: Graph, model: Any, rows: str) -> str:
+    """`QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
+    known = model.directions_
+    weights = known.weights_by_part(model.coef_)
+    away = graph.add("Sub", rows, as_doubles(known.centre)[None])
+    squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
+    cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
+    total = graph.add("Add", graph.add("MatMul", cut, weights.linear[:, None]), weights.constant)
+    if len(known.ranked):
+        cells = graph.add("Unsqueeze", graph.add("Gather", rows, known.ranked, axis=1), np.array([2]))
+        low, width = known.intervals
+        passed = graph.add("Div", graph.add("Sub", cells, low.T[None]), width.T[None])
+        passed = graph.add("Min", graph.add("Max", passed, 0.0), 1.0)
+        rank = graph.add("ReduceMean", passed, np.array([2]), keepdims=0)
+        for number, of_wave in enumerate(weights.ranks, 1):
+            wave = graph.add("Cos", graph.add("Mul", rank, float(np.pi * number)))
+            total = graph.add("Add", total, graph.add("MatMul", wave, of_wave[:, None]))
+    turned = graph.add("MatMul", away, as_doubles(known.waves))
+    for shape, of_waves in (("Cos", weights.cosines), ("Sin", weights.sines)):
+        total = graph.add("Add", total, graph.add("MatMul", graph.add(shape, turned), of_waves[:, None]))
+    share = graph.add("Div", graph.add("Add", graph.add("Squeeze", total, AXIS), 1.0), 2.0)
+    return graph.add("Min", graph.add("Max", share, 0.0), 1.0)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.ensemble import VotingClassifier
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
-from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments
+from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments, quantity
 from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
 from ostrakon.export.onnx_machines import machine, margins, squared_distances
 from ostrakon.export.onnx_scores import AXIS, Answer, best, softmax
@@ -36,6 +36,13 @@ def classified(graph: Graph, model: Any, rows: Any) -> Answer:
     if isinstance(rows, TableRows) and write not in _OF_ROWS:
         rows = rows.as_numbers()
     return write(graph, model, rows)
+
+
+def estimated(graph: Graph, model: Any, rows: str) -> str:
+    """What the student of a quantity estimates, as a share of the range, (rows,). Errors: `InvalidInput` for others."""
+    if type(model).__name__ != "QuantityRidge":
+        raise InvalidInput(f"A released student of a quantity must be QuantityRidge, got {type(model).__name__}.")
+    return quantity(graph, model, rows)
 
 
 def names() -> tuple[str, ...]:

@@ -1,12 +1,13 @@
-"""The student as it leaves: from a raw row to a label, in one object."""
+"""The student as it leaves: from a raw row to a label or a quantity, in one object."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from ostrakon.data.quantity import Quantity
 from ostrakon.export.row_form import RowForm
 
 
@@ -42,6 +43,28 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
     def _features(self, X: Any) -> Any:
         rows = self.form.read(X)
         return rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class ReleasedQuantity(RegressorMixin, BaseEstimator):
+    """A student that estimates a quantity, behind all that raw rows go through. Already fitted.
+
+    form, representation: as of `ReleasedStudent`. student: predicts shares of the range, 0 to 1. quantity: the range.
+    """
+
+    def __init__(self, form: RowForm, representation: Any, student: Any, quantity: Quantity) -> None:
+        self.form = form
+        self.representation = representation
+        self.student = student
+        self.quantity = quantity
+
+    def predict(self, X: Any) -> Any:
+        """The estimated quantity of every raw row, within its range."""
+        rows = self.form.read(X)
+        seen = rows if self.representation is None else np.asarray(self.representation.transform(rows), np.float64)
+        return self.quantity.values(self.student.predict(seen))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -10,18 +10,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.quantity import Quantity
 from ostrakon.export import loader, onnx_features, onnx_models
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented
 from ostrakon.export.onnx_graph import Graph
-from ostrakon.export.onnx_models import classified
-from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.onnx_models import classified, estimated
+from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.representation import Encoder, Representation
 from ostrakon.validation import InvalidInput
@@ -45,15 +46,16 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
 
     student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
     row of its input is, in words.
-    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "classes", "input"}, of networks "layers"
-    and, where a frozen encoder stands before the student, "encoding": what it "needs" (packages, and "files") and its
-    "lines". how_to_load, lines: Python that loads the student and predicts made-up rows, to run inside `folder`; with
-    the encoder from raw rows on.
+    Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
+    range)}, of networks "layers" and, where a frozen encoder stands before the student, "encoding": what it "needs"
+    (packages, and "files") and its "lines". how_to_load, lines: Python that loads the student and predicts made-up
+    rows, to run inside `folder`; with the encoder from raw rows on.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
     released labels is the caller's claim.
     Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
     """
     form, representation, model, classes = _parts(student)
+    quantity = student.quantity if isinstance(student, ReleasedQuantity) else None
     encoder = representation.encoder if isinstance(representation, Representation) else None
     encoding = None if encoder is None else _encoding(form, encoder)
     if encoder is not None:
@@ -76,7 +78,11 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         given["dtype"] = "float32"
         plain = packed(model.exported_network())
     if plain is None:
-        file, data, needs = "student.onnx", _as_graph(form, representation, model, classes), ["numpy", "onnxruntime"]
+        file, data, needs = (
+            "student.onnx",
+            _as_graph(form, representation, model, classes, quantity),
+            ["numpy", "onnxruntime"],
+        )
     else:
         file, data, needs = "student.safetensors", plain[0], ["numpy", "torch"]
     manifest = {
@@ -85,8 +91,8 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "file": file,
         "loader": LOADER,
         "needs": needs,
-        "how_to_load": _lines(form),
-        "classes": classes.tolist(),
+        "how_to_load": _lines(form, said="labels" if quantity is None else "values"),
+        **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
         **({} if plain is None else {"layers": plain[1]}),
@@ -123,6 +129,8 @@ def load_student(folder: str | os.PathLike[str]) -> Any:
 
 def _parts(student: Any) -> tuple[RowForm, Any, Any, NDArray[Any]]:
     """(what a row is, representation or None, model, labels of the model's classes)."""
+    if isinstance(student, ReleasedQuantity):
+        return student.form, student.representation, student.student, np.zeros(0)
     classes = getattr(student, "classes_", None)
     if classes is None or not callable(getattr(student, "predict", None)):
         raise InvalidInput(f"student must be a fitted classifier with classes_ and predict, got {student!r}.")
@@ -161,12 +169,22 @@ def _described(form: RowForm, *, fills_gaps: bool) -> dict[str, Any]:
     return {"shape": ["rows", *(form.shape or ())], "dtype": dtype, "channels": channels}
 
 
-def _as_graph(form: RowForm, representation: Any, model: Any, classes: NDArray[Any]) -> bytes:
-    """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities"."""
+def _as_graph(
+    form: RowForm, representation: Any, model: Any, classes: NDArray[Any], quantity: Quantity | None
+) -> bytes:
+    """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities".
+
+    Of a quantity, to its "value".
+    """
     graph = Graph()
     rows = _inputs(graph, form)
     if representation is not None:
         rows = represented(graph, representation, rows)
+    if quantity is not None:
+        value = estimated(graph, model, rows if isinstance(rows, str) else rows.as_numbers())
+        value = graph.add("Add", graph.add("Mul", value, quantity.high - quantity.low), quantity.low)
+        graph.output("value", value, "double", ())
+        return graph.serialized()
     label, likely = classified(graph, model, rows)
     graph.output("place", label, "int64", ())
     kind = {"i": "int64", "u": "int64", "b": "int64", "f": "double"}.get(classes.dtype.kind, "string")
@@ -201,7 +219,7 @@ def _numbers(column: Mapping[str, Any]) -> list[str]:
     return [column["name"]] if "width" not in column else [f"{column['name']}.{at}" for at in range(column["width"])]
 
 
-def _lines(form: RowForm) -> list[str]:
+def _lines(form: RowForm, *, said: str) -> list[str]:
     """Lines of Python that load the student and predict rows of the right form and scale."""
     if form.columns is not None:
         zeros = {
@@ -210,11 +228,11 @@ def _lines(form: RowForm) -> list[str]:
         cells = (f"{name!r}: {zeros.get(name, repr(value))}" for name, value in form.example.items())
         shown = f"X = [{{{', '.join(cells)}}}]  # or a data frame, or rows of csv.DictReader"
         imported = ["import numpy as np"] if zeros else []
-        return [*imported, "from load_student import Student", shown, "labels = Student().predict(X)"]
+        return [*imported, "from load_student import Student", shown, f"{said} = Student().predict(X)"]
     least, most = form.example
     shape = ", ".join(map(str, (3, *(form.shape or ()))))
     shown = f"X = np.random.default_rng(0).uniform({least!r}, {most!r}, ({shape}))  # three rows on the public scale"
-    return ["import numpy as np", "from load_student import Student", shown, "labels = Student().predict(X)"]
+    return ["import numpy as np", "from load_student import Student", shown, f"{said} = Student().predict(X)"]
 
 
 def _encoding(form: RowForm, encoder: Encoder) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.lnmax import LNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
+from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
 from ostrakon.mechanisms.registry import MECHANISMS, register
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Mechanism",
     "MomentGNMax",
     "Parameter",
+    "QuantityGNMax",
     "RunCost",
     "StatefulMechanism",
     "register",
@@ -42,6 +44,7 @@ for _kind in (
     ExponentialMechanism,
     BoundedGNMax,
     MomentGNMax,
+    QuantityGNMax,
 ):
     register(_kind)
 for _module in iter_modules(contrib.__path__, f"{contrib.__name__}."):

@@ -96,13 +96,13 @@ class BoundedGNMax(StatefulMechanism):
         self.require_votes(votes)
         noise = require_rng(rng).normal(scale=self.sigma2, size=votes.counts.shape)
         # Round the noise alone: rounding the noisy counts would shift the cells of the grid by an ulp with the counts.
-        return votes.counts + np.rint(noise * STEPS) / STEPS
+        return (votes.counts * (STEPS // votes.steps) + np.rint(noise * STEPS)) / STEPS
 
     def sample(self, votes: Votes, rng: np.random.Generator) -> IntArray:
         return self.noisy_counts(votes, rng).argmax(axis=1)
 
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        labels = gaussian_argmax_log_probabilities(votes.counts.astype(np.float64), self.sigma2)
+        labels = gaussian_argmax_log_probabilities(votes.counts / votes.steps, self.sigma2)
         return np.column_stack([labels, np.full(len(labels), -np.inf)])
 
     def worst_case(self, orders: FloatArray) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
 from ostrakon.data.object_store import is_uri, stored_path
+from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
 from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
 from ostrakon.validation import InvalidInput, shown
@@ -34,6 +35,16 @@ def _joined(value: Any) -> Any:
     return joined(value) if isinstance(value, list) else value
 
 
+def _range(name: str, value: str) -> str:
+    Quantity.of(value)
+    return value
+
+
+def _ends(value: Any) -> Any:
+    """A range that is given as a list of two numbers."""
+    return ",".join(map(str, value)) if isinstance(value, list) else value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Files(Settings):
     """The files of a run and how to read them. `ostrakon.run.inputs` checks their content.
@@ -41,8 +52,8 @@ class Files(Settings):
     private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
     columns: a description of the columns, where there is no public data. classes: labels joined by commas, or
-    `FROM_PRIVATE`. publish_accuracy: the test file is public, too. drop: columns that are left out, joined by commas.
-    allow_shared_rows: private rows may be in the public data.
+    `FROM_PRIVATE`. range: the public range of a quantity, LOW,HIGH. publish_accuracy: the test file is public, too.
+    drop: columns that are left out, joined by commas. allow_shared_rows: private rows may be in the public data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
     another value of protect.
@@ -93,6 +104,12 @@ class Files(Settings):
         str | None,
         Option(help="All labels, as a,b,c, where PUBLIC has none; or from-private.", panel=_DATA, from_toml=_joined),
     ] = None
+    range: Annotated[
+        str | None,
+        Option(
+            help="The target is a quantity in this public range, LOW,HIGH.", panel=_DATA, check=_range, from_toml=_ends
+        ),
+    ] = None
     drop: Annotated[
         str | None, Option(help="Columns to leave out, as a,b (of tables).", panel=_DATA, from_toml=_joined)
     ] = None
@@ -110,6 +127,13 @@ class Files(Settings):
             require_pool(self.protect, self.public)
         else:
             require_no_pool(self.protect, self.public)
+        for other in ("classes", "columns"):
+            if self.range is not None and getattr(self, other) is not None:
+                raise InvalidInput(
+                    f"range cannot be given with {other}: a quantity has a range, and needs public rows."
+                )
+        if self.range is not None and self.protect == "labels":
+            raise InvalidInput("range cannot be given where labels alone are protected: a quantity protects records.")
         if self.allow_shared_rows and self.public is None:
             raise InvalidInput("allow_shared_rows needs public data: without it no row is in both.")
 
@@ -119,4 +143,6 @@ class Files(Settings):
         if not self.allow_shared_rows:
             del given["allow_shared_rows"]
         given["drop"] = labels_in(self.drop) or ()
+        if given.pop("range") is not None:
+            given["quantity"] = Quantity.of(self.range)
         return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

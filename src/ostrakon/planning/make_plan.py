@@ -9,8 +9,8 @@ from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
-from ostrakon.planning.defaults import DEFAULT_MECHANISM, SUMS_OF_EMBEDDINGS
-from ostrakon.planning.per_record_plan import additive_plan, per_record_plan
+from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
+from ostrakon.planning.per_record_plan import additive_plan, per_record_plan, quantity_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.trained_plan import trained_plan
 from ostrakon.validation import InvalidInput
@@ -26,12 +26,14 @@ def make_plan(
     images: bool = False,
     embedded: bool = False,
     domain: Domain | None = None,
+    quantity: bool = False,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
-    description of the columns, where there are no public rows; else None. Without an epsilon, and unless all of the
+    description of the columns, where there are no public rows; else None. quantity: whether the target is one.
+    Without an epsilon, and unless all of the
     noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
     guarantee.
 
@@ -39,6 +41,10 @@ def make_plan(
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
     an epsilon that is too small (with the nearest that is possible).
     """
+    if quantity:
+        return quantity_plan(options, units=units, pool=pool, unit=unit)
+    if options.mechanism == OF_QUANTITIES:
+        raise InvalidInput(f"mechanism {OF_QUANTITIES} needs a quantity as the target: give its public range.")
     if domain is not None:
         return additive_plan(options, domain, units=units, classes=classes, unit=unit)
     if options.mechanism == AUTO:

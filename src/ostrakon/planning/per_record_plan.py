@@ -17,6 +17,7 @@ from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
     FEWEST_PER_RECORD,
+    OF_QUANTITIES,
     default_per_record_queries,
 )
 from ostrakon.planning.plan import Plan
@@ -118,6 +119,22 @@ def additive_plan(options: Options, domain: Domain, *, units: int, classes: int,
     assert noise is not None
     worth = units >= WORTH * noise * math.sqrt(len(domain.pairs)) or options.parameters.get("moments") is not None
     return with_pairs if worth else planned(DEFAULT_OF_COUNTS)
+
+
+def quantity_plan(options: Options, *, units: int, pool: int, unit: str) -> Plan:
+    """The plan of a run whose target is a quantity: every record is a teacher.
+
+    Errors: `InvalidInput` for options that belong to classes.
+    """
+    for name in ("mechanism", "student"):
+        given = getattr(options, name)
+        if not is_auto(given) and not (name == "mechanism" and given == OF_QUANTITIES):
+            raise InvalidInput(
+                f"{name} cannot be chosen where the target is a quantity, got {shown(given)}: every {unit} adds to "
+                f"sums by {OF_QUANTITIES}, and ridge regression learns from them."
+            )
+    asked = dataclasses.replace(options, mechanism=OF_QUANTITIES)
+    return per_record_plan(asked, units=units, pool=pool, classes=2, unit=unit)
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.report.curve_chart import curve_chart
+from ostrakon.run.stages.queries import Answers
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
 
@@ -18,6 +20,8 @@ Colour = Literal["answered", "check", "unused"]
 
 MOST_CLASSES = 30
 """Classes that a chart shows; of more, those with the most labels."""
+_RANGES, _ENOUGH = 10, 2.0
+"""Ranges of a quantity that a chart shows; standard deviations of noise that the records of a cell must exceed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +62,34 @@ def released_charts(outcome: FinishedRun) -> str:
         Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
         for what, share, colour in budget_shares(outcome)
     ]
-    return (
-        bar_chart(f"Where the privacy budget went: {claim}", budget) + curve_chart(outcome.statement) + _labels(outcome)
-    )
+    learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
+    return bar_chart(f"Where the privacy budget went: {claim}", budget) + curve_chart(outcome.statement) + learned
+
+
+def _quantities(outcome: FinishedRun) -> str:
+    """How many public rows were given which mean of the quantity."""
+    assert outcome.quantity is not None
+    shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
+    known = shares[np.isfinite(shares)]
+    counts = np.histogram(known, bins=_RANGES, range=(0, 1))[0]
+    ends = outcome.quantity.values(np.linspace(0, 1, _RANGES + 1)).tolist()
+    most = max(int(counts.max()), 1)
+    bars = [
+        Bar(name=f"{low:.4g} to {high:.4g}", share=int(count) / most, value=f"{int(count):,}")
+        for low, high, count in zip(ends[:-1], ends[1:], counts, strict=True)
+    ]
+    return bar_chart(f"What was learned: means for {len(known):,} of {len(shares):,} public rows", bars)
+
+
+def cell_shares(answers: Answers, *, noise: float) -> NDArray[np.float64]:
+    """The mean of the quantity of the records nearest to each row asked about, as a share of the range, 0 to 1.
+
+    NaN where the noisy number of records is below `_ENOUGH` standard deviations of its noise. noise: of one count.
+    """
+    assert answers.counts is not None
+    records = answers.counts.sum(axis=1)
+    enough = records > _ENOUGH * noise * 2**0.5
+    return np.where(enough, np.clip(answers.counts[:, 1] / np.where(enough, records, 1), 0, 1), np.nan)
 
 
 def _labels(outcome: FinishedRun) -> str:

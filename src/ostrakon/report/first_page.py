@@ -11,7 +11,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import of_records
-from ostrakon.students.measures import Measures
+from ostrakon.students.measures import Measures, QuantityMeasures
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -27,7 +27,7 @@ def first_page(
     ledger: bool = False,
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
-    measures: Measures | None = None,
+    measures: Measures | QuantityMeasures | None = None,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -47,7 +47,7 @@ def first_page(
         Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
     estimates : sequence of Agreement
         Of the student and of the majority class, from released numbers.
-    measures : Measures, optional
+    measures : Measures or QuantityMeasures, optional
         On the rows of a test file that the operator declared public.
 
     Returns
@@ -72,15 +72,29 @@ def first_page(
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
     votes = f"{rows} and noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
+    if "quantity" in content:
+        votes = f"{rows} and noisy sums of the private rows' features and quantities"
     if "public_rows" in content:
         votes = "noisy counts of the private rows by column, without public rows"
     return [
         f"## {TITLE}",
-        f"This release contains a model, called the student. It predicts one of {len(content['classes'])} labels. It "
+        f"This release contains a model, called the student. {predicts(content)} It "
         f"was trained with ostrakon by PATE: it learned from {votes}. The details follow this page.",
         *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
         *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]
+
+
+def predicts(content: dict[str, Any]) -> str:
+    """What the student predicts, in one sentence."""
+    if "quantity" in content:
+        return f"It estimates a quantity from {_range(content)}."
+    return f"It predicts one of {len(content['classes'])} labels."
+
+
+def _range(content: dict[str, Any]) -> str:
+    """The public range of a quantity, in words."""
+    return "{low:.10g} to {high:.10g}".format(**content["quantity"])
 
 
 def _encoded(packages: Sequence[str] | None) -> str:
@@ -169,7 +183,9 @@ def _given(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: Measures | None) -> str:
+def _quality(
+    content: dict[str, Any], estimates: Sequence[Agreement], measures: Measures | QuantityMeasures | None
+) -> str:
     by = {estimate.of: estimate for estimate in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
@@ -192,7 +208,10 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
             )
     if not said:
         said.append("The released numbers allow no estimate.")
-    if measures is not None:
+    if isinstance(measures, QuantityMeasures):
+        measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
+        said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
+    elif measures is not None:
         said.append(
             f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
             f"and on {measures.balanced_accuracy:.2%} if every class counts the same."

@@ -55,6 +55,8 @@ def _privacy(content: dict[str, Any], checksum: str) -> dict[str, Any]:
 def _task(manifest: dict[str, Any]) -> str | None:
     """The hub's name of what the student does; None where it takes numbers that an encoder made of a row."""
     given = manifest["input"]
+    if "quantity" in manifest:
+        return "tabular-regression"
     if "columns" not in given:
         return "image-classification" if len(given["shape"]) > 2 else "tabular-classification"
     kinds = {column["kind"] for column in given["columns"]}

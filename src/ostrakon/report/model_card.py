@@ -17,6 +17,8 @@ from ostrakon.statements.sentences import claim, questions
 NOISY_COUNTS = "noisy_counts.csv"
 NOISY_MOMENTS = "noisy_moments.csv"
 REFIT = "refit.json"
+LABELS, VALUES = "labels.csv", "values.csv"
+"""What was released of each public row: its label, or of a quantity its mean."""
 
 _NAMED = 4
 
@@ -54,7 +56,10 @@ def model_card(
     lines += [f"- {escaped(item)}" for item in content["not_covered"]]
     lines += ["", "## Student", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {escaped(value)} |" for name, value in facts.items()]
-    lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
+    if "quantity" in content:
+        lines += ["| Range of the quantity | {low:.10g} to {high:.10g} |".format(**content["quantity"])]
+    else:
+        lines += [f"| Labels (text) | {escaped(', '.join(content['classes'][:30]))} |"]
     lines += _understood(understood)
     lines += _features(content, manifest)
     needs = " and ".join(manifest["needs"])
@@ -75,6 +80,9 @@ def title_of(content: dict[str, Any], understood: Understood) -> str:
     >>> title_of({"classes": [str(number) for number in range(10)]}, Understood())
     '0 / 1 / 2 / 3 / … (10 labels)'
     """
+    if "quantity" in content:
+        said = "{low:.10g} to {high:.10g}".format(**content["quantity"])
+        return f"{understood.target}: {said}" if understood.target else f"a quantity from {said}"
     classes = [shorten(label, width=30, placeholder="\N{HORIZONTAL ELLIPSIS}") for label in content["classes"]]
     labels = " / ".join(classes[:_NAMED])
     if len(classes) > _NAMED:
@@ -141,11 +149,18 @@ def _files(
             "for pairs of columns, the number of records in each cell, with its noise, scaled",
         )
     noisy |= {NOISY_MOMENTS: sums} if moments else {}
+    table = {LABELS: f"the {rows} that were asked about, and the label where one was given"}
+    if "quantity" in content:
+        table = {VALUES: f"the {rows} that were asked about, and the mean there, where enough records speak"}
+        noisy = {
+            NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
+            NOISY_MOMENTS: "sums of features times the quantity, with their noise",
+        }
     return {
         manifest["file"]: "the student",
-        "student.json": "what a row is, column by column, the labels and the format",
+        "student.json": "what a row is, column by column, what is predicted and the format",
         manifest["loader"]: "reads rows and predicts; the same file in every release, it needs nothing of ostrakon",
-        "labels.csv": f"the {rows} that were asked about, and the label where one was given",
+        **table,
         **noisy,
         "statement.json": "the privacy statement, for machines",
         **({REFIT: "how `ostrakon refit` trains another student from this release"} if recipe else {}),

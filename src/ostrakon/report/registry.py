@@ -106,10 +106,13 @@ def registry_entry(
 
 def _description(content: dict[str, Any], data_name: str | None) -> str:
     called = "" if data_name is None else f" The private data: {data_name}."
-    return (
-        f"A classifier with {len(content['classes'])} labels, trained on noisy votes of teachers about "
-        f"{_rows(content)} (PATE).{called}"
-    )
+    return f"{_model(content)}, trained on noisy votes of teachers about {_rows(content)} (PATE).{called}"
+
+
+def _model(content: dict[str, Any]) -> str:
+    if "quantity" in content:
+        return "An estimator of a quantity from {low:.10g} to {high:.10g}".format(**content["quantity"])
+    return f"A classifier with {len(content['classes'])} labels"
 
 
 def _rows(content: dict[str, Any]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import shutil
 from collections.abc import Mapping
@@ -12,16 +13,17 @@ from typing import Any
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.data.files import sync_folder, write_atomically, writing
+from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.report_details import ReportDetails
-from ostrakon.report.charts import released_charts
+from ostrakon.report.charts import cell_shares, released_charts
 from ostrakon.report.earlier import write_recipe
 from ostrakon.report.first_page import first_page
 from ostrakon.report.gallery import gallery
 from ostrakon.report.hub_page import write_hub_page
 from ostrakon.report.manifest import is_finished, write_manifest
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS, encoded_with, model_card, title_of
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, VALUES, encoded_with, model_card, title_of
 from ostrakon.report.page import page
 from ostrakon.report.registry import registry_entry, write_registry
 from ostrakon.report.statement_file import write_statement
@@ -109,7 +111,10 @@ def _write_whole(
 def _write_tables(aside: Path, finished: FinishedRun) -> None:
     """The statement and everything that was drawn."""
     write_statement(aside, finished.statement)
-    write_atomically(aside / "labels.csv", labels_csv(finished), mode=_PUBLIC)
+    if finished.quantity is None:
+        write_atomically(aside / LABELS, labels_csv(finished), mode=_PUBLIC)
+    else:
+        write_atomically(aside / VALUES, values_csv(finished, finished.quantity), mode=_PUBLIC)
     if finished.answers.counts is not None:
         write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
     if finished.answers.moments is not None:
@@ -202,6 +207,20 @@ def labels_csv(outcome: FinishedRun) -> str:
     return text.getvalue()
 
 
+def values_csv(outcome: FinishedRun, quantity: Quantity) -> str:
+    """The released means of a quantity: one line per public row that was asked about, in the order it was asked.
+
+    row: its place in the public data, from 0. value: empty where too few records speak (`charts.cell_shares`).
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_kind(outcome), "value"])
+    shares = cell_shares(outcome.answers, noise=float(outcome.plan.mechanism.parameters()["sigma2"]))
+    for row, value in zip(_asked(outcome), quantity.values(shares).tolist(), strict=True):
+        writer.writerow([row, "" if math.isnan(value) else f"{value:.10g}"])
+    return text.getvalue()
+
+
 def counts_csv(outcome: FinishedRun) -> str:
     """The noisy histograms, where the mechanism releases them: a line per public row asked about, a column per class.
 
@@ -231,9 +250,10 @@ def moments_csv(outcome: FinishedRun) -> str:
     """The noisy sums of features, where the mechanism releases them: a line per direction, a column per class.
 
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of
-    `ostrakon.features.moments.MomentMap`, a function of the public rows. Of a run without public rows the numbers are,
-    line after line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact:
-    steps of 1/1024 vote.
+    `ostrakon.features.moments.MomentMap`, a function of the public rows. Of a quantity the numbers are, line after
+    line, sums of features times it (`ostrakon.features.sums.SumMap`). Of a run without public rows they are, line after
+    line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact: steps of
+    1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

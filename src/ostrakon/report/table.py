@@ -17,6 +17,7 @@ from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
+from ostrakon.students.measures import QuantityMeasures
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
@@ -81,7 +82,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
     yield from _student(outcome)
-    if outcome.measures is not None:
+    if isinstance(outcome.measures, QuantityMeasures):
+        yield "Test rows", f"{outcome.measures.rows:,}"
+        for what, value in outcome.measures.in_words().items():
+            yield f"  {what}", value
+    elif outcome.measures is not None:
         yield "Student accuracy", f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows"
         for what, value in outcome.measures.in_words().items():
             yield f"  {what}", escape(value)

@@ -16,6 +16,7 @@ from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.additive import ADDITIVE
+from ostrakon.students.quantity_student import SUMS
 from ostrakon.students.selection import Selection
 from ostrakon.votes import STEPS
 
@@ -35,16 +36,19 @@ ENCODER_NOT_COVERED: dict[Protects, str] = {
 
 _MOSTLY_MISSING = 0.5
 
+_ONLY = {
+    ADDITIVE: "the student of runs without public rows",
+    SUMS: "ridge regression from released sums; its penalties were chosen on these alone",
+}
+
 _SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."
 
 
 def described(selection: Selection) -> str:
     """How the student was chosen, in words."""
     if not selection.agreement:
-        only = selection.chosen.name == ADDITIVE
-        return (
-            f"{selection.chosen.name}, {'the student of runs without public rows' if only else 'given by the operator'}"
-        )
+        why = _ONLY.get(selection.chosen.name, "given by the operator")
+        return f"{selection.chosen.name}, {why}"
     tried = ", ".join(f"{name} {share:.1%}" for name, share in selection.agreement.items())
     kept = selection.agreement.get(selection.chosen.name, 0.0)
     if kept >= max(selection.agreement.values()):
@@ -82,10 +86,14 @@ def make_statement(
         ),
         remarks=(
             *([] if warning is None else [warning]),
-            *warnings_of(answers, selection, said, [str(label) for label in task.classes]),
+            *(
+                warnings_of(answers, selection, said, [str(label) for label in task.classes])
+                if task.quantity is None
+                else ()
+            ),
             *remarks,
             *_cell_remarks(plan, answers, task),
-            *_moment_remarks(plan, answers, task),
+            *(_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task),
             *([ENCODER_NOT_COVERED[protects]] if encoder else []),
             *_gate_remarks(plan, answers),
         ),
@@ -94,14 +102,15 @@ def make_statement(
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,
-        classes=tuple(str(label) for label in task.classes),
+        classes=() if task.quantity is not None else tuple(str(label) for label in task.classes),
+        quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
         unit=task.private.unit,
         protects=protects,
         unit_column=task.private.unit_column,
         adjacency=_adjacency(plan, task),
         tuned={
             **plan.tuned,
-            "classes": task.classes_from,
+            **({"classes": task.classes_from} if task.quantity is None else {"range": "given by the operator"}),
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": described(selection),
@@ -178,6 +187,18 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
         f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
         f"the {len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard "
         f"deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
+    )
+
+
+def _quantity_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
+    assert task.quantity is not None
+    unit, noise = task.private.unit, plan.mechanism.parameters()["sigma2"]
+    return (
+        f"The target is a quantity with the public range {task.quantity.in_words}; values outside count as its nearer "
+        f"end. Every {unit} split a vote between both ends of the range, on the public row that is nearest to it, and "
+        f"added its features, times its quantity and scaled to a length of at most 0.71 votes, to sums. Votes were "
+        f"released with Gaussian noise of standard deviation {noise:.4g} votes, and sums with "
+        f"{plan.mechanism.moment_noise:.4g}. The guarantee covers all of them together.",
     )
 
 

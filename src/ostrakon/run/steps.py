@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.data.object_store import ObjectPath
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import is_images, require_choices, sees_images
-from ostrakon.export.released import ReleasedStudent
+from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_embedded, name_without_folder
@@ -38,7 +39,7 @@ from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.trust_model import with_engines, with_private_table, with_store
-from ostrakon.students.measures import Measures, measure_student
+from ostrakon.students.measures import Measures, QuantityMeasures, measure_student, measures_of_quantity
 from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine
@@ -57,8 +58,8 @@ class FinishedRun:
     ----------
     plan : Plan
     statement : Statement
-    student : ReleasedStudent
-        Predicts labels from raw rows.
+    student : ReleasedStudent or ReleasedQuantity
+        Predicts labels (or estimates the quantity) from raw rows.
     queries : array of int, shape (queries,)
         Public rows that were asked about.
     cells : tuple of str or None
@@ -68,7 +69,7 @@ class FinishedRun:
     answers : Answers
         Released labels and, where the mechanism releases them, noisy counts and sums.
     classes : tuple
-    measures : Measures or None
+    measures : Measures, QuantityMeasures or None
         Of the student on the test rows.
     rows : str
         What a row of the student's input is, in words.
@@ -81,17 +82,19 @@ class FinishedRun:
         What a refit needs beside the released numbers (`ostrakon.run.refit`); None if no refit is possible.
     budget : Budget or None
         The account that paid for the run, as it is now; None without a ledger.
+    quantity : Quantity or None
+        The range of the target, if it is a number.
     """
 
     plan: Plan
     statement: Statement
-    student: ReleasedStudent
+    student: ReleasedStudent | ReleasedQuantity
     queries: IntArray
     cells: tuple[str, ...] | None
     images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
-    measures: Measures | None
+    measures: Measures | QuantityMeasures | None
     rows: str
     representation: str
     student_name: str
@@ -99,11 +102,12 @@ class FinishedRun:
     understood: Understood
     recipe: Mapping[str, Any] | None = None
     budget: Budget | None = None
+    quantity: Quantity | None = None
 
     @property
     def accuracy(self) -> float | None:
-        """Accuracy on the test rows, None without any."""
-        return None if self.measures is None else self.measures.accuracy
+        """Accuracy on the test rows, None without any and for a quantity."""
+        return self.measures.accuracy if isinstance(self.measures, Measures) else None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -259,10 +263,14 @@ def finish(
     task, view = context.task, learning.view
     raw = selection.chosen.takes_rows
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
+    seen = None if raw else view.representation
+    released: ReleasedStudent | ReleasedQuantity = ReleasedStudent(form, seen, selection.student, list(task.classes))
+    if task.quantity is not None:
+        released = ReleasedQuantity(form, seen, selection.student, task.quantity)
     return FinishedRun(
         plan=plan,
         statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),
-        student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(task.classes)),
+        student=released,
         queries=queries,
         cells=None if task.domain is None else task.domain.cell_names(),
         images=np.asarray(task.X_public)[queries] if is_images(task.X_public) else None,
@@ -276,17 +284,22 @@ def finish(
         understood=task.understood,
         recipe=recipe_of(plan, task, context.options, view),
         budget=context.budget,
+        quantity=task.quantity,
     )
 
 
-def measure(context: RunContext, view: View, selection: Selection) -> Measures | None:
+def measure(context: RunContext, view: View, selection: Selection) -> Measures | QuantityMeasures | None:
     """Measures of the student on the test rows, noted on the trusted side; None without test rows."""
     task = context.task
     if task.y_test is None:
         return None
     # In doubles, as the released student computes.
     X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
-    measures = measure_student(selection.student, X_test, task.y_test, task.classes)
+    measures: Measures | QuantityMeasures
+    if task.quantity is None:
+        measures = measure_student(selection.student, X_test, task.y_test, task.classes)
+    else:
+        measures = measures_of_quantity(task.quantity.values(selection.student.predict(X_test)), task.y_test)
     context.storage.note("evaluation", measures.as_dict)
     return measures
 
@@ -327,6 +340,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         images=sees_images(task.X_public, options.representation),
         embedded=is_embedded(options.representation, task.X_public),
         domain=task.domain,
+        quantity=task.quantity is not None,
     )
 
 

@@ -23,7 +23,7 @@ from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
-from ostrakon.run_audit.canaries import WithCanaries, plant
+from ostrakon.run_audit.canaries import WithCanaries, at_ends, plant
 from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks, table_of_file
 from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
@@ -94,7 +94,9 @@ def audit_run(
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
     canaries = plant(view, queries, classes=plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
-    private = WithCanaries(base=task.private, X=X, y=canaries.labels)
+    private = WithCanaries(
+        base=task.private, X=X, y=canaries.labels if task.quantity is None else at_ends(canaries.labels)
+    )
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     again = _same_numbers(options, plan)
@@ -117,7 +119,7 @@ def audit_run(
             before = None if original is None else RunNoise.of(original, plan)
             contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
     say("Guessing the canaries")
-    guessed = {COUNTS: (canaries.scores(counts, without.counts), canaries.coins)}
+    guessed = {COUNTS: (canaries.scores(counts, without.in_votes), canaries.coins)}
     if repeated.scores is not None and repeated.coins is not None:
         guessed[SUMS] = repeated.scores, repeated.coins
     certified = _certified(guessed, outcome.plan, mu=mu, confidence=confidence)

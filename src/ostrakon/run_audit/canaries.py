@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ostrakon.accounting.adjacent import Relation
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.features.moments import MomentMap
+from ostrakon.features.sums import SumMap, quantity_steps
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
@@ -20,7 +21,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.per_record import Block, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import BoundedVotes, IntArray, Moments
+from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,16 +50,24 @@ class Canaries:
         rest = counts - without
         return rest[self.cells, self.pairs[:, 0]] - rest[self.cells, self.pairs[:, 1]]
 
-    def added_to(self, without: BoundedVotes, sums: MomentMap | None, queries: FloatArray) -> BoundedVotes:
+    def added_to(self, without: BoundedVotes, sums: MomentMap | SumMap | None, queries: FloatArray) -> BoundedVotes:
         """`without` and what the canaries say: one vote each at its own query, and its features in the `sums`."""
         counts = without.counts.copy()
-        np.add.at(counts, (self.cells, self.labels), 1)
-        votes = BoundedVotes(counts, teachers=without.teachers, max_contributions=without.max_contributions)
+        np.add.at(counts, (self.cells, self.labels), without.steps)
+        votes = type(without)(counts, teachers=without.teachers, max_contributions=without.max_contributions)
         if sums is not None and without.moments is not None:
-            moments = without.moments.counts.copy()
-            np.add.at(moments.T, self.labels, sums.steps(queries)[self.cells])
+            moments, steps = without.moments.counts.copy(), sums.steps(queries)[self.cells]
+            if isinstance(sums, SumMap):
+                moments += sums.table(quantity_steps(steps, at_ends(self.labels)).sum(axis=0))
+            else:
+                np.add.at(moments.T, self.labels, steps)
             votes.moments = Moments(moments, teachers=without.teachers)
         return votes
+
+
+def at_ends(labels: IntArray) -> IntArray:
+    """The steps of quantities at the ends 0 (low) and 1 (high)."""
+    return labels * STEPS
 
 
 def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:
@@ -81,7 +90,8 @@ def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generat
 class WithCanaries:
     """Private data with canaries after its own rows: a copy, nothing is written to the original.
 
-    base: the data. X: the canaries' rows, as the public ones. y: their classes. Each is a unit of its own.
+    base: the data. X: the canaries' rows, as the public ones. y: their classes, or steps of a
+    quantity. Each is a unit of its own.
     """
 
     base: PrivateData

@@ -25,7 +25,7 @@ from ostrakon.run.inputs.task import Task
 from ostrakon.run.noise_log import Drawable, Drawn, Log
 from ostrakon.run.steps import Say, run_steps
 from ostrakon.run.storage import InMemory
-from ostrakon.run_audit.canaries import WithCanaries
+from ostrakon.run_audit.canaries import WithCanaries, at_ends
 from ostrakon.teachers.per_record import Block
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray
@@ -51,7 +51,10 @@ def rebuilt_differs(folder: Path, plan: Plan, task: Task, options: Options, *, s
     student that is trained on a GPU, perhaps) is never the same, and says nothing.
     """
     rows = np.arange(task.private.units) % task.pool
-    private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=np.arange(len(rows)) % plan.classes)
+    y = np.arange(len(rows)) % plan.classes
+    if task.quantity is not None:
+        y = at_ends(y)
+    private = _Others(base=task.private, X=take_rows(task.X_public, rows), y=y)
     others = dataclasses.replace(task, private=private)
     released, rebuilt = _files(folder / "release"), _rebuilt(folder, plan, others, options)
     # The manifest holds the checksums of all others.

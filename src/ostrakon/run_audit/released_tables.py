@@ -16,14 +16,14 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
 from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
-from ostrakon.report.model_card import NOISY_COUNTS, NOISY_MOMENTS
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, VALUES
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
 from ostrakon.run_audit.repeated import COUNTS, SUMS
 from ostrakon.votes import STEPS, BoundedVotes, IntArray
 
 KNOWN = {
-    *("statement.json", "labels.csv", NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
+    *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
     HUB_PAGE,
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
 }
@@ -63,7 +63,7 @@ class RunNoise:
 
 def _tables(votes: BoundedVotes) -> dict[str, tuple[str, str, FloatArray]]:
     """Of every table that is released: its file, its name in the noise log, its exact numbers in votes."""
-    tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.counts.astype(np.float64))}
+    tables = {COUNTS: (NOISY_COUNTS, "round-1", votes.in_votes)}
     if votes.moments is not None:
         tables[SUMS] = NOISY_MOMENTS, "moments-1", votes.moments.counts / STEPS
     return tables
@@ -102,9 +102,10 @@ def release_breaks(
         return "the run has stored no votes, or no noise"
     if run.votes != expected:
         return "the votes that the run counted are not those of its records"
-    sums = CONSTANT * plan.teachers if expected.moments is None else expected.moments.counts[0].sum()
-    if expected.counts.sum() > most or sums > CONSTANT * plan.teachers:
-        return f"{plan.teachers} records cast {expected.counts.sum()} votes, where they may cast {most}"
+    by_class = expected.steps == 1 and expected.moments is not None
+    sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0
+    if expected.counts.sum() > most * expected.steps or sums > CONSTANT * plan.teachers:
+        return f"{plan.teachers} records cast {expected.in_votes.sum():g} votes, where they may cast {most}"
     sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}
     for what, (file, _, exact) in _tables(run.votes).items():
         released, sigma = table_of_file(folder / "release" / file)[1], sigmas[what]

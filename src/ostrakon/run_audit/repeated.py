@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.audit.table_noise import cell_breaks, noise_breaks
+from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import secure_rng
 from ostrakon.planning.plan import Plan
@@ -15,6 +16,7 @@ from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import moment_map
+from ostrakon.run_audit.canaries import at_ends
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
@@ -87,7 +89,7 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
     asked: Any = {"units": plan.teachers, "max_contributions": without.max_contributions, "moments": sums}
     said = [
         collect_per_record([([0], features[[far]], [label])], features, classes=plan.classes, **asked)
-        for label in range(pairs.size)
+        for label in (at_ends(np.arange(2)) if isinstance(sums, SumMap) else np.arange(pairs.size))
     ]
     size = without.counts.size
     kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * plan.classes), 2)
@@ -100,15 +102,18 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
         answers = ask(plan, votes, log=MemoryLog(), rng=secure, interim_scores=_undecided)
         assert answers.counts is not None
         if number < kept:
-            noise[COUNTS].append((answers.counts - votes.counts).ravel())
+            noise[COUNTS].append((answers.counts - votes.in_votes).ravel())
         if steps is not None:
             assert answers.moments is not None
             assert votes.moments is not None
             assert without.moments is not None
             if number < _NUMBERS // answers.moments.size:
                 noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
-            rest = steps[far] @ (answers.moments - without.moments.counts / STEPS)
-            scores[number] = rest[pairs[:, 0]] - rest[pairs[:, 1]]
+            rest = answers.moments - without.moments.counts / STEPS
+            if isinstance(sums, SumMap):
+                scores[number] = -2 * (steps[far] @ sums.sums(rest))
+            else:
+                scores[number] = (steps[far] @ rest)[pairs[:, 0]] - (steps[far] @ rest)[pairs[:, 1]]
     drawn = {what: np.stack(parts) for what, parts in noise.items()}
     if steps is None:
         return Repeated(noise=drawn)
@@ -119,7 +124,7 @@ def _together(without: BoundedVotes, others: list[BoundedVotes], plan: Plan) -> 
     """The votes of all records."""
     everyone = [without, *others]
     counts = sum(one.counts for one in everyone)
-    votes = BoundedVotes(counts, teachers=plan.teachers, max_contributions=without.max_contributions)
+    votes = type(without)(counts, teachers=plan.teachers, max_contributions=without.max_contributions)
     if without.moments is not None:
         sums = [one.moments.counts for one in everyone if one.moments is not None]
         votes.moments = Moments(sum(sums), teachers=plan.teachers)

@@ -72,6 +72,14 @@ NOT_COVERED = (
     "facts about the population as a whole, which a good student learns no matter who takes part",
 )
 
+NOT_COVERED_OF_QUANTITIES = (
+    NOT_COVERED[0],
+    "what is treated as public knowledge: names and types of columns, the range of the target, the number of teachers "
+    "and all parameters here",
+    *NOT_COVERED[2:],
+)
+"""If the target is a quantity."""
+
 NOT_COVERED_OF_DESCRIBED = (
     "what is treated as public knowledge: the description of the columns (names, categories, ranges), class names, the "
     "number of teachers and all parameters here",
@@ -153,6 +161,8 @@ class Statement:
         From a parameter to what it was chosen on, never the private votes.
     public_rows : mapping, optional
         That there were no public rows, and what was counted instead. None: there were some.
+    quantity : tuple of (float, float), optional
+        The public range of a target that is a number; `classes` are then empty.
     trust_model : str
         Who sees what, and who must be trusted, without its final full stop.
 
@@ -185,6 +195,7 @@ class Statement:
     remarks: tuple[str, ...] = ()
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     public_rows: Mapping[str, Any] | None = None
+    quantity: tuple[float, float] | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
@@ -313,7 +324,7 @@ class Statement:
             "privacy_curve": self._curve(),
             "trust_model": self.trust_model,
             "teachers": self.teachers,
-            "classes": list(self.classes),
+            **self._target(),
             "rounds": [asked.as_dict() for asked in self.rounds],
             "queries": self.queries,
             "answered": self.answered,
@@ -338,6 +349,11 @@ class Statement:
             "epsilon_at_delta": [{"epsilon": round_up(epsilon), "delta": delta} for epsilon, delta in curve.points],
             "trade_off": [{"alpha": alpha, "beta": round_down(curve.false_negatives(alpha))} for alpha in ALPHAS],
         }
+
+    def _target(self) -> dict[str, Any]:
+        if self.quantity is None:
+            return {"classes": list(self.classes)}
+        return {"quantity": {"low": self.quantity[0], "high": self.quantity[1]}}
 
     def _guess(self) -> dict[str, Any] | None:
         if self.membership_guess is None:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
+from ostrakon.validation import InvalidInput
+
 FloatArray = NDArray[np.float64]
 
 BINS = 15
@@ -72,6 +74,59 @@ class Measures:
             "Log loss": f"{self.log_loss:.3f}",
             "Calibration error": f"{self.calibration_error:.1%}",
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantityMeasures:
+    """What was measured of estimates of a quantity on test rows.
+
+    Parameters
+    ----------
+    rows : int
+        Number of test rows.
+    r2 : float or None
+        Share of the variance that is explained, at most 1, below 0 if the mean of the test rows would do better; None
+        if all of them have one value.
+    mean_absolute_error : float
+        In the unit of the quantity.
+    mean_absolute_deviation : float
+        The same of the mean of the test rows.
+    """
+
+    rows: int
+    r2: float | None
+    mean_absolute_error: float
+    mean_absolute_deviation: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def in_words(self) -> dict[str, str]:
+        """Name by name, as it is printed."""
+        return {
+            "R2": _number(self.r2),
+            "Mean absolute error": f"{self.mean_absolute_error:.4g} (of the mean: {self.mean_absolute_deviation:.4g})",
+        }
+
+
+def measures_of_quantity(estimated: ArrayLike, y: ArrayLike) -> QuantityMeasures:
+    """Measure estimates against the values `y` of test rows, both (rows,).
+
+    >>> measures_of_quantity([1.0, 2.0, 4.0], [1.0, 2.0, 3.0]).in_words()
+    {'R2': '0.500', 'Mean absolute error': '0.3333 (of the mean: 0.6667)'}
+    """
+    right, said = np.asarray(y, np.float64), np.asarray(estimated, np.float64)
+    if not np.isfinite(said).all():
+        raise InvalidInput("The student's estimates must be finite numbers.")
+    away = right - right.mean()
+    spread = float(np.square(away).sum())
+    return QuantityMeasures(
+        rows=len(right),
+        r2=1 - float(np.square(right - said).sum()) / spread if spread > 0 else None,
+        mean_absolute_error=float(np.abs(right - said).mean()),
+        mean_absolute_deviation=float(np.abs(away).mean()),
+    )
 
 
 def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) -> Measures:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.cells import PairMap
 from ostrakon.features.moments import MomentMap
+from ostrakon.features.sums import SumMap
 from ostrakon.validation import InvalidInput, positive
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +36,7 @@ class ReleasedMoments:
     sums: FloatArray
     sigma: float
     records: int
-    directions: MomentMap | PairMap
+    directions: MomentMap | PairMap | SumMap
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):

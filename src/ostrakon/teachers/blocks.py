@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
 from ostrakon.data.columns import Columns
 from ostrakon.data.images_on_disk import Pixels
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.streaming import stream
 from ostrakon.data.task import TableTask
@@ -22,7 +23,7 @@ from ostrakon.features.rowwise import row_count, take_rows
 IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
 Block = tuple[Any, Any, Any]
-"""(owner of every row, features of the rows, class numbers), with all rows of every owner in it."""
+"""(owner of every row, features, class numbers or steps of a quantity), with all rows of every owner in it."""
 
 FEWEST, MOST, _CELLS = 1536, 49_152, 2**20
 """Minimum and maximum number of rows of a block, and of its features: large blocks are faster."""
@@ -39,7 +40,7 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
     columns = [*task.columns.kept, task.target]
     grown = _Grown(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
-        yield from grown.blocks(typed_cells(rows, task.columns), label_numbers(rows.column(task.target), task.classes))
+        yield from grown.blocks(typed_cells(rows, task.columns), label_numbers(rows.column(task.target), task.read_by))
     task.private.require_unchanged()
 
 
@@ -54,7 +55,7 @@ class UnitPart:
     columns: Columns
     by: str | None
     target: str
-    classes: tuple[str, ...]
+    classes: tuple[str, ...] | Quantity
 
     def blocks(self, transform: Transform) -> Iterator[Block]:
         """The rows in blocks; a shard per block for users. Guarantee: as of `blocks_of_records`."""
@@ -86,7 +87,7 @@ def blocks_of_users(folder: ShardFolder, task: TableTask, transform: Transform) 
 
 def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
     return UnitPart(
-        shards=folder.part(shards), columns=task.columns, by=task.by, target=task.target, classes=task.classes
+        shards=folder.part(shards), columns=task.columns, by=task.by, target=task.target, classes=task.read_by
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import joblib
 import numpy as np
@@ -13,12 +14,13 @@ from scipy.sparse import csr_array
 from ostrakon.data.object_store import AnyPath
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.nearest import nearest
+from ostrakon.features.sums import SumMap, quantity_steps
 from ostrakon.progress import Report, reporting
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import BoundedVotes, Moments
+from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
 
 IntArray = NDArray[np.int64]
 
@@ -30,7 +32,7 @@ def collect_per_record(
     classes: int,
     units: int,
     max_contributions: int = 1,
-    moments: MomentMap | None = None,
+    moments: MomentMap | SumMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """The votes of per-record teachers on the queries nearest to their own rows, with bounded contributions.
@@ -47,8 +49,9 @@ def collect_per_record(
         Number of records or users: the `teachers` of the votes.
     max_contributions : int
         Number of queries on which a unit votes at most, at least 1.
-    moments : MomentMap, optional
-        The features to sum by class beside the votes, as the `moments` of the result. Default: none.
+    moments : MomentMap or SumMap, optional
+        The features to sum by class beside the votes, as the `moments` of the result. Default: none. With a `SumMap`
+        the rows have a quantity instead of a class, in whole steps from 0 to `STEPS`: votes are split between two ends.
     progress : bool or callable, optional
         True for a progress bar, or a function (done, total).
 
@@ -56,7 +59,8 @@ def collect_per_record(
     -------
     BoundedVotes
         Every unit votes on the at most `max_contributions` queries to which most of its rows are nearest, for the
-        class that most of those rows have. Ties go to the earlier query and the lower class.
+        class that most of those rows have, or split as the mean of their quantities. Ties go to the earlier query and
+        the lower class.
 
     Raises
     ------
@@ -86,7 +90,7 @@ def collect_from_parts(
     units: int,
     max_contributions: int = 1,
     folder: AnyPath,
-    moments: MomentMap | None = None,
+    moments: MomentMap | SumMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """`collect_per_record` with rows that the workers of an engine read (`ostrakon.teachers.engines`): the same votes.
@@ -132,7 +136,9 @@ def collect_from_parts(
 class _Asked:
     """The public inputs of all units; arguments and errors as of `collect_per_record`."""
 
-    def __init__(self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | None) -> None:
+    def __init__(
+        self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | SumMap | None
+    ) -> None:
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
         self.queries = np.asarray(queries, np.float32)
         if self.queries.ndim != 2 or not np.isfinite(self.queries).all():
@@ -154,6 +160,8 @@ class _Asked:
             raise InvalidInput("The features of the private rows must be finite numbers.")
         whose, everyone = _numbered(owners)
         nearest_query, label = nearest(features, self.queries), np.asarray(given, np.int64)
+        if isinstance(self.moments, SumMap):
+            return self._quantities(self.moments, features, whose, everyone, nearest_query, label)
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
         options: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
@@ -164,11 +172,26 @@ class _Asked:
             return _Said(counts, None, everyone)
         return _Said(counts, moments_said(whose, self.moments.steps(features), label, classes=self.classes), everyone)
 
+    def _quantities(
+        self, sums: SumMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, quantity: IntArray
+    ) -> _Said:
+        """The contributions of units whose rows have a quantity."""
+        if len(quantity) and not 0 <= quantity.min() <= quantity.max() <= STEPS:
+            raise InvalidInput(f"The quantities of the private rows must be whole steps from 0 to {STEPS}.")
+        where, high = quantities(whose, nearest_query, quantity, max_contributions=self.max_contributions)
+        counts = np.zeros((len(self.queries), 2), np.int64)
+        np.add.at(counts, where, np.stack([STEPS - high, high], axis=1))
+        added = quantity_steps(sums.steps(features), quantity)
+        if everyone < len(whose):
+            added = _means(whose, added, everyone)
+        return _Said(counts, sums.table(added.sum(axis=0)), everyone)
+
     def votes(self, said: _Said, *, units: int) -> BoundedVotes:
         """The votes of `units` units."""
         if said.units > units:
             raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
-        votes = BoundedVotes(said.counts, teachers=units, max_contributions=self.max_contributions)
+        kind = SplitVotes if isinstance(self.moments, SumMap) else BoundedVotes
+        votes = kind(said.counts, teachers=units, max_contributions=self.max_contributions)
         votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
         return votes
 
@@ -232,9 +255,7 @@ def contributions(
     said = said[first]
     # For each owner the queries with most rows, the earlier one first in a tie.
     said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
-    begins = _begins(said[:, :1])
-    rank = np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
-    kept = said[rank < max_contributions]
+    kept = said[_rank(said) < max_contributions]
     return kept[:, 1], kept[:, 2]
 
 
@@ -271,8 +292,59 @@ def moments_said(owners: IntArray, steps: IntArray, labels: IntArray, *, classes
     said, _ = _ordered(said, often, by=(said[:, 1], -often, said[:, 0]))
     chosen = said[_begins(said[:, :1])][:, 1]
     own = labels == chosen[whose]
-    sums, rows = _summed(whose[own], steps[own], everyone), np.bincount(whose[own], minlength=everyone)[:, None]
-    return _summed(chosen, np.sign(sums) * (np.abs(sums) // rows), classes).T
+    return _summed(chosen, _means(whose[own], steps[own], everyone), classes).T
+
+
+def quantities(
+    owners: IntArray, nearest_query: IntArray, quantity: IntArray, *, max_contributions: int
+) -> tuple[IntArray, IntArray]:
+    """The split votes as (queries, steps for the high end): an owner votes once on at most `max_contributions` queries.
+
+    Parameters
+    ----------
+    owners, nearest_query : int arrays of shape (rows,)
+        As of `contributions`.
+    quantity : int array of shape (rows,)
+        Of every row, whole steps. An owner splits its vote as the mean over its rows near the query, rounded down.
+    max_contributions : int
+        As in `collect_per_record`.
+
+    Returns
+    -------
+    tuple of int arrays of shape (votes,)
+        (queries, steps).
+
+    Examples
+    --------
+    >>> owners, nearest_query = np.array([7, 7, 7, 9]), np.array([4, 4, 2, 2])
+    >>> quantities(owners, nearest_query, np.array([100, 201, 9, 1024]), max_contributions=1)
+    (array([4, 2]), array([ 150, 1024]))
+    """
+    whose, everyone = _numbered(owners)
+    if everyone == len(whose):
+        return nearest_query, quantity
+    said, near = _counted(whose, nearest_query)
+    pairs = np.ravel_multi_index((whose, nearest_query), (everyone, int(nearest_query.max()) + 1))
+    place = np.unique(pairs, return_inverse=True)[1]
+    sums = np.zeros(len(said), np.int64)
+    np.add.at(sums, place, quantity)
+    said = np.column_stack([said, sums // near])
+    # For each owner the queries with most rows, the earlier one first in a tie.
+    said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
+    kept = said[_rank(said) < max_contributions]
+    return kept[:, 1], kept[:, 2]
+
+
+def _means(groups: IntArray, steps: IntArray, count: int) -> IntArray:
+    """The mean of the rows of every group, rounded towards 0, (count, directions)."""
+    sums, rows = _summed(groups, steps, count), np.bincount(groups, minlength=count)[:, None]
+    return np.sign(sums) * (np.abs(sums) // rows)
+
+
+def _rank(said: IntArray) -> IntArray:
+    """The place of each row among those of the same owner, its first column, by which rows are sorted."""
+    begins = _begins(said[:, :1])
+    return np.arange(len(said)) - np.flatnonzero(begins)[np.cumsum(begins) - 1]
 
 
 def _numbered(owners: ArrayLike) -> tuple[IntArray, int]:

@@ -9,6 +9,7 @@ from typing import Any
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.partition import fingerprint_of_identities
+from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.text_files import holds_texts, require_pictures
 from ostrakon.run.inputs.images import task_from_images
@@ -30,6 +31,7 @@ def task_from_files(
     text: bool = False,
     columns: Any = None,
     drop: Sequence[str] = (),
+    quantity: Quantity | None = None,
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
@@ -48,6 +50,8 @@ def task_from_files(
         The columns of a table without public rows, or a TOML file that describes them.
     drop : sequence of str
         Columns of tables to leave out.
+    quantity : Quantity, optional
+        The public range of a target of tables that is a number.
     **options
         As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
 
@@ -60,6 +64,8 @@ def task_from_files(
     InvalidInput
         In one sentence; see these functions.
     """
+    if quantity is not None and (columns is not None or holds_images(private) or holds_texts(private)):
+        raise InvalidInput("range belongs to tables with public rows: give a table whose target is a number.")
     if drop and (columns is not None or holds_images(private) or holds_texts(private)):
         where = "tables with public rows" if columns is None else "public rows: what columns leaves out is not read"
         raise InvalidInput(f"drop belongs to {where}.")
@@ -93,7 +99,15 @@ def task_from_files(
             raise InvalidInput("--names belongs to tables without header, not to texts.")
         return task_from_texts(private, public, target=target, test=test, **options)
     return task_from_tables(
-        private, public, target=require_target(target), test=test, names=names, text=text, drop=drop, **options
+        private,
+        public,
+        target=require_target(target),
+        test=test,
+        names=names,
+        text=text,
+        drop=drop,
+        quantity=quantity,
+        **options,
     )
 
 

@@ -18,7 +18,7 @@ from ostrakon.data.outside_range import in_words, outside_table
 from ostrakon.data.sources import digest_of_file, open_table, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_described, of_protection
+from ostrakon.run.inputs.task import Task, of_described, of_protection, of_quantity
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -37,9 +37,14 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     public_rows, known = tables.public_rows(), "table" if of_labels else "public table"
     outside = {} if of_labels else outside_table(tables.private, tables.columns, public_rows)
     note, understood = in_words(outside, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
+    notes = () if note is None else (note,)
+    quantity = tables.quantity
+    if quantity is not None:
+        clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
+        outside = {**outside, tables.target: clipped}
+        notes = (*notes, *quantity.clipped_in_words(clipped))
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
-        classes=tables.classes,
         X_public=public_rows,
         X_test=X_test,
         y_test=y_test,
@@ -47,9 +52,12 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         fingerprints=fingerprints,
         rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {known} has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
-        understood=dataclasses.replace(understood, notes=() if note is None else (note,)),
+        understood=dataclasses.replace(understood, notes=notes),
         outside=outside,
-        source=None if of_labels or tables.public is None else source_of(tables, fingerprints["public"]),
+        source=None
+        if of_labels or tables.public is None or quantity is not None
+        else source_of(tables, fingerprints["public"]),
+        **({"classes": tables.classes} if quantity is None else of_quantity(quantity)),
         **of_protection(tables.protects),
     )
 

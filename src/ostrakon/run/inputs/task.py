@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.domain import Domain
+from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.data.understood import Understood
 from ostrakon.features.rowwise import row_count
@@ -23,6 +24,7 @@ from ostrakon.statements.statement import (
     NOT_COVERED,
     NOT_COVERED_OF_DESCRIBED,
     NOT_COVERED_OF_LABELS,
+    NOT_COVERED_OF_QUANTITIES,
     Protects,
 )
 from ostrakon.teachers.one_teacher import fingerprint_of
@@ -67,6 +69,9 @@ class Task:
     source : dict, optional
         How a refit reads the public rows again: the checksum of their file, its columns and their kinds, or the
         description of the columns. Public. None if nothing can read them again.
+    quantity : Quantity, optional
+        The public range of a target that is a number. `classes` are then its two ends, and private rows have whole
+        steps between them; `y_test` has numbers.
     trust_model : str
     not_covered : tuple of str
         What the statement says under these names.
@@ -81,7 +86,7 @@ class Task:
     classes: tuple[Any, ...]
     X_public: Any
     X_test: Any = None
-    y_test: IntArray | None = None
+    y_test: NDArray[Any] | None = None
     classes_from: str = "given by the caller"
     fingerprints: dict[str, str] = field(default_factory=dict[str, str])
     rows: str = "rows as the public ones"
@@ -92,6 +97,7 @@ class Task:
     outside: Mapping[str, float] = field(default_factory=dict[str, float])
     domain: Domain | None = None
     source: Mapping[str, Any] | None = None
+    quantity: Quantity | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 
@@ -112,6 +118,11 @@ class Task:
 def of_protection(protects: Protects) -> dict[str, Any]:
     """The fields of a `Task` on trust and on what is not covered, if it protects records or labels alone."""
     return {} if protects == "records" else {"trust_model": CENTRAL_OF_LABELS, "not_covered": NOT_COVERED_OF_LABELS}
+
+
+def of_quantity(quantity: Quantity) -> dict[str, Any]:
+    """The fields of a `Task` whose target is a quantity."""
+    return {"quantity": quantity, "classes": ENDS, "not_covered": NOT_COVERED_OF_QUANTITIES}
 
 
 def of_described(domain: Domain) -> dict[str, Any]:

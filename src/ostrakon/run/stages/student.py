@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import take_rows
-from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms import NO_ANSWER, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
@@ -20,6 +20,7 @@ from ostrakon.run.stages.votes import moment_map, pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
+from ostrakon.students.quantity_student import SUMS, QuantityRidge
 from ostrakon.students.selection import Candidate, Released, Selection, select
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
@@ -61,6 +62,8 @@ def fit_student(
 
     totals: as of `released_counts`.
     """
+    if isinstance(plan.mechanism, QuantityGNMax):
+        return _of_quantity(learning, plan, answers, queries)
     if isinstance(learning.view.fitted, CellFeatures):
         return _additive(learning, plan, answers, queries, learning.view.fitted)
     if answers.counts is not None:
@@ -99,6 +102,13 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
     student = AdditiveLogistic(features.domain.sizes, features.domain.ranges, random_state=learning.seed)
     chosen = Candidate(name=ADDITIVE, student=student)
     return Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
+
+
+def _of_quantity(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
+    """Ridge regression from the sums of a quantity."""
+    released = released_counts(learning, plan, answers, queries)
+    chosen = Candidate(name=SUMS, student=QuantityRidge())
+    return Selection(chosen=chosen, student=released.fit_student(chosen.student, learning.view.public), agreement={})
 
 
 def released_counts(

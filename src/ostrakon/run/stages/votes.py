@@ -14,6 +14,8 @@ from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
 from ostrakon.features.cells import CellFeatures, PairMap
 from ostrakon.features.moments import MomentMap, worth_their_noise
+from ostrakon.features.sums import SumMap
+from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.per_record_plan import refuse_teacher_options
 from ostrakon.planning.plan import Plan
@@ -25,7 +27,7 @@ from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
 from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import BoundedVotes, IntArray, Moments, Votes
+from ostrakon.votes import BoundedVotes, IntArray, Moments, SplitVotes, Votes
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
@@ -174,12 +176,14 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
-def moment_map(plan: Plan, view: View) -> MomentMap | None:
+def moment_map(plan: Plan, view: View) -> MomentMap | SumMap | None:
     """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
 
-    As many directions as are worth their noise, which is public.
+    By class, as many directions as are worth their noise, which is public.
     """
     noise = plan.mechanism.moment_noise
+    if isinstance(plan.mechanism, QuantityGNMax):
+        return SumMap.of(view.public)
     return None if noise is None else MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise))
 
 
@@ -194,7 +198,8 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
     bound, rows = plan.mechanism.contribution_bound, np.asarray(table)
     if bound is None:
         return Votes(rows)
-    votes = BoundedVotes(rows[: plan.queries], teachers=plan.teachers, max_contributions=bound)
+    kind = SplitVotes if isinstance(plan.mechanism, QuantityGNMax) else BoundedVotes
+    votes = kind(rows[: plan.queries], teachers=plan.teachers, max_contributions=bound)
     if plan.mechanism.moment_noise is not None:
         votes.moments = Moments(rows[plan.queries :], teachers=plan.teachers)
     return votes

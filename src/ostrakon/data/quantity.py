@@ -1,0 +1,115 @@
+"""A quantity as the target: its public range, and private values as whole steps within it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ostrakon.validation import InvalidInput, finite, shown
+from ostrakon.votes import STEPS
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+ENDS = ("low", "high")
+"""The names of the two ends between which every record splits its vote."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """The public range of a target that is a number. Values outside are clipped.
+
+    Parameters
+    ----------
+    low, high : float
+        The ends of the range, in the unit of the target; finite, low below high.
+
+    Raises
+    ------
+    InvalidInput
+        For ends that are not finite numbers, and for a range without width or with an infinite one.
+
+    Examples
+    --------
+    >>> Quantity(low=0, high=50).steps([-3, 0, 25, 50, 80]).tolist()
+    [0, 0, 512, 1024, 1024]
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        low, high = finite("range", self.low), finite("range", self.high)
+        if not low < high or not np.isfinite(high - low):
+            raise InvalidInput(f"range must be two numbers, the lower one first, got {low:g} and {high:g}.")
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+
+    @classmethod
+    def of(cls, given: Any) -> Self:
+        """The range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
+        parts: Any = given.split(",") if isinstance(given, str) else given
+        if isinstance(given, str) and not all(_NUMBER.fullmatch(part.strip()) for part in parts):
+            parts = None
+        if not isinstance(parts, Sequence | np.ndarray) or len(parts) != 2:
+            raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {shown(given)}.")
+        ends = [float(part) for part in parts] if isinstance(given, str) else [finite("range", part) for part in parts]
+        return cls(low=ends[0], high=ends[1])
+
+    def steps(self, values: Any) -> NDArray[np.int64]:
+        """Values, numbers or their text, as whole steps from 0 (low, or below) to `STEPS` (high, or above), (rows,).
+
+        Guarantee: the step of a value depends on that value and on the range alone.
+        Errors: `InvalidInput` for missing values and for a value that is not a finite number.
+        """
+        numbers = self.numbers(values)
+        with np.errstate(over="ignore"):  # an overflow is clipped
+            shares = np.clip((numbers - self.low) / (self.high - self.low), 0, 1)
+        return np.rint(shares * STEPS).astype(np.int64)
+
+    def numbers(self, values: Any) -> NDArray[np.float64]:
+        """Values, numbers or their text, as finite doubles, (rows,). Errors: as of `steps`."""
+        cells = pd.Series(values, dtype=object) if not isinstance(values, np.ndarray) else values
+        if isinstance(cells, pd.Series) or cells.dtype.kind not in "iuf":
+            cells = pd.Series(cells, dtype=object)
+            missing = int(cells.isna().sum())
+            if missing:
+                raise InvalidInput(f"The target is missing in {missing} of {len(cells)} rows.")
+            cells = np.array([_number(cell) for cell in cells], np.float64)
+        numbers = np.asarray(cells, np.float64)
+        if not np.isfinite(numbers).all():
+            raise InvalidInput(
+                f"The target must be a finite number in every row, got {numbers[~np.isfinite(numbers)][0]}."
+            )
+        return numbers
+
+    def values(self, shares: Any) -> NDArray[np.float64]:
+        """From shares of the range, 0 to 1, back to the unit of the target."""
+        return self.low + (self.high - self.low) * np.asarray(shares, np.float64)
+
+    def clipped_in_words(self, share: float) -> tuple[str, ...]:
+        """One sentence for the trusted side on the share of private values outside the range; () if there are none."""
+        if not share:
+            return ()
+        return (
+            f"{share:.2%} of the private values of the target are outside {self.in_words} and count as its nearer end. "
+            "(This is private and is not released.)",
+        )
+
+    @property
+    def in_words(self) -> str:
+        """The range in words: `0 to 50`."""
+        return f"{self.low:.10g} to {self.high:.10g}"
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()):
+        return float(cell)
+    if isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool):
+        return float(cell)
+    raise InvalidInput(f"The target must be a number, with a decimal point, in every row, got {shown(cell)}.")

@@ -1,0 +1,234 @@
+"""The features whose sums, times a quantity, every record contributes to, in exactly bounded whole steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from ostrakon.features.moments import CONSTANT
+from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+PARTS = (0.15, 0.2, 0.3, 0.35)
+"""Share of the squared length of a row's features: the constant, linear ones, waves of ranks, waves of directions."""
+WAVES, DIRECTIONS, KNOTS = 5, 96, 16
+"""Waves of each rank; random directions, in each of two widths; intervals between the public quantiles of a rank."""
+WIDTHS = (1.0, 2.0)
+"""Widths of the waves of directions, in median distances of the public rows from their mean."""
+MOST_LINEAR, MOST_RANKED = 256, 64
+_FEWEST_VALUES = 8
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Weights:
+    """Weights of what a row is made into, scales included: see `SumMap.weights_by_part`.
+
+    constant: added. linear: (features,). ranks: (WAVES, ranks). cosines, sines: (2 * DIRECTIONS,).
+    """
+
+    constant: float
+    linear: FloatArray
+    ranks: FloatArray
+    cosines: FloatArray
+    sines: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumMap:
+    """From a row's features to those that are summed: a constant, the row, waves of its ranks and of random directions.
+
+    Parameters
+    ----------
+    centre : array of shape (features,)
+        Public mean.
+    radius : float
+        Public median distance from there; longer differences are clipped.
+    axes : array of shape (features, linear)
+        Directions of the linear part, as orthonormal columns.
+    ranked : array of int, shape (ranks,)
+        Features whose public ranks get waves.
+    knots : array of shape (KNOTS + 1, ranks)
+        Their public quantiles.
+    waves : array of shape (features, 2 * DIRECTIONS)
+        Random directions, each divided by its width.
+
+    Notes
+    -----
+    Guarantee: a function of public features alone. A row's features have at most the length 1. Learners see them as a
+    sum of kernels: a linear one, one for each column, and a Gaussian one (Rahimi and Recht 2007).
+    """
+
+    centre: FloatArray
+    radius: float
+    axes: FloatArray
+    ranked: IntArray
+    knots: FloatArray
+    waves: FloatArray
+
+    @classmethod
+    def of(cls, public: ArrayLike) -> Self:
+        """Of the features of public rows, (rows, features). Errors: `InvalidInput` for features that are not finite."""
+        points = np.asarray(public, np.float64)
+        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+            raise InvalidInput(f"public must be finite features of shape (rows, features), got {points.shape}.")
+        centre = points.mean(axis=0)
+        away = points - centre
+        lengths = np.sqrt(np.square(away).sum(axis=1))
+        radius = max(float(np.median(lengths)), 1e-12)
+        with threadpool_limits(1, user_api="blas"):
+            _, vectors = np.linalg.eigh(away.T @ away)
+        axes = np.eye(len(centre)) if len(centre) <= MOST_LINEAR else vectors[:, ::-1][:, :MOST_LINEAR]
+        ranked, knots = _ranked(points)
+        drawn = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
+        scaled = drawn / (radius * np.asarray(WIDTHS)[:, None, None])
+        waves = np.ascontiguousarray(scaled.reshape(-1, len(centre)).T)
+        return cls(centre=centre, radius=radius, axes=axes.copy(), ranked=ranked, knots=knots, waves=waves)
+
+    @property
+    def features(self) -> int:
+        """Number of features that are summed."""
+        return 1 + self.axes.shape[1] + WAVES * len(self.ranked) + 2 * self.waves.shape[1]
+
+    @property
+    def directions(self) -> int:
+        """Number of rows of the released table, which has two columns: the sums fill it row by row."""
+        return -(-self.features // 2)
+
+    @property
+    def blocks(self) -> tuple[slice, ...]:
+        """Where the constant, the linear part, the waves of ranks and those of directions in each width are."""
+        sizes = (1, self.axes.shape[1], WAVES * len(self.ranked), *[2 * DIRECTIONS] * len(WIDTHS))
+        ends = np.cumsum(sizes).tolist()
+        return tuple(slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
+
+    def of_rows(self, features: ArrayLike) -> FloatArray:
+        """What is summed, times the quantity, without rounding: float64 (rows, features), of at most the length 1."""
+        given = np.asarray(features, np.float64)
+        shares = np.sqrt(PARTS)
+        with np.errstate(over="ignore", invalid="ignore"):  # `steps` refuses values that overflow
+            away = np.ascontiguousarray(given - self.centre)
+            lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
+            made = np.empty((len(away), self.features))
+            constant, linear, ranks, *directions = self.blocks
+            made[:, constant] = shares[0]
+            made[:, linear] = shares[1] * ((away / np.maximum(lengths, self.radius)) @ self.axes)
+            if len(self.ranked):
+                made[:, ranks] = shares[2] * self._of_ranks(given)
+            turned = away @ self.waves
+            each = shares[3] / math.sqrt(self.waves.shape[1])
+            for number, block in enumerate(directions):
+                some = turned[:, number * DIRECTIONS : (number + 1) * DIRECTIONS]
+                made[:, block] = each * np.concatenate([np.cos(some), np.sin(some)], axis=1)
+        return made
+
+    @property
+    def intervals(self) -> tuple[FloatArray, FloatArray]:
+        """(lower ends, widths) of the intervals between public quantiles, (KNOTS, ranks)."""
+        return self.knots[:-1], np.maximum(np.diff(self.knots, axis=0), 1e-9)
+
+    def weights_by_part(self, weights: FloatArray) -> Weights:
+        """Of `of_rows(X) @ weights`, the weights of clipped differences, ranks and directions."""
+        shares = np.sqrt(PARTS)
+        constant, linear, ranks, *directions = self.blocks
+        each = shares[3] / math.sqrt(self.waves.shape[1])
+        waves = [each * weights[block] for block in directions]
+        of_ranks = shares[2] * wave_weights(len(self.ranked))[:, None] * weights[ranks].reshape(WAVES, -1)
+        return Weights(
+            constant=float(shares[0] * weights[constant][0]),
+            linear=shares[1] * (self.axes @ weights[linear]),
+            ranks=of_ranks,
+            cosines=np.concatenate([block[:DIRECTIONS] for block in waves]),
+            sines=np.concatenate([block[DIRECTIONS:] for block in waves]),
+        )
+
+    def _of_ranks(self, features: FloatArray) -> FloatArray:
+        low, width = self.intervals
+        cells = features[:, self.ranked]
+        rank = np.zeros_like(cells)
+        for start, step in zip(low, width, strict=True):
+            rank += np.clip((cells - start) / step, 0, 1)
+        rank *= math.pi / len(low)
+        weights = wave_weights(len(self.ranked))
+        return np.concatenate([weight * np.cos((k + 1) * rank) for k, weight in enumerate(weights)], axis=1)
+
+    def steps(self, features: ArrayLike) -> IntArray:
+        """What is summed, times 1/sqrt(2), in whole steps of 1/`STEPS` vote, int64 (rows, features).
+
+        Guarantee: a row has at most the length `CONSTANT` steps, which is below 1/sqrt(2) vote, and depends on itself
+        alone, to the last bit. Errors: `InvalidInput` for features that are not finite.
+        """
+        given = np.asarray(features, np.float64)
+        if not np.isfinite(given).all():
+            raise InvalidInput("The features of the private rows must be finite numbers.")
+        invented = self.centre + np.random.default_rng(0).normal(size=(64, len(self.centre))) * (
+            self.radius / math.sqrt(len(self.centre))
+        )
+        # The number of threads changes the rounding of products.
+        with threadpool_limits(1, user_api="blas"):
+            blocks = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, invented))
+        whole_steps = np.concatenate(blocks) if blocks else np.empty((0, self.features), np.int64)
+        # In integers, because the guarantee depends on this bound.
+        if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > CONSTANT**2:
+            raise InvalidInput("The features of a private row must have bounded length.")
+        return whole_steps
+
+    def _rounded(self, features: FloatArray) -> IntArray:
+        made = self.of_rows(features)
+        if not np.isfinite(made).all():
+            raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
+        return np.rint(made * self.longest).astype(np.int64)
+
+    @property
+    def longest(self) -> float:
+        """Steps of the length 1 before rounding, which changes every feature by at most 1/2."""
+        return CONSTANT - 1 - math.sqrt(self.features) / 2
+
+    def table(self, sums: IntArray) -> IntArray:
+        """The table, (directions, 2), of sums in steps, (features,)."""
+        filled = np.zeros(2 * self.directions, np.int64)
+        filled[: self.features] = sums
+        return filled.reshape(self.directions, 2)
+
+    def sums(self, table: FloatArray) -> FloatArray:
+        """The (noisy) sums, (features,), of a (noisy) table in votes, where a row of length 1 counts 1."""
+        return table.ravel()[: self.features] * (STEPS / self.longest)
+
+
+def wave_weights(ranks: int) -> FloatArray:
+    """The weight of the waves of each frequency, such that those of all ranks together have at most the length 1."""
+    falling = 1 / np.arange(1, WAVES + 1)
+    return falling / math.sqrt(max(ranks, 1) * np.square(falling).sum())
+
+
+def quantity_steps(steps: IntArray, quantity: IntArray) -> IntArray:
+    """What rows add to the sums: their `SumMap.steps` times 2 t - 1, rounded towards 0.
+
+    quantity: t of every row, whole steps from 0 to `STEPS`, (rows,).
+    """
+    product = steps * (2 * quantity - STEPS)[:, None]
+    return np.sign(product) * (np.abs(product) // STEPS)
+
+
+def _ranked(points: FloatArray) -> tuple[IntArray, FloatArray]:
+    """(features with many public values, each rank once; their public quantiles)."""
+    kept: list[int] = []
+    known = set[bytes]()
+    for number, column in enumerate(points.T):
+        different, place = np.unique(column, return_inverse=True)
+        mark = place.astype(np.int64).tobytes()
+        if len(different) >= _FEWEST_VALUES and mark not in known:
+            kept.append(number)
+            known.add(mark)
+    kept = kept[:MOST_RANKED]
+    shares = np.linspace(0, 1, KNOTS + 1)
+    knots = np.quantile(points[:, kept], shares, axis=0) if kept else np.zeros((KNOTS + 1, 0))
+    return np.array(kept, np.int64), knots

@@ -1,0 +1,183 @@
+"""PATERegressor: a quantity as the target, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from ostrakon.data.domain import Domain
+from ostrakon.data.frames import as_frame
+from ostrakon.data.quantity import Quantity
+from ostrakon.estimator import PrivateEstimator, warn_outside
+from ostrakon.options.options import AUTO
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task, of_quantity
+from ostrakon.run.spending import warn_of_searches
+from ostrakon.validation import InvalidInput
+
+
+class OutsideRange(UserWarning):
+    """Some private values of the target are outside its public range, and are clipped. The message is private."""
+
+
+# A dataclass only for its __init__: it stores its arguments as scikit-learn asks, and type checkers see them.
+@dataclass(eq=False, repr=False)
+class PATERegressor(RegressorMixin, PrivateEstimator):
+    """An estimator of a quantity that learns from confidential data and releases a differentially private student.
+
+    Every record adds its quantity, clipped to a public range, to noisy sums; a student learns from these sums and from
+    public rows alone.
+
+    Parameters
+    ----------
+    epsilon : float, positive, optional
+        The noise is scaled so that the guarantee stays within it. Default: 2.
+    range : tuple of (float, float)
+        The lowest and the highest value of the target, in its unit; public, and required: it is never read from the
+        data. Values outside are clipped.
+    delta : float in (0, 1), optional
+        Default: below 1 / number of records (or users).
+    n_queries : int, at least 1, optional
+        Number of public rows for which sums of the nearest records are released. Default: what epsilon allows.
+    ledger : str, optional
+        URL of the ledger that reserves the cost of a fit before its noise is drawn.
+    budget : float, positive, optional
+        Total epsilon of all fits and runs on these data; opens an account in the ledger.
+    ledger_account : str, optional
+        Name of the account. Default: the one that the data are bound to.
+    representation : str or estimator, default "auto"
+        Features of a row, learned from public rows.
+    trained_on : str, optional
+        What the encoder or the given features were trained on, for the statement.
+    query_strategy : {"representatives", "random", "all"} or callable, default "representatives"
+        Which public rows the sums by cell belong to.
+    allow_shared_rows : bool, default False
+        Accept rows of X that are in X_public too. They are not protected.
+    random_state : int, RandomState or None, default None
+        Seed of the choice of public rows, never of noise.
+    noise : numpy.random.Generator, optional
+        Default: the cryptographic source. Another generator is for tests; the statement then says "not private".
+
+    Attributes
+    ----------
+    statement_ : Statement
+        What the release claims about privacy.
+    released_ : estimator
+        The student; it maps a raw row to an estimate.
+    mechanism_ : Mechanism
+        With its noise.
+    queries_ : ndarray of int, shape (n_queries,)
+        Places of public rows.
+    counts_ : ndarray of shape (n_queries, 2)
+        Noisy votes there, split between the low and the high end of the range.
+    votes_ : object
+        Private. Do not publish it, nor the fitted estimator, which contains it.
+
+    Raises
+    ------
+    InvalidInput
+        For bad parameters, and if `fit` gets no public rows.
+
+    Notes
+    -----
+    Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
+    ones, where one record (or user) is replaced by another one. It covers this fit and all earlier fits of this process
+    on the same private records together (see `PATEClassifier`). Theorem: `QuantityGNMax`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 2)); y = 10 + 3 * X[:, 0]
+    >>> model = PATERegressor(epsilon=4.0, range=(0, 20), random_state=0)
+    >>> model = model.fit(X, y, X_public=rng.normal(size=(300, 2)))
+    >>> model.statement_.guarantee.epsilon <= 4, model.score(X, y) > 0.8
+    (True, True)
+    """
+
+    epsilon: float | None = None
+    _: KW_ONLY
+    range: Any = None
+    delta: float | None = None
+    n_queries: int | None = None
+    ledger: str | None = None
+    budget: float | None = None
+    ledger_account: str | None = None
+    representation: Any = AUTO
+    trained_on: str | None = None
+    query_strategy: str = "representatives"
+    allow_shared_rows: bool = False
+    random_state: Any = None
+    noise: np.random.Generator | None = None
+
+    def fit(self, X: Any, y: ArrayLike, X_public: Any = None, *, users: ArrayLike | None = None) -> Self:
+        """Sum (X, y) over the private rows under noise, and train the student on the sums and X_public.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_rows, n_features)
+            Private rows.
+        y : array-like of shape (n_rows,)
+            The quantity of every row, finite numbers.
+        X_public : same form as X
+            Public rows, whose quantities are not needed.
+        users : array-like of shape (n_rows,), optional
+            The user of each private row. The guarantee then protects users instead of records.
+
+        Returns
+        -------
+        PATERegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        InvalidInput
+            For rows, quantities or parameters that do not fit together, and where `ostrakon train` refuses to run.
+
+        Notes
+        -----
+        Guarantee: `statement_.guarantee`, for what the class documentation names publishable.
+        """
+        warn_of_searches()
+        if self.range is None:
+            raise InvalidInput(
+                "range must be given: the lowest and the highest value of the target, such as range=(0, 50), which are "
+                "public; they are not read from y."
+            )
+        quantity = Quantity.of(self.range)
+        if isinstance(X_public, Domain):
+            raise InvalidInput("X_public must be public rows for a quantity, got a description of the columns.")
+        given, numbers = self._checked(as_frame(X), y)
+        if np.ndim(given) > 2:
+            raise InvalidInput(f"X must be a table, with one row for each quantity, got shape {np.shape(given)}.")
+        given, own = self._public_part(given, X_public)
+        values = quantity.numbers(numbers)
+        task = Task(
+            private=Rows(X=given, y=quantity.steps(values), users=None if users is None else np.asarray(users)),
+            names=getattr(self, "feature_names_in_", None),
+            **of_quantity(quantity),
+            **own,
+        )
+        warn_outside(given, task)
+        for sentence in quantity.clipped_in_words(float(((values < quantity.low) | (values > quantity.high)).mean())):
+            warnings.warn(sentence, OutsideRange, stacklevel=2)
+        self._run(task, self.noise)
+        return self
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        y = np.asarray(y)
+        if y.ndim and hasattr(X, "shape") and len(y) != X.shape[0]:
+            raise InvalidInput(f"y must have one value for each of the {X.shape[0]} rows of X, got {len(y)}.")
+        if y.ndim and len(y) == 1:
+            raise InvalidInput("X must have at least two rows, got one sample.")
+        if hasattr(X, "iloc"):
+            return validate_data(self, X, skip_check_array=True), column_or_1d(y, warn=True)
+        if hasattr(X, "ndim") and X.ndim > 2:
+            return np.asarray(X), y
+        checked: Any = validate_data(self, X, y, dtype=None, accept_sparse=False, y_numeric=True)
+        return checked

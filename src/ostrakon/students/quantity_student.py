@@ -1,0 +1,157 @@
+"""The student of a quantity: ridge regression from noisy sums, its penalties learned from the sums themselves."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.features.sums import SumMap
+from ostrakon.students.cells import cell_of
+from ostrakon.validation import InvalidInput
+
+FloatArray = NDArray[np.float64]
+
+SUMS = "sums"
+"""The name of the student."""
+NEEDS_SUMS = "The student of a quantity learns from the noisy sums of quantity-gnmax, not from values of rows."
+
+_UNEXPLAINED = (0.003, 0.01, 0.03, 0.1, 0.3)
+"""Variances of the quantity that features may leave, on the scale from -1 to 1; the likeliest one is used."""
+_OF_CONSTANT = 3.0
+_FIRST = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+"""Prior variances of weights: of the constant, and of all others at first."""
+_DRAWN, _ROUNDS = 6.0, 8
+"""How many weights' worth each block is drawn towards all others; rounds of the search."""
+_APART = 0.5
+"""How far the private share of a cell may be from its public share, as a part of the latter."""
+
+
+class QuantityRidge(RegressorMixin, BaseEstimator):
+    """Ridge regression that has seen no row with its quantity: public rows, and noisy sums of private ones.
+
+    Attributes
+    ----------
+    coef_ : array of shape (features,)
+        Weights of the features of `SumMap`, on the scale from -1 (low) to 1 (high).
+    penalties_ : array of shape (blocks,)
+        Prior variances of the weights of each block of features.
+
+    Notes
+    -----
+    A Bayesian linear model. The features' sums times the quantity are N C w but for noise, where C is the mean of
+    products of features over public rows; those of a cell are its number of records times the mean of its public
+    features times w. The noise is known, and so are the variances of all sums; each block of features has a prior
+    variance of its own, the likeliest one given the release (MacKay 1992). So linear and curved parts, and sums by
+    cell, are weighed by what the noise has left of them.
+
+    Guarantee: a function of public rows and of released sums, so it costs no privacy.
+
+    References
+    ----------
+    MacKay 1992, Bayesian interpolation. Bernstein and Sheldon 2019 (regression from noisy sufficient statistics).
+    """
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refuse: it learns from sums."""
+        raise InvalidInput(NEEDS_SUMS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from public features X, (rows, features), and `released`, a `ostrakon.students.selection.Released`.
+
+        Errors: `InvalidInput` where its sums are not those of a quantity, or not finite.
+        """
+        moments = released.moments
+        if moments is None or not isinstance(moments.directions, SumMap):
+            raise InvalidInput(NEEDS_SUMS)
+        known = moments.directions
+        sums = known.sums(moments.sums)
+        counts = np.asarray(released.counts, np.float64)
+        if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
+            raise InvalidInput("The released sums must be finite.")
+        sigma = float(known.sums(np.full(moments.sums.shape, moments.sigma))[0])
+        rows = known.of_rows(X)
+        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+        values = moments.records * np.maximum(values, 0)
+        means, members = _cells(rows, cell_of(np.asarray(X, np.float32), np.asarray(X, np.float32)[released.queries]))
+        expected, noise = _records(counts, members, moments.records, released.sigma2), 2 * released.sigma2**2
+        spread = 1 + moments.records / len(rows)
+        fitted: list[tuple[float, FloatArray, FloatArray]] = []
+        for left in _UNEXPLAINED:
+            varied = values * left * spread + sigma**2
+            by_cell = expected * left * spread + noise
+            turned, seen = vectors.T @ sums, counts[:, 1] - counts[:, 0]
+            known_by = (vectors * (values**2 / varied)) @ vectors.T
+            known_by += (means.T * (expected**2 / by_cell)) @ means
+            told = vectors @ (values / varied * turned) + means.T @ (expected / by_cell * seen)
+            constant = np.log(varied).sum() + (turned**2 / varied).sum()
+            constant += np.log(by_cell).sum() + (seen**2 / by_cell).sum()
+            weights, penalties, likelihood = _likeliest(known_by, told, known.blocks)
+            fitted.append((likelihood - constant / 2, weights, penalties))
+        _, self.coef_, self.penalties_ = max(fitted, key=lambda one: one[0])
+        self.directions_ = known
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
+        check_is_fitted(self, "coef_")
+        return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
+
+
+def _cells(rows: FloatArray, own: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    """(the mean features of the public rows of each cell, how many those are)."""
+    cells = int(own.max()) + 1
+    members = np.bincount(own, minlength=cells).astype(np.float64)
+    sums = np.zeros((cells, rows.shape[1]))
+    np.add.at(sums, own, rows)
+    return sums / np.maximum(members, 1)[:, None], members
+
+
+def _records(counts: FloatArray, members: FloatArray, records: int, sigma2: float) -> FloatArray:
+    """How many records speak in each cell: its noisy number, drawn towards its share of the public rows."""
+    noisy, noise = counts.sum(axis=1), 2 * sigma2**2
+    # Users may speak in several cells.
+    total = max(float(noisy.sum()), records) if noisy.sum() > records + 4 * np.sqrt(noise * len(noisy)) else records
+    public = total * members / members.sum()
+    spread = np.square(_APART * public) + public + 1e-9
+    return np.maximum((public / spread + noisy / noise) / (1 / spread + 1 / noise), 0)
+
+
+def _likeliest(
+    known_by: FloatArray, told: FloatArray, blocks: tuple[slice, ...]
+) -> tuple[FloatArray, FloatArray, float]:
+    """(weights, prior variance of each block, log likelihood but for a constant).
+
+    One variance for all blocks but the constant is found first. Few records say little about each block, so that
+    theirs are drawn towards it.
+    """
+
+    def at(penalties: FloatArray) -> tuple[FloatArray, float, Any, FloatArray]:
+        """(weights, log likelihood, what solves for others, the inverse of each weight's prior variance)."""
+        sizes = [block.stop - block.start for block in blocks]
+        inverse = np.repeat(1 / penalties, sizes)
+        factor = cho_factor(known_by + np.diag(inverse), lower=True, check_finite=False)
+        weights: FloatArray = cho_solve(factor, told)
+        log_det = 2 * np.log(np.diag(factor[0])).sum() - np.log(inverse).sum()
+        return weights, float(told @ weights - log_det) / 2, factor, inverse
+
+    starts = [np.array([_OF_CONSTANT, *[one] * (len(blocks) - 1)]) for one in _FIRST]
+    penalties = max(starts, key=lambda one: at(one)[1])
+    first = penalties[-1]
+    for _ in range(_ROUNDS):
+        weights, _, factor, _ = at(penalties)
+        covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(told))))
+        before = penalties.copy()
+        for number, block in enumerate(blocks[1:], 1):
+            size = block.stop - block.start
+            if size:
+                sure = max(size - covariance[block].sum() / penalties[number], 0)
+                penalties[number] = (np.square(weights[block]).sum() + _DRAWN * first) / (sure + _DRAWN)
+        if np.abs(np.log(penalties / before)).max() < 0.05:
+            break
+    weights, likelihood, *_ = at(penalties)
+    return weights, penalties, likelihood

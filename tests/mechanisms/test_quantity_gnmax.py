@@ -1,0 +1,90 @@
+"""Quantity GNMax: what one teacher can move, by search over whole tables; its price by hand."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from ostrakon.features.sums import SumMap
+from ostrakon.mechanisms import MomentGNMax, QuantityGNMax
+from ostrakon.teachers.per_record import collect_per_record
+from ostrakon.votes import STEPS, BoundedVotes, SplitVotes
+
+PUBLIC = np.random.default_rng(0).normal(size=(60, 3))
+# The first is beyond every public value, so that its features are as long as any.
+FAR = np.array([[-9.0, -9.0, -9.0], [9.0, 9.0, -9.0], [0.3, -0.2, 0.1], [1e20, -1e20, -1e20]])
+SHARES = (0, STEPS)
+MAP = SumMap.of(PUBLIC)
+
+
+def said(rows, quantities, max_contributions):
+    """Both tables that one teacher with these rows makes, in votes, each as a vector."""
+    votes = collect_per_record(
+        [(np.zeros(len(rows), int), rows, np.array(quantities))],
+        PUBLIC[:4],
+        classes=2,
+        units=1,
+        max_contributions=max_contributions,
+        moments=MAP,
+    )
+    return votes.in_votes.ravel(), votes.moments.counts.ravel() / STEPS
+
+
+@pytest.mark.parametrize("max_contributions", [1, 3])
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, share):
+    mechanism = QuantityGNMax(sigma2=5.0, max_contributions=max_contributions, moments=share)
+    sizes = (1,) if max_contributions == 1 else (1, 3)
+    everyone = [
+        said(FAR[list(rows)], list(quantities), max_contributions)
+        for size in sizes
+        for rows in itertools.combinations(range(len(FAR)), size)
+        for quantities in itertools.product(SHARES, repeat=size)
+    ]
+    scaled = [np.concatenate([c / mechanism.sigma2, m / mechanism.moment_noise]) for c, m in everyone]
+    farthest = max(np.linalg.norm(a - b) for a, b in itertools.combinations(scaled, 2))
+    longest = max(np.linalg.norm(a) for a in scaled)
+    # Whoever votes in three cells has rows in three places, whose mean is shorter. 2% less is refuted for one record.
+    reached = 0.98 if max_contributions == 1 else 0.6
+    assert reached * mechanism.run_cost(queries=4).mu < farthest <= mechanism.run_cost(queries=4).mu
+    assert reached * mechanism.absence_cost(queries=4).mu < longest <= mechanism.absence_cost(queries=4).mu
+
+
+def test_one_record_attains_the_price_in_its_own_cell_and_in_another():
+    low, high = said(FAR[:1], [0], 1), said(FAR[:1], [STEPS], 1)
+    assert np.linalg.norm(low[0] - high[0]) == pytest.approx(math.sqrt(2))
+    assert 0.98 * math.sqrt(2) < np.linalg.norm(low[1] - high[1]) <= math.sqrt(2)
+    elsewhere = said(FAR[1:2], [0], 1)
+    assert np.linalg.norm(low[0] - elsewhere[0]) == pytest.approx(math.sqrt(2))
+
+
+def test_the_price_by_hand():
+    mechanism = QuantityGNMax(sigma2=8.0, max_contributions=2, moments=0.6)
+    cells, sums = 2 * 2 / 8.0**2, 2 / mechanism.moment_noise**2
+    assert sums / (cells + sums) == pytest.approx(0.6, rel=1e-12)
+    assert math.sqrt(cells + sums) <= mechanism.run_cost(queries=10).mu < 1.000001 * math.sqrt(cells + sums)
+    assert mechanism.absence_cost(queries=10).mu == pytest.approx(math.sqrt(cells / 2 + sums / 4), rel=1e-9)
+    # The noise of the same sigma2 for classes is priced alike when a record is replaced.
+    assert mechanism.run_cost(queries=10) == MomentGNMax(sigma2=8.0, max_contributions=2, moments=0.6).run_cost(
+        queries=10
+    )
+
+
+def test_split_votes_are_released_in_votes_with_the_noise_that_is_paid_for():
+    mechanism = QuantityGNMax(sigma2=3.0)
+    votes = SplitVotes(np.full((20_000, 2), 5), teachers=200_000, max_contributions=1)
+    drawn = mechanism.noisy_counts(votes, np.random.default_rng(1))
+    assert (drawn * STEPS == np.rint(drawn * STEPS)).all()
+    noise = drawn - 5 / STEPS
+    # Five standard errors; noise of 0.97 of that width would fail.
+    assert noise.std() == pytest.approx(3.0, rel=5 / math.sqrt(2 * noise.size))
+    whole = BoundedVotes(np.full((20_000, 2), 5), teachers=200_000, max_contributions=1)
+    np.testing.assert_array_equal(mechanism.noisy_counts(whole, np.random.default_rng(1)) - 5, noise)
+
+
+def test_more_steps_than_votes_are_refused():
+    assert SplitVotes([[STEPS, 0]], teachers=1, max_contributions=1).in_votes.tolist() == [[1, 0]]
+    assert SplitVotes([[2**40, 0]], teachers=2**30, max_contributions=1).teachers == 2**30
+    with pytest.raises(ValueError, match="counts must sum to at most"):
+        SplitVotes([[STEPS, 1]], teachers=1, max_contributions=1)

@@ -1,0 +1,157 @@
+"""Runs on files whose target is a quantity, from the command line to the release."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ostrakon
+from ostrakon.cli import app
+from ostrakon.data.quantity import Quantity
+from ostrakon.export.student_files import load_student
+from ostrakon.options.options import Options
+from ostrakon.run.inputs.files import task_from_files
+from ostrakon.run.steps import plan_of
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
+
+
+def table(rows, seed):
+    rng = np.random.default_rng(seed)
+    made = pd.DataFrame({"age": rng.integers(18, 90, rows), "kind": rng.choice(["a", "b", "c"], rows)})
+    made["size"] = rng.normal(100, 20, rows).round(1)
+    made["who"] = rng.integers(0, rows // 2, rows)
+    made["price"] = (made["age"] * 0.3 + made["size"] * 0.1 + 5 * (made["kind"] == "b") + rng.normal(0, 1, rows)).round(
+        2
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    table(3000, 1).to_csv(folder / "private.csv", index=False)
+    table(500, 2).drop(columns=["price", "who"]).to_csv(folder / "public.csv", index=False)
+    table(300, 3).to_csv(folder / "test.csv", index=False)
+    return folder
+
+
+def options(files, **more):
+    given = {name: str(files / f"{name}.csv") for name in ("private", "public", "test")}
+    return {**given, "target": "price", "by": "who", "range": "5,45", **more}
+
+
+def test_the_command_line_from_a_table_to_a_release(files, tmp_path):
+    given = [f"--{name}={value}" for name, value in options(files, epsilon=2, out=tmp_path / "run").items()]
+    done = CliRunner().invoke(app, ["train", *given, "--publish-accuracy"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    told = " ".join(done.output.split())
+    assert "price: a quantity from 5 to 45" in told
+    assert "R2" in told
+    assert "Mean absolute error" in told
+    assert "of the private values of the target are outside 5 to 45" in told
+    release = tmp_path / "run" / "release"
+    statement = json.loads((release / "statement.json").read_text())
+    assert statement["quantity"] == {"low": 5, "high": 45}
+    assert statement["unit_of_privacy"] == "user"
+    assert 1.99 < statement["guarantee"]["epsilon"] <= 2
+    assert not any("class" in entry for entry in statement["not_covered"])
+    measured = json.loads((tmp_path / "run" / "private" / "evaluation.json").read_text())
+    assert measured["r2"] > 0.7
+    assert f"R2 {measured['r2']:.3f}" in (release / "model_card.md").read_text()
+    assert "outside" not in (release / "model_card.md").read_text().replace("values outside count", "")
+    test = pd.read_csv(files / "test.csv")
+    said = load_student(release).predict(test)
+    assert np.abs(said - test["price"]).mean() == pytest.approx(measured["mean_absolute_error"], rel=1e-6)
+    with open(release / "values.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == statement["queries"]
+    assert all(not row["value"] or 5 <= float(row["value"]) <= 45 for row in rows)
+    # The same command resumes: nothing is drawn again.
+    before = (release / "noisy_counts.csv").read_bytes()
+    again = CliRunner().invoke(app, ["train", *given, "--publish-accuracy"])
+    assert again.exit_code == 0, again.output
+    assert (release / "noisy_counts.csv").read_bytes() == before
+
+
+def test_votes_of_tables_are_those_of_rows_in_memory(files, tmp_path):
+    ostrakon.train(**options(files, by=None, test=None, out=tmp_path / "run", drop="who", seed=0))
+    stored = np.load(tmp_path / "run" / "private" / "votes.npy")
+    private, public = pd.read_csv(files / "private.csv"), pd.read_csv(files / "public.csv")
+    model = ostrakon.PATERegressor(range=(5, 45), random_state=0, allow_shared_rows=True)
+    columns = ["age", "kind", "size"]
+    model.fit(private[columns], private["price"], X_public=public[columns])
+    assert stored[: len(model.queries_)].sum() == 3000 * STEPS == model.votes_.counts.sum()
+    np.testing.assert_array_equal(stored[len(model.queries_) :], model.votes_.moments.counts)
+
+
+def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
+    """All other records say the same, to the last bit, whatever becomes of one."""
+    private, tables = pd.read_csv(files / "private.csv").drop(columns="who"), []
+    for number, price in enumerate((5.0, 45.0)):
+        private.loc[0, ["age", "kind", "size", "price"]] = [20 + 60 * number, "abc"[number], 90.0, price]
+        private.to_csv(tmp_path / f"{number}.csv", index=False)
+        ostrakon.train(
+            private=tmp_path / f"{number}.csv", public=files / "public.csv", target="price", range="5,45",
+            out=tmp_path / f"run{number}", seed=0,
+        )  # fmt: skip
+        tables.append(np.load(tmp_path / f"run{number}" / "private" / "votes.npy"))
+    moved = tables[1] - tables[0]
+    cells, sums = np.split(moved, [_queries(tmp_path / "run0")])
+    assert np.count_nonzero(cells) == 2
+    assert np.square(cells).sum() == 2 * STEPS**2
+    assert 0 < np.square(sums).sum() <= 2 * STEPS**2
+
+
+def _queries(folder):
+    return len((folder / "release" / "values.csv").read_text().splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"range": "45,5"}, "range must be two numbers, the lower one first, got 45 and 5."),
+        ({"range": "5"}, "range must be two numbers, LOW,HIGH, such as 0,50, got '5'."),
+        ({"classes": "a,b"}, "range cannot be given with classes"),
+        ({"protect": "labels", "public": None}, "range cannot be given where labels alone are protected"),
+        (
+            {"target": "kind", "drop": "price"},
+            "it is not a number with a decimal point in 3000 of 3000",
+        ),
+        ({"mechanism": "gnmax"}, "mechanism cannot be chosen where the target is a quantity"),
+        ({"student": "logistic"}, "student cannot be chosen where the target is a quantity"),
+        ({"teachers": 10}, "teachers cannot be chosen for quantity-gnmax"),
+        ({"range": None}, "for a quantity give its public range, --range LOW,HIGH"),
+        (
+            {"range": None, "classes": "1,2", "target": "kind", "drop": "price"},
+            "the private target 'kind'",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_sentence(files, tmp_path, changes, told):
+    given = {
+        name: value for name, value in options(files, out=tmp_path / "run", **changes).items() if value is not None
+    }
+    with pytest.raises(InvalidInput, match=None) as refusal:
+        ostrakon.train(**given)
+    assert told in str(refusal.value)
+    assert not (tmp_path / "run" / "release").exists()
+
+
+def test_the_mechanism_of_quantities_needs_a_quantity(files):
+    given = {name: files / f"{name}.csv" for name in ("private", "public")}
+    task = task_from_files(**given, target="kind", classes=["a", "b", "c"], drop=["who", "price"])
+    with pytest.raises(InvalidInput, match="needs a quantity as the target"):
+        plan_of(task, Options(mechanism="quantity-gnmax"))
+    assert Quantity.of("5,45").in_words == "5 to 45"
+
+
+def test_gaps_in_the_target_are_refused(files, tmp_path):
+    private = pd.read_csv(files / "private.csv")
+    private.loc[:4, "price"] = np.nan
+    private.to_csv(tmp_path / "gaps.csv", index=False)
+    with pytest.raises(InvalidInput, match="must be a number in every row, and it is missing in 5 of 3000"):
+        ostrakon.train(**options(files, private=str(tmp_path / "gaps.csv"), out=tmp_path / "run"))

@@ -1,0 +1,113 @@
+"""PATERegressor: a quantity as the target, in memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ostrakon
+from ostrakon.export.student_files import load_student
+from ostrakon.mechanisms import QuantityGNMax
+from ostrakon.regressor import OutsideRange
+from ostrakon.validation import InvalidInput
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3000, 3))
+Y = 10 + 3 * X[:, 0] + np.sin(3 * X[:, 1])
+PUBLIC = RNG.normal(size=(400, 3))
+
+
+class WithPublicRows(ostrakon.PATERegressor):
+    """scikit-learn's checks call fit(X, y); the public rows are those rows here. The noise rounds to nothing."""
+
+    def fit(self, X, y, X_public=None, *, users=None):
+        return super().fit(X, y, X if X_public is None else X_public, users=users)
+
+
+@parametrize_with_checks(
+    [WithPublicRows(epsilon=1e9, range=(-20, 20), allow_shared_rows=True, random_state=0)],
+    expected_failed_checks=lambda estimator: {},
+)
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ostrakon.PATERegressor(epsilon=2.0, range=(0, 20), random_state=0).fit(X, Y, X_public=PUBLIC)
+
+
+def test_it_learns_and_says_what_it_costs(model):
+    assert model.score(X, Y) > 0.8
+    assert 1.99 < model.statement_.guarantee.epsilon <= 2
+    content = model.statement_.as_dict()
+    assert content["quantity"] == {"low": 0, "high": 20}
+    assert "classes" not in content
+    assert content["tuned"]["range"] == "given by the operator"
+    assert "range 0 to 20" in content["remarks"][0]
+    assert model.counts_.shape == (len(model.queries_), 2)
+
+
+def test_the_released_student_says_the_same(model, tmp_path):
+    model.save_release(tmp_path / "release")
+    student = load_student(tmp_path / "release")
+    np.testing.assert_allclose(student.predict(X[:300]), model.predict(X[:300]), atol=1e-9)
+    assert len(student.predict(X[:0])) == 0
+    with pytest.raises(ValueError, match="estimates a quantity"):
+        student.predict_proba(X[:3])
+    for file in (tmp_path / "release").iterdir():
+        if file.name not in ("load_student.py", "student.onnx"):
+            assert b"class" not in file.read_bytes().replace(b'class="', b""), file.name
+    assert 'pipeline_tag: "tabular-regression"' in (tmp_path / "release" / "README.md").read_text()
+
+
+def test_frames_with_words_and_gaps():
+    frame = pd.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "a", "b")})
+    frame.loc[::50, "size"] = np.nan
+    public = pd.DataFrame({"size": PUBLIC[:, 0], "kind": np.where(PUBLIC[:, 1] > 0, "a", "b")})
+    model = ostrakon.PATERegressor(epsilon=4.0, range=(0, 20), random_state=0).fit(frame, Y, X_public=public)
+    assert model.score(frame, Y) > 0.6
+
+
+def test_values_outside_the_range_are_clipped_and_told():
+    with pytest.warns(OutsideRange, match="of the private values of the target are outside 9 to 11"):
+        model = ostrakon.PATERegressor(epsilon=4.0, range=(9, 11), random_state=0).fit(X, Y, X_public=PUBLIC)
+    said = model.predict(1000 * X)
+    assert said.min() >= 9
+    assert said.max() <= 11
+
+
+def test_users_are_protected_as_a_whole():
+    users = np.repeat(np.arange(1000), 3)
+    model = ostrakon.PATERegressor(epsilon=4.0, range=(0, 20), random_state=0).fit(X, Y, PUBLIC, users=users)
+    assert model.statement_.unit == "user"
+    assert model.statement_.teachers == 1000
+    assert model.votes_.in_votes.sum() == pytest.approx(1000)
+    assert isinstance(model.mechanism_, QuantityGNMax)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "range must be given"),
+        ({"range": (20, 0)}, "the lower one first"),
+        ({"range": "from data"}, "range must be two numbers"),
+        ({"range": (0, 20), "epsilon": -1}, "epsilon must be"),
+        ({"range": (0, 20), "n_queries": 10_000}, "n_queries must be"),
+    ],
+)
+def test_bad_parameters_are_refused(options, told):
+    with pytest.raises(InvalidInput, match=told):
+        ostrakon.PATERegressor(**options).fit(X, Y, X_public=PUBLIC)
+
+
+def test_bad_data_are_refused():
+    model = ostrakon.PATERegressor(range=(0, 20))
+    with pytest.raises(InvalidInput, match="X_public must be given"):
+        model.fit(X, Y)
+    with pytest.raises(InvalidInput, match="The target is missing in 1 of 3000 rows"):
+        model.fit(pd.DataFrame(X), [None, *Y[1:]], X_public=pd.DataFrame(PUBLIC))
+    with pytest.raises(InvalidInput, match="finite number"):
+        model.fit(pd.DataFrame(X), np.where(Y > 9, np.nan, Y), X_public=pd.DataFrame(PUBLIC))
+    with pytest.raises(InvalidInput, match=r"PATERegressor\(range=\(low, high\)\)"):
+        ostrakon.PATEClassifier(classes="from-private").fit(X, Y.round(2).astype(str), X_public=PUBLIC)
