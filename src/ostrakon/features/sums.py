@@ -30,7 +30,7 @@ _FEWEST_VALUES = 8
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Weights:
-    """Weights of what a row is made into, scales included: see `SumMap.weights_by_part`.
+    """Weights of the parts of a row, scales included: see `SumMap.weights_by_part`.
 
     constant: added. linear: (features,). ranks: (WAVES, ranks). cosines, sines: (2 * DIRECTIONS,).
     """
@@ -117,18 +117,18 @@ class SumMap:
         with np.errstate(over="ignore", invalid="ignore"):  # `steps` refuses values that overflow
             away = np.ascontiguousarray(given - self.centre)
             lengths = np.sqrt(np.square(away).sum(axis=1, keepdims=True))
-            made = np.empty((len(away), self.features))
+            values = np.empty((len(away), self.features))
             constant, linear, ranks, *directions = self.blocks
-            made[:, constant] = shares[0]
-            made[:, linear] = shares[1] * ((away / np.maximum(lengths, self.radius)) @ self.axes)
+            values[:, constant] = shares[0]
+            values[:, linear] = shares[1] * ((away / np.maximum(lengths, self.radius)) @ self.axes)
             if len(self.ranked):
-                made[:, ranks] = shares[2] * self._of_ranks(given)
-            turned = away @ self.waves
-            each = shares[3] / math.sqrt(self.waves.shape[1])
+                values[:, ranks] = shares[2] * self._of_ranks(given)
+            projections = away @ self.waves
+            weight = shares[3] / math.sqrt(self.waves.shape[1])
             for number, block in enumerate(directions):
-                some = turned[:, number * DIRECTIONS : (number + 1) * DIRECTIONS]
-                made[:, block] = each * np.concatenate([np.cos(some), np.sin(some)], axis=1)
-        return made
+                projected = projections[:, number * DIRECTIONS : (number + 1) * DIRECTIONS]
+                values[:, block] = weight * np.concatenate([np.cos(projected), np.sin(projected)], axis=1)
+        return values
 
     @property
     def intervals(self) -> tuple[FloatArray, FloatArray]:
@@ -139,8 +139,8 @@ class SumMap:
         """Of `of_rows(X) @ weights`, the weights of clipped differences, ranks and directions."""
         shares = np.sqrt(PARTS)
         constant, linear, ranks, *directions = self.blocks
-        each = shares[3] / math.sqrt(self.waves.shape[1])
-        waves = [each * weights[block] for block in directions]
+        weight = shares[3] / math.sqrt(self.waves.shape[1])
+        waves = [weight * weights[block] for block in directions]
         of_ranks = shares[2] * wave_weights(len(self.ranked))[:, None] * weights[ranks].reshape(WAVES, -1)
         return Weights(
             constant=float(shares[0] * weights[constant][0]),
@@ -182,10 +182,10 @@ class SumMap:
         return whole_steps
 
     def _rounded(self, features: FloatArray) -> IntArray:
-        made = self.of_rows(features)
-        if not np.isfinite(made).all():
+        values = self.of_rows(features)
+        if not np.isfinite(values).all():
             raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
-        return np.rint(made * self.longest).astype(np.int64)
+        return np.rint(values * self.longest).astype(np.int64)
 
     @property
     def longest(self) -> float:
@@ -223,8 +223,8 @@ def _ranked(points: FloatArray) -> tuple[IntArray, FloatArray]:
     kept: list[int] = []
     known = set[bytes]()
     for number, column in enumerate(points.T):
-        different, place = np.unique(column, return_inverse=True)
-        mark = place.astype(np.int64).tobytes()
+        different, position = np.unique(column, return_inverse=True)
+        mark = position.astype(np.int64).tobytes()
         if len(different) >= _FEWEST_VALUES and mark not in known:
             kept.append(number)
             known.add(mark)

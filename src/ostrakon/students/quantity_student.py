@@ -68,13 +68,13 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         moments = released.moments
         if moments is None or not isinstance(moments.directions, SumMap):
             raise InvalidInput(NEEDS_SUMS)
-        known = moments.directions
-        sums = known.sums(moments.sums)
+        feature_map = moments.directions
+        sums = feature_map.sums(moments.sums)
         counts = np.asarray(released.counts, np.float64)
         if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
             raise InvalidInput("The released sums must be finite.")
-        sigma = float(known.sums(np.full(moments.sums.shape, moments.sigma))[0])
-        rows = known.of_rows(X)
+        sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
+        rows = feature_map.of_rows(X)
         values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
         values = moments.records * np.maximum(values, 0)
         means, members = _cells(rows, cell_of(np.asarray(X, np.float32), np.asarray(X, np.float32)[released.queries]))
@@ -82,18 +82,18 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         spread = 1 + moments.records / len(rows)
         fitted: list[tuple[float, FloatArray, FloatArray]] = []
         for left in _UNEXPLAINED:
-            varied = values * left * spread + sigma**2
+            variances = values * left * spread + sigma**2
             by_cell = expected * left * spread + noise
-            turned, seen = vectors.T @ sums, counts[:, 1] - counts[:, 0]
-            known_by = (vectors * (values**2 / varied)) @ vectors.T
-            known_by += (means.T * (expected**2 / by_cell)) @ means
-            told = vectors @ (values / varied * turned) + means.T @ (expected / by_cell * seen)
-            constant = np.log(varied).sum() + (turned**2 / varied).sum()
-            constant += np.log(by_cell).sum() + (seen**2 / by_cell).sum()
-            weights, penalties, likelihood = _likeliest(known_by, told, known.blocks)
+            rotated, differences = vectors.T @ sums, counts[:, 1] - counts[:, 0]
+            precision = (vectors * (values**2 / variances)) @ vectors.T
+            precision += (means.T * (expected**2 / by_cell)) @ means
+            weighted_sums = vectors @ (values / variances * rotated) + means.T @ (expected / by_cell * differences)
+            constant = np.log(variances).sum() + (rotated**2 / variances).sum()
+            constant += np.log(by_cell).sum() + (differences**2 / by_cell).sum()
+            weights, penalties, likelihood = _likeliest(precision, weighted_sums, feature_map.blocks)
             fitted.append((likelihood - constant / 2, weights, penalties))
-        _, self.coef_, self.penalties_ = max(fitted, key=lambda one: one[0])
-        self.directions_ = known
+        _, self.coef_, self.penalties_ = max(fitted, key=lambda entry: entry[0])
+        self.directions_ = feature_map
         return self
 
     def predict(self, X: Any) -> FloatArray:
@@ -122,7 +122,7 @@ def _records(counts: FloatArray, members: FloatArray, records: int, sigma2: floa
 
 
 def _likeliest(
-    known_by: FloatArray, told: FloatArray, blocks: tuple[slice, ...]
+    precision: FloatArray, weighted_sums: FloatArray, blocks: tuple[slice, ...]
 ) -> tuple[FloatArray, FloatArray, float]:
     """(weights, prior variance of each block, log likelihood but for a constant).
 
@@ -134,23 +134,23 @@ def _likeliest(
         """(weights, log likelihood, what solves for others, the inverse of each weight's prior variance)."""
         sizes = [block.stop - block.start for block in blocks]
         inverse = np.repeat(1 / penalties, sizes)
-        factor = cho_factor(known_by + np.diag(inverse), lower=True, check_finite=False)
-        weights: FloatArray = cho_solve(factor, told)
+        factor = cho_factor(precision + np.diag(inverse), lower=True, check_finite=False)
+        weights: FloatArray = cho_solve(factor, weighted_sums)
         log_det = 2 * np.log(np.diag(factor[0])).sum() - np.log(inverse).sum()
-        return weights, float(told @ weights - log_det) / 2, factor, inverse
+        return weights, float(weighted_sums @ weights - log_det) / 2, factor, inverse
 
-    starts = [np.array([_OF_CONSTANT, *[one] * (len(blocks) - 1)]) for one in _FIRST]
-    penalties = max(starts, key=lambda one: at(one)[1])
+    starts = [np.array([_OF_CONSTANT, *[value] * (len(blocks) - 1)]) for value in _FIRST]
+    penalties = max(starts, key=lambda value: at(value)[1])
     first = penalties[-1]
     for _ in range(_ROUNDS):
         weights, _, factor, _ = at(penalties)
-        covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(told))))
+        covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(weighted_sums))))
         before = penalties.copy()
         for number, block in enumerate(blocks[1:], 1):
             size = block.stop - block.start
             if size:
-                sure = max(size - covariance[block].sum() / penalties[number], 0)
-                penalties[number] = (np.square(weights[block]).sum() + _DRAWN * first) / (sure + _DRAWN)
+                determined = max(size - covariance[block].sum() / penalties[number], 0)
+                penalties[number] = (np.square(weights[block]).sum() + _DRAWN * first) / (determined + _DRAWN)
         if np.abs(np.log(penalties / before)).max() < 0.05:
             break
     weights, likelihood, *_ = at(penalties)

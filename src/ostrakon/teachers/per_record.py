@@ -325,9 +325,9 @@ def quantities(
         return nearest_query, quantity
     said, near = _counted(whose, nearest_query)
     pairs = np.ravel_multi_index((whose, nearest_query), (everyone, int(nearest_query.max()) + 1))
-    place = np.unique(pairs, return_inverse=True)[1]
+    position = np.unique(pairs, return_inverse=True)[1]
     sums = np.zeros(len(said), np.int64)
-    np.add.at(sums, place, quantity)
+    np.add.at(sums, position, quantity)
     said = np.column_stack([said, sums // near])
     # For each owner the queries with most rows, the earlier one first in a tie.
     said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
