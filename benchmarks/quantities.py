@@ -90,7 +90,7 @@ import json, sys, time, warnings
 import numpy as np
 import pandas as pd
 warnings.filterwarnings("ignore")
-private, public, test = (pd.read_pickle(f"{sys.argv[1]}/{name}.pkl") for name in ("private", "public", "test"))
+private, public, test = (pd.read_csv(f"{sys.argv[1]}/{name}.csv") for name in ("private", "public", "test"))
 told = json.loads(sys.argv[2])
 y = np.load(f"{sys.argv[1]}/y.npy")
 low, high = told["range"]
@@ -149,8 +149,7 @@ def peer(
     told = {"method": method, "range": ends, "epsilon": epsilon, "delta": min(DELTA, 0.1 / len(y)), "seed": seed}
     with tempfile.TemporaryDirectory() as folder:
         for name, rows in (("private", private), ("public", public), ("test", test)):
-            plain = rows.astype({each: object for each in rows if not pd.api.types.is_numeric_dtype(rows[each])})
-            plain.to_pickle(f"{folder}/{name}.pkl")
+            rows.to_csv(f"{folder}/{name}.csv", index=False)
         np.save(f"{folder}/y.npy", y)
         done = subprocess.run(
             [python, "-c", PEER, folder, json.dumps(told)], capture_output=True, text=True, check=True
