@@ -14,7 +14,7 @@ from ostrakon.estimators.choices import require_choices
 from ostrakon.features.text import reads_text
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.files import Files
-from ostrakon.options.options import AUTO, Options
+from ostrakon.options.options import ACCURACY, AUTO, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.earlier import read_release
 from ostrakon.report.release import publish, refuse_other_report, save_refitted
@@ -141,6 +141,7 @@ def refit(
     out: str | os.PathLike[str],
     public: str | os.PathLike[str] | None = None,
     student: Any = AUTO,
+    objective: str = ACCURACY,
 ) -> Refitted:
     """Train another student from a finished release alone, and write a new release.
 
@@ -154,6 +155,8 @@ def refit(
         The public table that the release was made with; its checksum must be the same. None if the columns were
         described instead.
     student : str or estimator, default "auto"
+        As for `train`.
+    objective : {"accuracy", "balanced", "log-loss"}, default "accuracy"
         As for `train`.
 
     Returns
@@ -179,7 +182,7 @@ def refit(
     ...
     ostrakon.validation.InvalidInput: release must be the folder of a finished release, got no-such-folder.
     """
-    earlier = Path(release)
+    settings, earlier = Options.of({"student": student, "objective": objective}), Path(release)
     content = read_release(earlier)
-    finished = refit_student(content, public, student=student)
+    finished = refit_student(content, public, student=student, objective=settings.objective)
     return Refitted(finished=finished, release=save_refitted(finished, out, content.recipe, earlier=earlier))

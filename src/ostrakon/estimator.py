@@ -34,7 +34,7 @@ from ostrakon.data.partition import row_marks
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import AUTO, WORST_CASE, Options
+from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
@@ -241,6 +241,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Total epsilon of all fits and runs on these data; opens an account in the ledger.
     ledger_account : str, optional
         Name of the account. Default: the one that the data are bound to.
+    objective : {"accuracy", "balanced", "log-loss"}, default "accuracy"
+        What the student is for: labels that are often right, labels that find every class equally well, or
+        probabilities.
     representation : str or estimator, default "auto"
         Features of a row, learned from public rows.
     trained_on : str, optional
@@ -325,6 +328,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     ledger: str | None = None
     budget: float | None = None
     ledger_account: str | None = None
+    objective: str = ACCURACY
     representation: Any = AUTO
     trained_on: str | None = None
     query_strategy: str = "representatives"

@@ -70,6 +70,13 @@ def test_the_student_is_that_of_a_run_with_these_options(release, tmp_path):
         assert bytes_of(auto, "student.onnx") != bytes_of(named, "student.onnx")
         other = refitted(auto, tmp_path / f"{mechanism}-other", folder=folder, student="logistic")
         assert bytes_of(other, "student.onnx", "student.json") == bytes_of(named, "student.onnx", "student.json")
+    balanced = publish(
+        run(tmp_path / "balanced", task, Options(objective="balanced", **asked), rng=np.random.default_rng(0))
+    )
+    other = refitted(auto, tmp_path / "other-balanced", folder=folder, objective="balanced")
+    assert bytes_of(other, "student.onnx") == bytes_of(balanced, "student.onnx") != bytes_of(auto, "student.onnx")
+    tuned = [json.loads((made / "statement.json").read_text())["tuned"] for made in (other, balanced)]
+    assert tuned[0]["probabilities"] == tuned[1]["probabilities"]
 
 
 def test_the_statement_adds_nothing_and_says_what_was_done(release, tmp_path):
@@ -77,7 +84,8 @@ def test_the_statement_adds_nothing_and_says_what_was_done(release, tmp_path):
     before, after = (json.loads((folder / "statement.json").read_text()) for folder in (release, new))
     for name in SAME:
         assert after[name] == before[name], name
-    assert after["tuned"] == {**before["tuned"], "student": "moments, given by the operator"}
+    kept = {name: how for name, how in before["tuned"].items() if name != "probabilities"}
+    assert after["tuned"].items() >= {**kept, "student": "moments, given by the operator"}.items()
     checksum = hashlib.sha256((release / "manifest.json").read_bytes()).hexdigest()
     assert checksum in after["remarks"][-1]
     assert "costs no privacy (post-processing)" in after["remarks"][-1]
@@ -99,6 +107,7 @@ def test_anything_else_is_refused_in_one_sentence(release, tmp_path):
         "outside of the release": {"public": public, "out": release / "new"},
         "must be new or empty": {"public": public, "out": release.parents[1]},
         "never-heard-of": {"public": public, "student": "never-heard-of"},
+        "objective must be one of": {"public": public, "objective": "recall"},
     }
     for sentence, given in cases.items():
         with pytest.raises(InvalidInput, match=sentence) as refused:

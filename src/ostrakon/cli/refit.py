@@ -18,6 +18,7 @@ def refit(
         Path | None, typer.Option(help="The public table that the release was made with; its checksum is verified.")
     ] = None,
     student: Annotated[str, typer.Option(help="As for train. [default: best of several]")] = "auto",
+    objective: Annotated[str, typer.Option(help="accuracy, balanced or log-loss, as for train.")] = "accuracy",
 ) -> None:
     """Train another student from RELEASE alone and write a new release.
 
@@ -26,5 +27,5 @@ def refit(
     from ostrakon.api import refit as refitted
     from ostrakon.report.table import refit_table
 
-    done = refitted(release, out=out, public=public, student=student)
+    done = refitted(release, out=out, public=public, student=student, objective=objective)
     console.print(refit_table(done.finished, release=done.release))

@@ -19,6 +19,7 @@ from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
 from ostrakon.export.onnx_machines import machine, margins, squared_distances
 from ostrakon.export.onnx_scores import AXIS, Answer, best, softmax
 from ostrakon.export.onnx_trees import forest, gradient_boosting, histogram_boosting
+from ostrakon.students.calibration import LEAST
 from ostrakon.validation import InvalidInput
 
 
@@ -106,6 +107,15 @@ def _moment_vote(graph: Graph, model: Any, rows: Any) -> Answer:
     return best(graph, likely), likely
 
 
+def _calibrated(graph: Graph, model: Any, rows: Any) -> Answer:
+    label, likely = classified(graph, model.student, rows)
+    scores = graph.add("Div", graph.add("Log", graph.add("Max", likely, LEAST)), float(model.temperature))
+    scores = graph.add("Add", scores, as_doubles(model.offsets)[None])
+    if model.weights is None:
+        return label, softmax(graph, scores)
+    return best(graph, graph.add("Add", scores, np.log(as_doubles(model.weights))[None])), softmax(graph, scores)
+
+
 def _only(graph: Graph, rows: Any) -> Answer:
     value: Any = rows
     if isinstance(rows, ImageRows):
@@ -184,6 +194,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "MomentLogistic": moments,
     "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,
+    "CalibratedStudent": _calibrated,
     "NoisyCountStudent": _counts,
     "LabelSpreadingStudent": _spreading,
     "GraphStudent": _graph_student,
@@ -192,4 +203,4 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
 }
 
 # Those that make features of rows themselves, or hand rows on.
-_OF_ROWS = (_pipeline, _inner, _counts, _spreading, _graph_student, _kernel)
+_OF_ROWS = (_pipeline, _inner, _calibrated, _counts, _spreading, _graph_student, _kernel)

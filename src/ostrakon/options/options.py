@@ -18,6 +18,7 @@ from ostrakon.validation import InvalidInput, fraction, line, positive, shown, w
 AUTO = "auto"
 """ostrakon chooses."""
 WORST_CASE, GATE = GUARANTEES = ("worst-case", "gate")
+ACCURACY, BALANCED, LOG_LOSS = OBJECTIVES = ("accuracy", "balanced", "log-loss")
 QUERY_STRATEGIES = ("representatives", "random", "all")
 
 _PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
@@ -31,6 +32,12 @@ def is_auto(choice: Any) -> bool:
 def _guarantee(name: str, value: Any) -> str:
     if not isinstance(value, str) or value not in GUARANTEES:
         raise InvalidInput(f"{name} must be one of {', '.join(GUARANTEES)}, got {shown(value)}.")
+    return value
+
+
+def _objective(name: str, value: Any) -> str:
+    if not isinstance(value, str) or value not in OBJECTIVES:
+        raise InvalidInput(f"{name} must be one of {', '.join(OBJECTIVES)}, got {shown(value)}.")
     return value
 
 
@@ -71,8 +78,9 @@ class Options(Settings):
     `agreement` goes to the winner; the worst case if no gate helps. ledger: reserves the cost of the run before its
     noise is drawn; budget: the epsilon of all runs on the data, of the account that is opened for them; ledger_account:
     its name. mechanism: a name, or "auto"; parameters: its own, by name. teacher, student, representation: names or
-    estimators (see `ostrakon.estimators.choices`). trained_on: the training data of a frozen encoder, or of the given
-    features, in the operator's words. query_strategy: how to choose the public rows to label (see
+    estimators (see `ostrakon.estimators.choices`). objective: what the student's
+    labels or probabilities are for. trained_on: the training data of a frozen encoder, or of the given features, in the
+    operator's words. query_strategy: how to choose the public rows to label (see
     `ostrakon.features.choose_queries`), or a function that chooses them. smooth: smooth each teacher's predictions over
     the neighbour graph of the public rows. seed: of data splitting and models only, never of noise. jobs: workers, as
     joblib's n_jobs.
@@ -177,6 +185,14 @@ class Options(Settings):
             panel=_LEARNING,
         ),
     ] = AUTO
+    objective: Annotated[
+        str,
+        Option(
+            help="What is to be good: accuracy, balanced (every class counts the same) or log-loss (probabilities).",
+            panel=_LEARNING,
+            check=_objective,
+        ),
+    ] = ACCURACY
     representation: Annotated[
         Any,
         Option(help="Features of a row: auto, table, text, photos, hog, onnx:FILE, and others.", panel=_LEARNING),

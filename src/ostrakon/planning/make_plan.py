@@ -7,7 +7,7 @@ from typing import Any
 
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import AUTO, Options
+from ostrakon.options.options import ACCURACY, AUTO, Options
 from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
 from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
 from ostrakon.planning.per_record_plan import additive_plan, per_record_plan, quantity_plan
@@ -53,6 +53,11 @@ def make_plan(
         raise InvalidInput(
             f"student must be one that learns from what {options.mechanism} releases, got {options.student!r}, which "
             f"needs the sums of features of {DEFAULT_MECHANISM}."
+        )
+    if options.objective != ACCURACY and (images or not find(options.mechanism).releases_counts):
+        raise InvalidInput(
+            f"objective must be {ACCURACY} where students learn from images or from labels alone, got "
+            f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
         )
     sizes: Any = {"units": units, "pool": pool, "classes": classes, "unit": unit}
     if not find(options.mechanism).per_record:

@@ -19,7 +19,7 @@ from ostrakon.export.student_files import require_exportable
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import name_without_folder
 from ostrakon.mechanisms import NO_ANSWER
-from ostrakon.options.options import is_auto
+from ostrakon.options.options import ACCURACY, is_auto
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.tables import public_rows_again
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnings_of
@@ -27,11 +27,12 @@ from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.stages.student import fit_student
-from ostrakon.run.statement import described
+from ostrakon.run.statement import calibration_in_words, described
 from ostrakon.run.steps import FinishedRun
-from ostrakon.statements.restored import statement_from
+from ostrakon.statements.restored import RestoredStatement, statement_from
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.versions import versions
+from ostrakon.students.selection import Selection
 from ostrakon.validation import InvalidInput
 
 REFITTED = (
@@ -71,7 +72,7 @@ class EarlierRelease:
     checksum: str
 
 
-def refit_student(release: EarlierRelease, public: Any, *, student: Any) -> FinishedRun:
+def refit_student(release: EarlierRelease, public: Any, *, student: Any, objective: str = ACCURACY) -> FinishedRun:
     """Train a student again from a release.
 
     Parameters
@@ -80,6 +81,8 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any) -> Fini
     public : path or None
         The public table that the release was made with; None if its columns were described instead.
     student : str or estimator
+        As for a run.
+    objective : {"accuracy", "balanced", "log-loss"}
         As for a run.
 
     Returns
@@ -97,15 +100,19 @@ def refit_student(release: EarlierRelease, public: Any, *, student: Any) -> Fini
     Guarantee: a function of the release and of public rows, so by post-processing the guarantee of the release covers
     it. With the options of a run the student is that of the run, to the last bit.
     """
+    if objective != ACCURACY and release.counts is None:
+        raise InvalidInput(f"objective must be {ACCURACY} where labels alone were released, got {objective!r}.")
     if not is_auto(student):
         require_exportable(make_student(student))
     try:
-        return _refitted(release, statement_from(release.statement), public, student=student)
+        return _refitted(release, statement_from(release.statement), public, student=student, objective=objective)
     except (KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"refit.json must be as a run wrote it, and it cannot be read ({error!r}).") from error
 
 
-def _refitted(release: EarlierRelease, statement: Statement, public: Any, *, student: Any) -> FinishedRun:
+def _refitted(
+    release: EarlierRelease, statement: RestoredStatement, public: Any, *, student: Any, objective: str
+) -> FinishedRun:
     recipe, domain = release.recipe, None
     description = recipe["public"].get("description")
     if (public is None) != (description is not None):
@@ -124,25 +131,13 @@ def _refitted(release: EarlierRelease, statement: Statement, public: Any, *, stu
     queries = np.arange(len(release.asked)) if domain is not None else np.array(release.asked, np.int64)
     if len(queries) and not (queries.min() >= 0 and queries.max() < len(view.public)):
         raise InvalidInput(f"The release asks about public rows that do not exist: there are {len(view.public)}.")
-    learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"])
+    learning = Learning(X_public=X_public, view=view, student=student, seed=recipe["seed"], objective=objective)
     selection = fit_student(learning, plan, answers, queries)
-    said = selection.student.predict(learning.rows(selection.chosen))
-    remarks = [remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)]
     form = RowForm.of(X_public, kinds={**(recipe["row"]["kinds"] or {}), **view.texts})
     raw = selection.chosen.takes_rows
     return FinishedRun(
         plan=plan,
-        statement=replace(
-            statement,
-            estimates=estimates_of(plan, answers, selection, unit=statement.unit, protects=statement.protects),
-            remarks=(
-                *warnings_of(answers, selection, said, list(statement.classes)),
-                *remarks,
-                REFITTED.format(checksum=release.checksum),
-            ),
-            tuned={**statement.tuned, "student": described(selection)},
-            versions=versions(),
-        ),
+        statement=_restated(release, statement, plan, answers, learning, selection),
         student=ReleasedStudent(form, None if raw else view.representation, selection.student, list(statement.classes)),
         queries=queries,
         cells=None if domain is None else domain.cell_names(),
@@ -160,6 +155,30 @@ def _refitted(release: EarlierRelease, statement: Statement, public: Any, *, stu
             target=recipe["understood"]["target"],
         ),
         recipe={name: recipe[name] for name in ("public", "representation", "seed", "delta", "row")},
+    )
+
+
+def _restated(
+    release: EarlierRelease,
+    statement: RestoredStatement,
+    plan: Plan,
+    answers: Answers,
+    learning: Learning,
+    selection: Selection,
+) -> RestoredStatement:
+    """The statement of the release with what there is to say of another student."""
+    said = selection.student.predict(learning.rows(selection.chosen))
+    kept = {name: how for name, how in statement.tuned.items() if name != "probabilities"}
+    return replace(
+        statement,
+        estimates=estimates_of(plan, answers, selection, unit=statement.unit, protects=statement.protects),
+        remarks=(
+            *warnings_of(answers, selection, said, list(statement.classes)),
+            *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
+            REFITTED.format(checksum=release.checksum),
+        ),
+        tuned={**kept, "student": described(selection), **calibration_in_words(selection)},
+        versions=versions(),
     )
 
 

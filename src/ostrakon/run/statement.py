@@ -16,6 +16,7 @@ from ostrakon.run.stages.votes import pair_map
 from ostrakon.statements.statement import Protects, Statement, round_up, weak_remark
 from ostrakon.statements.versions import versions
 from ostrakon.students.additive import ADDITIVE
+from ostrakon.students.calibration import CalibratedStudent
 from ostrakon.students.quantity_student import SUMS
 from ostrakon.students.selection import Selection
 from ostrakon.votes import STEPS
@@ -57,6 +58,19 @@ def described(selection: Selection) -> str:
         guess = "kept because nobody was better than a guess"
         why = guess if selection.chosen.fallback else "the first in a fixed order within the noise"
     return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
+
+
+def calibration_in_words(selection: Selection) -> dict[str, str]:
+    """What `tuned` says of the probabilities and the labels of the student; nothing if they are its own."""
+    student = selection.student
+    if not isinstance(student, CalibratedStudent):
+        return {}
+    words = [f"temperature {student.temperature:.2f}, from released counts of held-out cells"]
+    if np.any(student.offsets):
+        words.append("mean probabilities agree with the released shares of the classes")
+    if student.weights is not None:
+        words.append("labels are chosen so that every class counts the same")
+    return {"probabilities": "; ".join(words)}
 
 
 def make_statement(
@@ -114,6 +128,7 @@ def make_statement(
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": described(selection),
+            **calibration_in_words(selection),
         },
         public_rows=_public_rows(plan, task),
         trust_model=task.trust_model,

@@ -188,7 +188,13 @@ def run_steps(
         queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)
-        learning = Learning(X_public=context.task.X_public, view=view, student=options.student, seed=options.seed)
+        learning = Learning(
+            X_public=context.task.X_public,
+            view=view,
+            student=options.student,
+            seed=options.seed,
+            objective=options.objective,
+        )
         answers = draw_answers(context, plan, votes, queries, learning)
         say("Training the student")
         totals = known_totals(task.private, view, queries) if answers.counts is not None else None

@@ -88,13 +88,16 @@ class Selection:
 
     agreement: of each candidate that could be tried, by name: the share of the held-out votes that it predicts. From
     released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
-    one (or the quicker one tried in its place) said where it was held out; None where it was not tried.
+    one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely: its
+    probabilities of public rows there, (rows, classes), and own: the cell of each row; None unless all were held out.
     """
 
     chosen: Candidate
     student: Any
     agreement: dict[str, float]
     held: HeldOut | None = None
+    likely: FloatArray | None = None
+    own: IntArray | None = None
 
 
 def select(
@@ -129,7 +132,8 @@ def select(
     )
     cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
     agreement: dict[str, float] = {}
-    said, refused = _tried(candidates, X, features, released, parts, cells)
+    beliefs: dict[str, FloatArray] = {}
+    said, refused = _tried(candidates, X, features, released, parts, cells, beliefs=beliefs)
     if refused is not None and not alone and not isinstance(refused, InvalidInput):
         raise refused
     for name, counted in said.items():
@@ -159,6 +163,8 @@ def select(
         student=student,
         agreement=agreement if parts and not alone else {},
         held=_held(released, parts, said[chosen.name]) if parts else None,
+        likely=beliefs.get(chosen.name) if parts else None,
+        own=None if cells is None else cells.own,
     )
 
 
@@ -169,17 +175,24 @@ def _tried(
     released: Released,
     parts: list[IntArray],
     cells: _Cells | None,
+    *,
+    beliefs: dict[str, FloatArray],
 ) -> tuple[dict[str, list[IntArray]], ValueError | None]:
-    """(what each candidate said of each part, held out; the last refusal of one that cannot learn from the others)."""
+    """beliefs: receives the probabilities of candidates that learn from features, if all rows were held out.
+
+    (what each candidate said of each part, held out; the last refusal of one that cannot learn from the others)."""
     said: dict[str, list[IntArray]] = {}
     refused: ValueError | None = None
     fits = len(candidates) * len(parts)
     with working("Trying students", fits) as report:
         for number, candidate in enumerate(candidates):
             rows, counted = X if candidate.takes_rows else features, list[IntArray]()
+            likely = None
+            if cells is not None and not candidate.takes_rows:
+                likely = np.full((len(features), released.counts.shape[1]), np.nan)
             try:
                 for done, part in enumerate(parts, 1):
-                    counted.append(_said(candidate, rows, released, part, cells))
+                    counted.append(_said(candidate, rows, released, part, cells, likely))
                     report(number * len(parts) + done, fits)
             except ValueError as error:
                 refused = error
@@ -187,6 +200,8 @@ def _tried(
                     break
                 continue
             said[candidate.name] = counted
+            if likely is not None and np.isfinite(likely).all():
+                beliefs[candidate.name] = likely
     return said, refused
 
 
@@ -267,8 +282,18 @@ def _counted(cells: _Cells, rows: IntArray, predicted: IntArray, released: Relea
     return found
 
 
-def _said(candidate: Candidate, rows: Any, released: Released, part: IntArray, cells: _Cells | None) -> IntArray:
-    """For each query of `part`, held out: its public rows, by half, that are said to be of each class."""
+def _said(
+    candidate: Candidate,
+    rows: Any,
+    released: Released,
+    part: IntArray,
+    cells: _Cells | None,
+    likely: FloatArray | None = None,
+) -> IntArray:
+    """For each query of `part`, held out: its public rows, by half, that are said to be of each class.
+
+    likely: receives their probabilities, (rows, classes).
+    """
     student = candidate.student if candidate.tried is None else candidate.tried
     left = np.setdiff1d(np.arange(len(released.queries)), part)
     said = np.zeros((2, *released.counts.shape), np.int64)
@@ -284,6 +309,9 @@ def _said(candidate: Candidate, rows: Any, released: Released, part: IntArray, c
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
+    if likely is not None and hasattr(taught, "predict_proba"):
+        likely[hidden] = 0.0
+        likely[np.ix_(hidden, np.asarray(taught.classes_, np.int64))] = taught.predict_proba(take_rows(rows, hidden))
     return _counted(cells, hidden, np.asarray(predicted, np.int64), released)[:, part]
 
 

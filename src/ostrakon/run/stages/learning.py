@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.estimators.choices import is_images, make_student, takes_rows
-from ostrakon.options.options import AUTO, is_auto
+from ostrakon.options.options import ACCURACY, AUTO, is_auto
 from ostrakon.run.stages.features import View
 from ostrakon.students.candidates import image_candidates, table_candidates
 from ostrakon.students.selection import Candidate
@@ -17,13 +17,14 @@ class Learning:
     """The student's side of a run.
 
     student: a name or an estimator (see `ostrakon.estimators.choices.make_student`), or "auto": the best of several
-    candidates.
+    candidates. objective: what its labels or probabilities are for (`Options.objective`).
     """
 
     X_public: Any
     view: View
     student: Any = AUTO
     seed: int = 0
+    objective: str = ACCURACY
 
     def candidates(self, *, counts: bool, classes: int, queries: int, moments: bool = False) -> list[Candidate]:
         """Candidates for the student; only one if it is named.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
+from ostrakon.options.options import ACCURACY, BALANCED
 from ostrakon.planning.plan import Plan
 from ostrakon.run.noise_log import Log
 from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map, pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
+from ostrakon.students.calibration import CalibratedStudent, agreeing_offsets, class_shares, temperature_of
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
@@ -80,7 +83,7 @@ def fit_student(
         classes=plan.classes,
         queries=len(released.queries),
     )
-    return select(
+    selection = select(
         candidates,
         learning.X_public,
         learning.view.public,
@@ -89,6 +92,31 @@ def fit_student(
         tried=1 if learning.sees_images and any(candidate.takes_rows for candidate in candidates) else None,
         seed=learning.seed,
     )
+    return calibrated(selection, released, learning)
+
+
+def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
+    """The selection with calibrated probabilities and, for balanced decisions, with other labels.
+
+    Probabilities change if all public rows were held out and a temperature is clearly better than none; where every
+    class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
+    out says nothing of balanced decisions, so it is dropped.
+    """
+    student, likely, own = selection.student, selection.likely, selection.own
+    if released.sigma2 is None or selection.chosen.takes_rows or not hasattr(student, "predict_proba"):
+        return selection
+    temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released)
+    known = np.asarray(student.classes_, np.int64)
+    offsets, weights = np.zeros(len(known)), None
+    if learning.objective != ACCURACY:
+        shares = class_shares(released)[known]
+        shares = shares / shares.sum()
+        offsets = agreeing_offsets(student.predict_proba(learning.view.public), shares, temperature)
+        weights = 1 / shares if learning.objective == BALANCED else None
+    if temperature == 1.0 and learning.objective == ACCURACY:
+        return selection
+    with_other = CalibratedStudent(student, temperature, offsets, weights)
+    return replace(selection, student=with_other, held=selection.held if weights is None else None)
 
 
 def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArray, features: CellFeatures) -> Selection:
@@ -101,7 +129,12 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
     released = Released(queries=queries, counts=answers.counts, sigma2=sigma2, moments=moments)
     student = AdditiveLogistic(features.domain.sizes, features.domain.ranges, random_state=learning.seed)
     chosen = Candidate(name=ADDITIVE, student=student)
-    return Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
+    selection = Selection(chosen=chosen, student=released.fit_student(student, learning.view.public), agreement={})
+    if learning.objective != BALANCED:
+        return selection
+    # Its probabilities agree with the released sizes of the classes already.
+    offsets, weights = np.zeros(plan.classes), 1 / class_shares(released)
+    return replace(selection, student=CalibratedStudent(selection.student, 1.0, offsets, weights))
 
 
 def _of_quantity(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:

@@ -1,0 +1,146 @@
+"""Probabilities that can be trusted: a temperature from the released counts, and the shares of the classes.
+
+Temperature. Held-out students give every public row probabilities p. With a temperature T they become p^(1/T),
+normalized, and m[k, j] is their mean over the public rows of cell k. The log loss of cells, -sum of Y[k, j] log m[k,
+j], is linear in the released counts Y, so its noise is known: for two temperatures the difference has the standard
+deviation sigma times the root of the sum of (log m - log m')^2. A temperature is taken only if it is better than 1 by
+more than two of these standard deviations, and of those the one for which that margin is widest: noise alone rarely
+leads to one.
+
+Shares. The released sums of a constant (or the counts) say how frequent the classes are among the private records.
+Added constants in the logarithms make the mean probabilities of the public rows agree with these shares.
+
+Balanced decisions. If every class counts the same, the best class of a row has the largest ratio of its probability to
+its share.
+
+Assumption: public and private rows are alike, within cells for the temperature and as a whole for the shares.
+Guarantee: a function of released numbers and public rows, so it costs no privacy.
+Source: Guo et al. 2017 (temperature); Saerens et al. 2002 (shares); Elkan 2001 (decisions).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from ostrakon.features.moments import MomentMap
+from ostrakon.students.selection import Released
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+LEAST = 1e-4
+"""Probabilities below count as this one."""
+_TEMPERATURES = np.exp(np.linspace(np.log(0.2), np.log(3.0), 25))
+_MARGIN = 2.0
+_ROUNDS = 200
+
+
+class CalibratedStudent(ClassifierMixin, BaseEstimator):
+    """A fitted student with other probabilities and, if `weights` are given, other labels.
+
+    Parameters
+    ----------
+    student : fitted classifier
+        Its classes are those of this one.
+    temperature : float
+        Above 0; 1 changes nothing.
+    offsets : array of float, shape (classes,)
+        Added to the logarithms of the probabilities.
+    weights : array of float, shape (classes,), optional
+        The label is the class with the largest product of probability and weight. None: the student's own label.
+
+    Notes
+    -----
+    Guarantee: that of the student.
+    """
+
+    def __init__(
+        self, student: Any, temperature: float, offsets: FloatArray, weights: FloatArray | None = None
+    ) -> None:
+        self.student = student
+        self.temperature = temperature
+        self.offsets = offsets
+        self.weights = weights
+
+    @property
+    def classes_(self) -> Any:
+        """Class numbers, those of the student."""
+        return self.student.classes_
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return calibrated probabilities, (rows, classes)."""
+        return tempered(self.student.predict_proba(X), self.temperature, self.offsets)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return a class number for each row, (rows,)."""
+        if self.weights is None:
+            return self.student.predict(X)
+        return np.asarray(self.classes_)[(np.log(self.predict_proba(X)) + np.log(self.weights)).argmax(axis=1)]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> FloatArray:
+    """Probabilities (rows, classes) at a temperature, with offsets (classes,) to their logarithms.
+
+    >>> tempered(np.array([[0.8, 0.2]]), 0.5, np.zeros(2)).round(3).tolist()
+    [[0.941, 0.059]]
+    """
+    scores = np.log(np.maximum(likely, LEAST)) / temperature + offsets
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> float:
+    """The temperature of held-out probabilities of all public rows, 1 unless another is clearly better.
+
+    likely: (rows, classes). own: the cell of each row, an index into the released counts, (rows,).
+    """
+    if released.sigma2 is None:
+        return 1.0
+    cells, none = len(released.counts), np.zeros(likely.shape[1])
+    parts = 1 / np.maximum(np.bincount(own, minlength=cells), 1)[own]
+    mean = sparse.csr_array((parts, (own, np.arange(len(own)))), shape=(cells, len(own)))
+
+    def of_cells(temperature: float) -> FloatArray:
+        return np.log(np.maximum(mean @ tempered(likely, temperature, none), 1e-6))
+
+    plain, best, margin = of_cells(1.0), 1.0, 0.0
+    for temperature in _TEMPERATURES.tolist():
+        change = of_cells(temperature) - plain
+        noise = released.sigma2 * float(np.sqrt(np.square(change).sum()))
+        gained = float((released.counts * change).sum()) - _MARGIN * noise
+        if gained > margin:
+            best, margin = temperature, gained
+    return best
+
+
+def class_shares(released: Released) -> FloatArray:
+    """The shares of all classes among the private records, from the least noisy released numbers, (classes,).
+
+    A class that the noise hides gets the share of half a standard deviation of it.
+    """
+    moments = released.moments
+    if moments is not None and isinstance(moments.directions, MomentMap):
+        totals, noise = moments.sums[0], moments.sigma
+    else:
+        totals, noise = released.counts.sum(axis=0), float(released.sigma2 or 1.0) * len(released.counts) ** 0.5
+    known = np.maximum(totals, noise / 2)
+    return known / known.sum()
+
+
+def agreeing_offsets(likely: FloatArray, shares: FloatArray, temperature: float) -> FloatArray:
+    """Offsets (classes,) with which the mean probabilities of rows (rows, classes) are `shares`, nearly."""
+    offsets = np.zeros(len(shares))
+    for _ in range(_ROUNDS):
+        mean = tempered(likely, temperature, offsets).mean(axis=0)
+        offsets += np.log(shares / np.maximum(mean, 1e-12))
+        if np.abs(mean - shares).max() < 1e-6:
+            break
+    return offsets - offsets.mean()

@@ -1,0 +1,132 @@
+"""Calibrated probabilities: better where the released counts show it, unchanged where noise hides it, and exported."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from ostrakon import PATEClassifier
+from ostrakon.export.student_files import export_student, load_student
+from ostrakon.features.moments import MomentMap
+from ostrakon.mechanisms import MomentGNMax
+from ostrakon.students.calibration import (
+    CalibratedStudent,
+    agreeing_offsets,
+    class_shares,
+    temperature_of,
+    tempered,
+)
+from ostrakon.students.moment_students import ReleasedMoments
+from ostrakon.students.selection import Released
+from ostrakon.validation import InvalidInput
+
+
+def world(*, temperature, records, sigma=5.0, seed=0, cells=60, rows=1200):
+    """Held-out probabilities at a wrong temperature, and noisy counts of records with the true ones."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, cells, rows)
+    scores = rng.normal(size=cells)[own] * 1.5 + rng.normal(size=rows) * 0.3 - 0.5
+    true = np.column_stack([1 / (1 + np.exp(scores)), 1 / (1 + np.exp(-scores))])
+    mean = np.zeros((cells, 2))
+    np.add.at(mean, own, true)
+    counts = records / rows * mean + rng.normal(scale=sigma, size=mean.shape)
+    released = Released(queries=np.arange(cells), counts=counts, sigma2=sigma)
+    return tempered(true, 1 / temperature, np.zeros(2)), own, released
+
+
+@pytest.mark.parametrize("temperature", [0.4, 2.0])
+def test_a_wrong_temperature_is_found_where_the_counts_show_it(temperature):
+    likely, own, released = world(temperature=temperature, records=20_000)
+    assert temperature_of(likely, own, released) == pytest.approx(temperature, rel=0.15)
+
+
+def test_right_probabilities_are_left_as_they_are():
+    # With a margin of two standard deviations noise rarely moves any; without one it would nearly always.
+    moved = [temperature_of(*world(temperature=1.0, records=400, seed=seed)) != 1.0 for seed in range(100)]
+    assert sum(moved) <= 15
+    assert temperature_of(*world(temperature=2.0, records=30)) == 1.0
+
+
+def test_labels_alone_give_no_temperature():
+    likely, own, released = world(temperature=0.4, records=20_000)
+    assert temperature_of(likely, own, replace(released, sigma2=None)) == 1.0
+
+
+def test_shares_come_from_the_sums_where_there_are_any():
+    counts = np.tile([80.0, 20.0], (10, 1))
+    released = Released(queries=np.arange(10), counts=counts, sigma2=4.0)
+    np.testing.assert_allclose(class_shares(released), [0.8, 0.2])
+    sums = np.array([[900.0, -3.0], [1.0, 1.0]])
+    directions = MomentMap.of(np.random.default_rng(0).normal(size=(50, 1)).astype(np.float32))
+    moments = ReleasedMoments(sums=sums, sigma=4.0, records=1000, directions=directions)
+    # A class below the noise keeps half a standard deviation of it.
+    np.testing.assert_allclose(class_shares(replace(released, moments=moments)), [900 / 902, 2 / 902])
+
+
+def test_offsets_make_the_mean_agree_with_the_shares():
+    likely = np.random.default_rng(0).dirichlet([4, 2, 1], 500)
+    shares = np.array([0.2, 0.3, 0.5])
+    offsets = agreeing_offsets(likely, shares, 0.7)
+    np.testing.assert_allclose(tempered(likely, 0.7, offsets).mean(axis=0), shares, atol=1e-5)
+
+
+def test_the_calibrated_student_leaves_as_it_is(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    model = LogisticRegression().fit(X, (X[:, 0] > 1).astype(int))
+    plain = CalibratedStudent(model, 0.5, np.zeros(2))
+    balanced = CalibratedStudent(model, 0.5, np.array([-0.2, 0.2]), np.array([1.0, 6.0]))
+    assert (plain.predict(X) == model.predict(X)).all()
+    assert balanced.predict(X).sum() > model.predict(X).sum()
+    for number, student in enumerate((plain, balanced)):
+        student.n_features_in_ = 2
+        export_student(student, tmp_path / str(number))
+        loaded = load_student(tmp_path / str(number))
+        assert (loaded.predict(X) == student.predict(X)).all()
+        np.testing.assert_allclose(loaded.predict_proba(X), student.predict_proba(X), atol=1e-12)
+
+
+def rare(rows, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3))
+    return X, (X[:, 0] + X[:, 1] + rng.normal(size=rows) > 2.9).astype(int)
+
+
+def fitted(objective, **options):
+    (X, y), (pool, _) = rare(4000, 0), rare(500, 1)
+    model = PATEClassifier(
+        mechanism=MomentGNMax(sigma2=8.0),
+        delta=1e-5,
+        classes=[0, 1],
+        objective=objective,
+        random_state=0,
+        noise=np.random.default_rng(0),
+        **options,
+    )
+    return model.fit(X, y, X_public=pool)
+
+
+def test_balanced_decisions_find_the_rare_class():
+    X, y = rare(4000, 2)
+    assert y.mean() < 0.06
+    plain, balanced, likely = (fitted(objective) for objective in ("accuracy", "balanced", "log-loss"))
+    recalls = [np.mean(model.predict(X)[y == 1]) for model in (plain, balanced, likely)]
+    assert recalls[1] > 0.7 > recalls[0] + 0.2
+    assert (likely.predict(X) == plain.predict(X)).all()
+    assert likely.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
+    assert "every class counts the same" in balanced.statement_.tuned["probabilities"]
+    # What was held out says nothing of other labels.
+    assert (len(plain.statement_.estimates), balanced.statement_.estimates) == (2, ())
+    assert (balanced.released_.predict(X[:50]) == balanced.predict(X[:50])).all()
+
+
+def test_an_objective_needs_counts_and_a_name():
+    with pytest.raises(InvalidInput, match="objective must be one of accuracy, balanced, log-loss, got 'recall'"):
+        fitted("recall")
+    X, y = rare(300, 0)
+    model = PATEClassifier(mechanism="gnmax", n_teachers=20, classes=[0, 1], objective="balanced")
+    with pytest.raises(
+        InvalidInput, match="objective must be accuracy where students learn from images or from labels"
+    ):
+        model.fit(X, y, X_public=X[:50] + 0.01)
