@@ -171,7 +171,12 @@ class Options(Settings):
     ] = None
     ledger_account: Annotated[
         str | None,
-        Option(help="The account's name. [default: the one that the data are bound to]", panel=_BUDGET, check=line),
+        Option(
+            help="The account's name. [default: the one that the data are bound to]",
+            panel=_BUDGET,
+            check=line,
+            advanced=True,
+        ),
     ] = None
     teacher: Annotated[
         Any,
