@@ -196,6 +196,7 @@ class Options(Settings):
             help="What is to be good: accuracy, balanced (every class counts the same) or log-loss (probabilities).",
             panel=_LEARNING,
             check=_objective,
+            advanced=True,
         ),
     ] = ACCURACY
     representation: Annotated[
