@@ -43,7 +43,7 @@ def make_plan(
     """
     if quantity:
         if options.objective != ACCURACY:
-            raise InvalidInput(f"objective must be {ACCURACY} where the target is a quantity, got {options.objective!r}.")
+            raise InvalidInput(f"objective must be {ACCURACY} for a quantity, got {options.objective!r}.")
         return quantity_plan(options, units=units, pool=pool, unit=unit)
     if options.mechanism == OF_QUANTITIES:
         raise InvalidInput(f"mechanism {OF_QUANTITIES} needs a quantity as the target: give its public range.")

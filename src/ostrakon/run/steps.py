@@ -323,6 +323,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         or plan.gate is not None
         or plan.trained
         or not task.counted
+        or task.quantity is not None
     ):
         return None
     return {
