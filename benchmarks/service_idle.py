@@ -1,9 +1,11 @@
-"""Honest requests beside thousands of idle and slow connections, on one machine.
+"""Honest requests beside thousands of idle and slow connections, and beside many requests sent ahead, on one machine.
 
-    python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--seconds 30]
+    python benchmarks/service_idle.py [--idle 2000] [--slow 500] [--ahead 20 300] [--seconds 30]
 
 `ostrakon serve` answers over TLS on localhost, from 20 teachers of a made-up table. Idle connections finish their TLS
 handshake and send nothing; slow ones send one byte of a header a second; each that is ended is opened again.
+Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
+is opened again after 10 seconds.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
 a process of their own.
 """
@@ -103,10 +105,30 @@ async def waste(port: int, trust: ssl.SSLContext, slow: bool) -> None:
         await asyncio.sleep(0.5)
 
 
-async def attack(port: int, certificate: str, idle: int, slow: int) -> None:
+async def send_ahead(port: int, trust: ssl.SSLContext) -> None:
+    """One connection that sends 10,000 requests at once and never reads, opened again when the service ends it."""
+    while True:
+        with contextlib.suppress(OSError):
+            # A limit of one byte: what is not read here is not taken from the network.
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trust, limit=1)
+            writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10_000)
+            while not (writer.transport.is_closing() or reader.exception()):
+                await asyncio.sleep(1)
+            writer.transport.abort()
+        await asyncio.sleep(10)
+
+
+async def attack(port: int, certificate: str, idle: int, slow: int, ahead: int) -> None:
     trust = ssl.create_default_context(cafile=certificate)
     trust.check_hostname = False
-    await asyncio.gather(*(waste(port, trust, at < slow) for at in range(idle + slow)))
+    wasted = (waste(port, trust, at < slow) for at in range(idle + slow))
+    await asyncio.gather(*wasted, *(send_ahead(port, trust) for _ in range(ahead)))
+
+
+def memory(process: int) -> float:
+    """MiB of a process at most so far (Linux)."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def processor_seconds(process: int) -> float:
@@ -119,13 +141,15 @@ def measure(port: int, folder: Path, token: str, server: int, given: argparse.Na
     trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
     trust.check_hostname = False
     medians: list[float] = []
-    for name in ("alone", f"beside {given.idle} idle and {given.slow} slow"):
+    attacks = [("alone", (0, 0, 0)), (f"beside {given.idle} idle and {given.slow} slow", (given.idle, given.slow, 0))]
+    attacks += [(f"beside {count} that send ahead", (0, 0, count)) for count in given.ahead]
+    for name, counts in attacks:
         attacker = None
-        if medians:
+        if any(counts):
             # A process of its own: these connections must not slow down the client that is measured.
-            what = [str(port), str(folder / "cert.pem"), str(given.idle), str(given.slow)]
+            what = [str(port), str(folder / "cert.pem"), *map(str, counts)]
             attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
-            time.sleep(15)
+            time.sleep(15 if counts[0] else 0)
         before = processor_seconds(server)
         took = honest(port, trust, token, given.seconds)
         used = processor_seconds(server) - before
@@ -136,24 +160,26 @@ def measure(port: int, folder: Path, token: str, server: int, given: argparse.Na
         print(
             f"{name}: {len(took)} requests, {sum(np.isinf(took))} failed, {sum(np.array(took) < 1)} within a second, "
             f"median {medians[-1]:.3f} s, slowest {max(took):.3f} s; the service used {used:.1f} processor seconds in "
-            f"{given.seconds:g} s, {os.getloadavg()[0]:.0f} processes were ready to run on {os.cpu_count()} cores",
+            f"{given.seconds:g} s and {memory(server):.0f} MiB at most, {os.getloadavg()[0]:.0f} processes were "
+            f"ready to run on {os.cpu_count()} cores",
             flush=True,
         )
-    print(f"ratio of medians {medians[1] / medians[0]:.1f}")
+    print("ratios of medians", *(f"{median / medians[0]:.1f}" for median in medians[1:]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--idle", type=int, default=2000)
     parser.add_argument("--slow", type=int, default=500)
+    parser.add_argument("--ahead", type=int, nargs="*", default=[20, 300])
     parser.add_argument("--seconds", type=float, default=30)
-    parser.add_argument("--attack", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--attack", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if given.attack:
-        port, trust, idle, slow = given.attack
-        asyncio.run(attack(int(port), trust, int(idle), int(slow)))
+        port, trust, idle, slow, ahead = given.attack
+        asyncio.run(attack(int(port), trust, int(idle), int(slow), int(ahead)))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         trained(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -137,3 +138,12 @@ def test_a_run_without_any_bound_is_refused():
         Cost(rdp=(1.0,))
     with pytest.raises(InvalidInput, match="NaN"):
         Cost.of(rdp=np.full(len(ORDERS), np.nan))
+
+
+@pytest.mark.parametrize("given", [{"pure": 1e308}, {"mu": 1e200}, {"pure": 1.0, "checks": 10**400}])
+def test_numbers_that_cannot_be_squared_are_refused(given):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInput, match=r"(pure|mu|checks) must be .*at most"):
+            Cost.of(**given)
+        assert Cost.of(pure=1e100, checks=2**53).pure == pytest.approx(2**53 * 1e100)

@@ -76,14 +76,86 @@ def test_a_hash_that_is_none_is_told_as_tampering(opened, sqlite, held):
         opened.accounts()
 
 
-def test_a_database_that_does_not_keep_what_is_written_reserves_nothing(opened, sqlite):
+SQLITE_TRIGGERS = {
+    "entry": "AFTER INSERT ON ostrakon_entries BEGIN DELETE FROM ostrakon_entries WHERE sequence = NEW.sequence; END",
+    "update": "BEFORE UPDATE ON ostrakon_ledger BEGIN DELETE FROM ostrakon_entries WHERE sequence > OLD.sequence; "
+    "SELECT RAISE(IGNORE); END",
+    "after": "AFTER UPDATE ON ostrakon_ledger WHEN NEW.sequence > OLD.sequence BEGIN UPDATE ostrakon_ledger SET "
+    "sequence = OLD.sequence, hash = OLD.hash, state = OLD.state, seal = OLD.seal; "
+    "DELETE FROM ostrakon_entries WHERE sequence > OLD.sequence; END",
+}
+
+
+@pytest.mark.parametrize("trigger", SQLITE_TRIGGERS)
+def test_a_database_that_does_not_keep_what_is_written_reserves_nothing(opened, sqlite, trigger):
     with sqlite3.connect(sqlite.removeprefix("sqlite:///")) as connection:
-        connection.execute(
-            "CREATE TRIGGER t AFTER INSERT ON ostrakon_entries BEGIN "
-            "DELETE FROM ostrakon_entries WHERE sequence = NEW.sequence; END"
-        )
-    with pytest.raises(Tampered, match="does not keep what is written"):
+        connection.execute(f"CREATE TRIGGER t {SQLITE_TRIGGERS[trigger]}")
+    for run in ("run", "another"):
+        with pytest.raises(Tampered, match="does not keep what is written"):
+            opened.reserve("patients", run, SMALL, **HOW)
+
+
+POSTGRESQL_TRIGGERS = {
+    "update": "CREATE TRIGGER t BEFORE UPDATE ON ostrakon_ledger",
+    "end": "CREATE CONSTRAINT TRIGGER t AFTER UPDATE ON ostrakon_ledger DEFERRABLE INITIALLY DEFERRED",
+}
+
+
+@pytest.mark.parametrize("kind", POSTGRESQL_TRIGGERS)
+def test_a_server_that_undoes_what_is_written_reserves_nothing(postgresql, kind):
+    opened = Ledger(postgresql)
+    opened.open("patients", **CAP)
+    change_ = (
+        "CREATE FUNCTION undo() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "DELETE FROM ostrakon_entries WHERE sequence > OLD.sequence; RETURN NULL; END $$"
+    )
+    with make_engine(postgresql).begin() as connection:
+        connection.exec_driver_sql(change_)
+        connection.exec_driver_sql(f"{POSTGRESQL_TRIGGERS[kind]} FOR EACH ROW EXECUTE FUNCTION undo()")
+    for run in ("run", "another"):
+        with pytest.raises(Tampered, match="does not keep what is written"):
+            opened.reserve("patients", run, SMALL, **HOW)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ostrakon_ledger SET state = cast(state AS blob)",
+        "UPDATE ostrakon_ledger SET hash = cast(hash AS blob)",
+        "UPDATE ostrakon_ledger SET state = cast(x'ff' AS text)",
+        "UPDATE ostrakon_ledger SET sequence = cast('a' AS blob)",
+        "UPDATE ostrakon_entries SET hash = cast(hash AS blob)",
+        "INSERT INTO ostrakon_ledger SELECT 3, identity, key, sequence, hash, state, seal FROM ostrakon_ledger",
+    ],
+)
+def test_values_of_other_types_and_further_rows_are_tampering(opened, statement):
+    change(opened, statement)
+    for use in (opened.accounts, lambda: opened.reserve("patients", "run", SMALL, **HOW)):
+        with pytest.raises(Tampered, match=r"is not as it was written"):
+            use()
+
+
+def test_a_damaged_head_or_lock_is_told_as_tampering(opened):
+    head = file_of(opened).with_name("budget.db.head")
+    whole = json.loads(head.read_text())
+    head.write_text(json.dumps({**whole, "seal": "\ud800"}))
+    with pytest.raises(Tampered, match="was changed, or belongs to another key"):
+        opened.accounts()
+    head.write_text(json.dumps(whole))
+    lock = head.with_name("budget.db.head.lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+    with pytest.raises(Tampered, match=r"head\.lock must be a file that can be locked"):
         opened.reserve("patients", "run", SMALL, **HOW)
+    lock.rmdir()
+    opened.reserve("patients", "run", SMALL, **HOW)
+    assert opened.balance("patients").total.runs == 1
+
+
+def test_its_files_are_for_their_owner_alone(opened):
+    kept = {file.name: file.stat().st_mode & 0o777 for file in file_of(opened).parent.glob("budget.db*")}
+    assert {"budget.db", "budget.db.key", "budget.db.head"} <= set(kept)
+    assert set(kept.values()) == {0o600}
 
 
 def test_only_its_own_receipt_settles_a_run(opened):

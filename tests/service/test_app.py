@@ -86,8 +86,37 @@ def test_labels_and_their_price(service, rows):
     assert left["epsilon"] == 100
     account = Ledger(service.place.ledger).account("data-1")
     assert account.spent <= left["epsilon_spent"] <= account.spent + 1e-3
-    assert left["answers_left"] >= 5 * service.labeller.blocks_left() > 0
+    assert left["answers_left"] == 5 * service.labeller.blocks_left() > 0
     assert service.get("/health").json() == {"status": "ok"}
+
+
+def test_the_budget_shows_other_clients_only_whole_blocks(service, rows):
+    service.admit(("a", 1000, 1000), ("b", 3, 1000))
+    service.ask(rows(1))
+    before = service.get("/v1/budget", "b").json()
+    blocks = service.labeller.blocks_left()
+    for at in range(1, 40):
+        service.ask(rows(1, start=at))
+        if service.labeller.blocks_left() != blocks:
+            break
+        assert service.get("/v1/budget", "b").json() == before
+    assert at > 1
+
+
+def test_a_redirect_never_repeats_what_a_client_typed(idle):
+    told = idle.web.post(
+        "/v1/labels/", headers={"Authorization": "Bearer a", "Host": "elsewhere"}, follow_redirects=False
+    )
+    refused(told, 404, "not_found")
+    assert "location" not in told.headers
+
+
+def test_open_paths_have_a_rate_by_address(service):
+    told = [service.web.get(path) for path in ("/health", "/ready") * 15]
+    assert {one.status_code for one in told} == {200, 429}
+    assert refused(told[-1], 429, "too_many_requests")
+    assert told[-1].headers["connection"] == "close"
+    assert service.get("/v1/budget").status_code == 200
 
 
 def test_the_same_row_twice_in_a_request_is_one_row(service, rows):
@@ -240,7 +269,7 @@ def test_unknown_tokens_are_limited_and_nothing_of_their_bodies_is_read(service)
 
 
 def test_health_leaves_no_line_and_readiness_says_whether_new_rows_can_be_answered(service, rows, monkeypatch):
-    for _ in range(20):
+    for _ in range(10):
         assert service.web.get("/health").status_code == 200
     assert service.web.get("/ready").json() == {"status": "ready"}
     assert service.log() == []

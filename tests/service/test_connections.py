@@ -192,3 +192,43 @@ def test_what_is_not_http_is_refused_in_the_usual_shape(tmp_path):
         assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["code"] == "bad_request"
 
     assert [line["status"] for line in served(tmp_path, script)] == [400]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /x HTTP/1.0\r\nHost: a\r\n\r\n",
+        b"POST /x HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        b"GET /x HTTP/1.1\r\n\r\n",
+        b"GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+    ],
+    ids=["1.0", "1.0 in chunks", "no host", "two hosts"],
+)
+def test_other_versions_and_a_missing_host_are_refused(tmp_path, request_):
+    async def script(port):
+        told = await talk(port, request_)
+        assert told.startswith(b"HTTP/1.1 400 ")
+        assert b"ok" not in told
+
+    assert [line["status"] for line in served(tmp_path, script)] == [400]
+
+
+def test_many_requests_sent_ahead_end_the_connection(tmp_path, monkeypatch):
+    started = 0
+    task = Connection._start_asgi_task
+
+    def counted(self, cycle, app):
+        nonlocal started
+        started += 1
+        task(self, cycle, app)
+
+    monkeypatch.setattr(Connection, "_start_asgi_task", counted)
+    ahead = HEAD + b"\r\n"
+
+    async def script(port):
+        # One is answered while the others wait.
+        assert (await talk(port, ahead * 16 + HEAD + b"Connection: close\r\n\r\n")).count(b"ok") == 17
+        assert (await talk(port, ahead * 10_000)).count(b"ok") == 0
+        assert started == 18
+
+    assert [line["status"] for line in served(tmp_path, script)] == [429]

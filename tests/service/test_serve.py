@@ -168,7 +168,8 @@ def test_fuzzed_requests_never_break_it(place, rows):
 
             fuzz()
         assert asked > 60
-        assert served.call("/health") == {"status": "ok"}
+        # /health may be above its rate now.
+        assert served.call("/v1/budget")["answers_left"] > 0
 
 
 def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(place, rows):
@@ -193,9 +194,9 @@ def test_pipelined_requests_and_lines_in_paths_and_headers(place):
             b'GET /%0A{"client":"b"} HTTP/1.1\r\nHost: localhost\r\nX: a\\n{"client": "b"}\r\nConnection: close\r\n\r\n'
         )
         with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
-            wire.sendall(asked * 20 + forged)
+            wire.sendall(asked * 15 + forged)
             answers = b"".join(iter(lambda: wire.recv(65536), b""))
-        assert answers.count(b"HTTP/1.1 200") == 20
+        assert answers.count(b"HTTP/1.1 200") == 15
         assert len({line for line in answers.split(b"\r\n") if line.startswith(b'{"labels"')}) <= 2
         for _ in range(200):
             with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
@@ -205,7 +206,7 @@ def test_pipelined_requests_and_lines_in_paths_and_headers(place):
         assert store.execute("SELECT count(*) FROM answers").fetchone() == (1,)
     lines = [json.loads(line) for line in (place.run / "private/service/audit.log").read_text().splitlines()]
     assert {line["client"] for line in lines} == {"a", None}
-    assert sum(line["client"] == "a" for line in lines) == 20
+    assert sum(line["client"] == "a" for line in lines) == 15
     # What strangers send does not grow the service's own log either.
     assert service.said.read_text().count("Invalid HTTP") == 0
     assert service.said.stat().st_size < 5_000

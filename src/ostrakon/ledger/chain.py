@@ -98,7 +98,8 @@ def older_copy(where: str, sequence: int, by: str) -> Tampered:
 
 def hashes_equal(expected: str, stored: Any) -> bool:
     """Return whether a stored hash is the expected one."""
-    return isinstance(stored, str) and hmac.compare_digest(expected.encode(), stored.encode())
+    # A file of JSON may hold half of a character's code.
+    return isinstance(stored, str) and hmac.compare_digest(expected.encode(), stored.encode("utf-8", "surrogatepass"))
 
 
 def _hash(key: bytes, previous: str, sequence: int, text: str) -> str:

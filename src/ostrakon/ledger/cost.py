@@ -26,6 +26,9 @@ ORDERS: tuple[float, ...] = (
 )
 """The public, increasing grid of Rényi orders at which every entry stores its curve."""
 
+_LARGEST = 1e100
+"""No run costs this much, and its square is still a number."""
+
 _UP = 1 + 4e-15
 """More than the few roundings of one formula."""
 
@@ -91,11 +94,12 @@ class Cost:
         Cost
         """
         checks = whole("checks", checks, at_least=1)
-        mus = [] if mu is None else [non_negative("mu", mu) * _UP]
-        curves = [] if rdp is None else [_numbers(rdp) * _UP]
+        mus = [] if mu is None else [_sound("mu", mu) * _UP]
+        with np.errstate(over="ignore"):
+            curves = [] if rdp is None else [_numbers(rdp) * _UP]
         orders = np.array(ORDERS)
         if pure is not None:
-            pure = non_negative("pure", pure)
+            pure = _sound("pure", pure)
             mus.append(math.sqrt(checks) * gaussian_of_pure(pure) * _UP)
             # For a small epsilon the curve is lost to rounding, but its bound a e^2 / 2 is not.
             step = np.minimum(rdp_of_pure_dp(orders, pure) * (1 + 1e-12) + 1e-15 * pure, orders * pure**2 / 2 * _UP)
@@ -249,6 +253,14 @@ def gaussian_of_pure(epsilon: float) -> float:
     # The function is concave, so its tangent at 0 lies above it; the tangent stays exact for a small epsilon.
     tangent = e * math.sqrt(math.pi / 2) * _UP
     return min(tangent, -2 * float(ndtri_exp(log_expit(-e))) * (1 + 1e-12) + 1e-15) if e > 1e-4 else tangent
+
+
+def _sound(name: str, value: Any) -> float:
+    """Return a number whose square, over all checks, is one, too."""
+    number = non_negative(name, value)
+    if number > _LARGEST:
+        raise InvalidInput(f"{name} must be at most {_LARGEST:g}, got {value!r}.")
+    return number
 
 
 def _numbers(rdp: Any) -> NDArray[np.float64]:

@@ -149,7 +149,22 @@ class Head:
         write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600)
 
     def advance(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
-        """Note that this entry was seen, unless a later one was."""
-        with self._lock:
+        """Note that this entry was seen, unless a later one was.
+
+        Raises
+        ------
+        Tampered
+            If the file of the lock is not a file that can be locked.
+        """
+        try:
+            self._lock.acquire()
+        except OSError as error:
+            raise Tampered(
+                f"{self._lock.lock_file} must be a file that can be locked, and it is not ({error.strerror}): remove "
+                "it; what was reserved is found again."
+            ) from None
+        try:
             if self.read(key)[1] < sequence:
                 self.write(key, identity, sequence, seen)
+        finally:
+            self._lock.release()

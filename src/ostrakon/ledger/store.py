@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
 from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ class Store:
         self._file = sqlite_file(self.url)
         self._engine = make_engine(self.url)
 
-    @contextmanager
+    @contextlib.contextmanager
     def turn(self, *, create: bool = False) -> Generator[Turn]:
         """Lock the ledger. What is added is written when the block ends, and dropped if the block raises.
 
@@ -79,6 +80,10 @@ class Store:
         if self._file is not None and not create and not self._file.exists():
             raise InvalidInput(f"There is no ledger at {self.url}.")
         head = None if self._file is None else Head(self._file)
+        if self._file is not None and create:
+            # SQLite would let everybody read it. A file that is there is never opened here: to close it ends its locks.
+            with contextlib.suppress(OSError):
+                os.close(os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         try:
             with self._engine.begin() as connection:
                 turn = self._open(connection, create=create, head=head)
@@ -87,6 +92,10 @@ class Store:
                 yield turn
                 turn.finish()
         except exc.SQLAlchemyError as error:
+            if "decode" in str(getattr(error, "orig", "")):
+                raise Tampered(
+                    f"{self.url} is not as it was written: it holds text that cannot be read; restore it."
+                ) from None
             kind = Interrupted if _is_retryable(error) else InvalidInput
             raise kind(f"The ledger {self.url} could not be used: {_reason(error)}.") from error
         if head is not None:
@@ -113,7 +122,11 @@ class Store:
         key, last = _key_from(self._key_file, row.key), (row.sequence, row.hash)
         newest = connection.execute(sql.select(ENTRIES).order_by(ENTRIES.c.sequence.desc()).limit(1)).one_or_none()
         stored = (0, first_hash(key, row.identity)) if newest is None else (newest.sequence, newest.hash)
-        if not hashes_equal(seal_of(key, row.identity, last, row.state), row.seal) or stored != last:
+        # A column of SQLite holds values of any type.
+        plain = isinstance(row.sequence, int) and all(
+            isinstance(one, str) for one in (row.identity, row.hash, row.state)
+        )
+        if not plain or not hashes_equal(seal_of(key, row.identity, last, row.state), row.seal) or stored != last:
             raise Tampered(
                 f"{self.url} is not as it was written: what it says was spent does not belong to its last entry or to "
                 "its key; restore it, and charge nothing to it until then."
@@ -125,11 +138,14 @@ class Store:
         """Return the ledger's row with all columns of its format, locked until the turn ends; None if it is gone."""
         every = sql.select(sql.text("*")).select_from(LEDGER).with_for_update()
         try:
-            return connection.execute(every).one_or_none()
+            rows = connection.execute(every).all()
         except (exc.OperationalError, exc.ProgrammingError) as error:
             if "no such table" in str(error.orig) or getattr(error.orig, "sqlstate", None) == "42P01":
                 raise InvalidInput(f"There is no ledger at {self.url}.") from None
             raise
+        if len(rows) > 1:
+            raise Tampered(f"{self.url} is not as it was written: it has {len(rows)} first rows; restore it.")
+        return rows[0] if rows else None
 
     def _make(self, connection: sql.Connection, head: Head | None) -> None:
         identity, key = secrets.token_hex(16), secrets.token_bytes(32)
@@ -170,7 +186,10 @@ def _key_from(beside: Path | None, stored: str | None) -> bytes:
     try:
         return bytes.fromhex(stored or "" if beside is None else read_regular(beside, largest=1024).decode().strip())
     except (InvalidInput, OSError, ValueError):
-        raise Tampered(f"{beside} must be beside its ledger, and it is gone or damaged; restore it.") from None
+        where = (
+            "The key of a ledger must be in its database" if beside is None else f"{beside} must be beside its ledger"
+        )
+        raise Tampered(f"{where}, and it is gone or damaged; restore it.") from None
 
 
 def _is_retryable(error: exc.SQLAlchemyError) -> bool:

@@ -64,6 +64,7 @@ class Turn:
         self._connection = connection
         self._where = where
         self._links: list[Link] | None = None
+        self._added: list[Link] = []
         self._stored = last
         self.identity = identity
         self.key = key
@@ -100,20 +101,39 @@ class Turn:
         link = next_link(self.key, last, sequence + 1, content)
         row = {"sequence": link.sequence, "run": _run_reserved(content), "content": link.content, "hash": link.hash}
         self._connection.execute(sql.insert(ENTRIES).values(row))
-        entry = sql.select(ENTRIES).where(ENTRIES.c.sequence == link.sequence)
-        stored = self._connection.execute(entry).one_or_none()
-        if stored is None or (stored.content, stored.hash) != (link.content, link.hash):
-            raise Tampered("The ledger's database does not keep what is written to it: something in it was changed.")
+        self._added.append(link)
         self.state, self.last, self._links = self.state.with_entries([link]), (link.sequence, link.hash), None
         return link
 
     def finish(self) -> None:
-        """Store what all entries add up to now, if one was added."""
-        if self.last != self._stored:
+        """Store what all entries add up to now, if one was added.
+
+        What was written is read back before the transaction is committed.
+
+        Raises
+        ------
+        Tampered
+            If the database holds something else, because of a trigger or a rule for example.
+        """
+        if self._added:
             text = self.state.as_text()
             sealed = seal_of(self.key, self.identity, self.last, text)
             now = {"sequence": self.last[0], "hash": self.last[1], "state": text, "seal": sealed}
             self._connection.execute(sql.update(LEDGER).values(now))
+            if self._connection.dialect.name == "postgresql":
+                # Triggers that wait for the end of the transaction do what they do now.
+                self._connection.exec_driver_sql("SET CONSTRAINTS ALL IMMEDIATE")
+            rows = [dict(row) for row in self._connection.execute(sql.select(LEDGER)).mappings()]
+            if len(rows) != 1 or rows != [{**rows[0], "identity": self.identity, **now}] or not self._has_added():
+                raise Tampered(
+                    "The ledger's database does not keep what is written to it: something in it was changed."
+                )
+
+    def _has_added(self) -> bool:
+        """Whether the entries after the first state of this turn are those that it added."""
+        since = sql.select(ENTRIES).where(ENTRIES.c.sequence > self._stored[0]).order_by(ENTRIES.c.sequence)
+        stored = [Link(row.sequence, row.content, row.hash) for row in self._connection.execute(since)]
+        return stored == self._added
 
     def require_head(self, head: Head) -> None:
         """Raise `Tampered` unless the ledger continues from the entry that the head has seen."""

@@ -74,8 +74,8 @@ class Refusal(BaseModel):
 
 
 class Budget(BaseModel):
-    """What is left. answers_left: the least number of answers left for all clients together, as of the last
-    reservation."""
+    """What is left. answers_left: answers of the blocks that are left for all clients together; the block in use is not
+    counted, so that the number changes with whole blocks alone."""
 
     asked: int
     most: int
@@ -146,16 +146,18 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A redirect would repeat the Host that a client typed.
+        redirect_slashes=False,
     )
 
     _add_client_routes(app, labeller, queue)
 
-    @app.get("/health", responses=_refusal_models(413))
+    @app.get("/health", responses=_refusal_models(413, 429))
     async def health() -> dict[str, str]:
         """Say that the process runs."""
         return {"status": "ok"}
 
-    @app.get("/ready", responses=_refusal_models(413, 503))
+    @app.get("/ready", responses=_refusal_models(413, 429, 503))
     async def ready() -> JSONResponse:
         """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
         if queue.failed_lately or shutil.disk_usage(labeller.folder).free < MIN_FREE_BYTES:
@@ -202,7 +204,7 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
                 "delta": account.cap.delta,
                 "epsilon_spent": round_up(spent) if spent < float("inf") else None,
                 "epsilon_of_the_run_alone": round_up(labeller.run_epsilon),
-                "answers_left": labeller.paid_answers + blocks * per_block,
+                "answers_left": blocks * per_block,
                 "answers_left_is_at_least": True,
             }
         )

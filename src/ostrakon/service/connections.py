@@ -29,17 +29,21 @@ MAX_HEAD = 2**16
 MAX_REQUEST = 2**23
 """Bytes of a request as it is sent: its body may be sent in many small pieces, and headers may follow it."""
 
+MAX_PIPELINED = 16
+"""Requests of one connection that wait for the answer to an earlier one. The next one ends the connection."""
+
 _BUSY = {"error": {"code": "unavailable", "message": "Too many connections; come again later."}}
 _TOO_LARGE = {"error": {"code": "too_large", "message": f"The head of a request must be of at most {MAX_HEAD} bytes."}}
-_MALFORMED = {"error": {"code": "bad_request", "message": "The request must be HTTP/1.1."}}
+_MALFORMED = {"error": {"code": "bad_request", "message": "The request must be HTTP/1.1 with one Host."}}
 
 
 class Connection(HttpToolsProtocol):
     """One connection of the server.
 
     If there are too many connections, the oldest one without a request is closed. If every one has a request, the new
-    connection is refused. A connection is also closed if the head or the body of a request takes too long, or if the
-    client does not read its answers. Refusals have the shape of all others, and the audit log counts them.
+    connection is refused. A connection is also closed if the head or the body of a request takes too long, if the
+    client does not read its answers, or if it sends more than `MAX_PIPELINED` requests ahead. Refusals have the shape
+    of all others, and the audit log counts them.
 
     Attributes
     ----------
@@ -85,12 +89,21 @@ class Connection(HttpToolsProtocol):
             self._refuse(431, "Request Header Fields Too Large", _TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        """Start to count the bytes of a request."""
+        """Start to count the bytes of a request; end the connection if too many requests wait."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self.pipeline.clear()
+            self.transport.abort()
+            self._write_refusal(429)
+            # An error in a callback ends the parser: the rest of what was read makes no further requests.
+            raise ConnectionAbortedError
         self._received, self._limit = 0, MAX_HEAD
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Start the time for the body."""
+        """Refuse another version of HTTP, or a request without one Host. Start the time for the body."""
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if self.parser is None or self.parser.get_http_version() != "1.1" or hosts != 1:
+            raise ValueError(_MALFORMED)
         self._limit = MAX_REQUEST
         self._close_after(SECONDS_FOR_BODY)
         super().on_headers_complete()
@@ -113,8 +126,9 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
-        self._refuse(400, "Bad Request", _MALFORMED)
+        """Refuse what is not HTTP/1.1 (called by uvicorn when the parser fails)."""
+        if not self.transport.is_closing():
+            self._refuse(400, "Bad Request", _MALFORMED)
 
     @property
     def idle(self) -> bool:
@@ -149,7 +163,11 @@ class Connection(HttpToolsProtocol):
         content = json.dumps(problem).encode()
         head = f"HTTP/1.1 {status} {reason}\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
         self.transport.write(head.encode() + b"Connection: close\r\n\r\n" + content)
+        self.pipeline.clear()
         self.transport.close()
+        self._write_refusal(status)
+
+    def _write_refusal(self, status: int) -> None:
         self.audit.write_refusal(self._address, {"client": None, "route": None, "rows": 0, "status": status})
 
 

@@ -157,11 +157,6 @@ class Labeller:
         """The account as of this process's last reservation."""
         return self._budget.account
 
-    @property
-    def paid_answers(self) -> int:
-        """The number of answers that the current block still pays for."""
-        return 0 if self._block is None else min(self._block.answers, self._block.checks)
-
     def blocks_left(self) -> int:
         """Return the number of blocks that still fit into the account, as of this process's last reservation."""
         account = self.account

@@ -24,6 +24,8 @@ LARGEST_BODY = 2**20
 OPEN_PATHS = ("/health", "/ready")
 """Paths that need no token and get no line in the audit log."""
 ROUTES = ("/v1/labels", "/v1/budget", "/v1/statement", "/openapi.json")
+OPEN_PER_SECOND = RateLimitItemPerSecond(20)
+"""Requests for `OPEN_PATHS` that one address may send. Further ones get status 429, and end their connection."""
 FAILURES_PER_MINUTE = RateLimitItemPerMinute(60)
 """Unknown tokens that one address may send. Further ones are refused with status 429."""
 
@@ -88,14 +90,16 @@ class TokenCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
-        refusal = self._refusal(scope)
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Application | None:
-        """The refusal; None for a known client within its rate."""
+        """The refusal; None for a known client, or an open path, within its rate."""
+        address = str((scope.get("client") or ["unknown"])[0])
+        if scope["path"] in OPEN_PATHS:
+            if self._limiter.hit(OPEN_PER_SECOND, "open", address):
+                return None
+            return self._refuse(429, f"At most {OPEN_PER_SECOND.amount} requests a second without a token.", close=True)
         clients = self._clients.read()
         if clients is None:
             return self._refuse(503, "The clients of this service cannot be read now; come again later.", close=True)
@@ -103,8 +107,7 @@ class TokenCheck:
         scheme, _, token = header.partition(" ")
         client = clients.get(token_digest(token)) if scheme.lower() == "bearer" and token else None
         if client is None:
-            address: Any = (scope.get("client") or ["unknown"])[0]
-            if not self._limiter.hit(FAILURES_PER_MINUTE, "failed", str(address)):
+            if not self._limiter.hit(FAILURES_PER_MINUTE, "failed", address):
                 return self._refuse(429, "Too many unknown tokens; come again later.", close=True)
             return self._refuse(401, "A known token must be given.", close=True)
         scope["audit"] |= {"client": client.name, "route": scope["path"] if scope["path"] in ROUTES else None}
