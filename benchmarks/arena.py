@@ -121,20 +121,12 @@ def mu_of(epsilon: float, delta: float) -> float:
     return float(brentq(lambda mu: _delta(mu, epsilon) - delta, 1e-4, 30))
 
 
-def epsilon_of(mu: float, delta: float) -> float:
-    """The epsilon of a Gaussian DP."""
-    return float(brentq(lambda epsilon: _delta(mu, epsilon) - delta, 0, 500))
-
-
 def _delta(mu: float, epsilon: float) -> float:
     return float(norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu)))
 
 
 def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int) -> tuple[Any, str]:
     """Probabilities of the test rows, and which student it was."""
-    if neighbours == REMOVED:
-        # One record less moves half of what one replaced moves, in squared distance (docs/mathematics.md, H).
-        epsilon = epsilon_of(2**0.5 * mu_of(epsilon, delta), delta)
     task = Task(
         private=Rows(X=held.X, y=held.y.astype(np.int64)),
         classes=tuple(map(str, range(held.classes))),
@@ -142,7 +134,7 @@ def ours(held: Contest, epsilon: float, neighbours: str, delta: float, seed: int
         X_test=held.X_test,
         y_test=held.y_test,
     )
-    asked = Options(epsilon=epsilon, delta=delta, seed=seed, representation=held.representation)
+    asked = Options(epsilon=epsilon, delta=delta, neighbours=neighbours, seed=seed, representation=held.representation)
     done = run_steps(task, asked, InMemory(), rng=np.random.default_rng([seed, round(1000 * epsilon)]))
     likely = np.zeros((len(held.y_test), held.classes))
     likely[:, [int(label) for label in done.student.classes_]] = done.student.predict_proba(held.X_test)

@@ -226,6 +226,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         The noise is scaled so that the guarantee stays within it. Default: 2, unless a `Mechanism` is given.
     delta : float in (0, 1), optional
         Default: below 1 / number of records (or users).
+    neighbours : {"replaced", "removed"}, optional
+        What happens to one record (or user) between the data sets that epsilon compares; their number is public.
+        Default: replaced; with trained teachers, added or removed.
     guarantee : {"worst-case", "gate"}, default "worst-case"
         "gate" uses less noise, and releases all answers only if a noisy test finds that the teachers agree. Otherwise
         it releases the answers to the first few queries; if those do not fit either, `fit` fails.
@@ -321,6 +324,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     mechanism: str | Mechanism = AUTO
     epsilon: float | None = None
     delta: float | None = None
+    neighbours: str | None = None
     guarantee: str = WORST_CASE
     agreement: float = 0.85
     n_queries: int | None = None

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ostrakon.accounting.adjacent import replaced_record, taken_out
+from ostrakon.accounting.adjacent import replaced_record
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.mechanisms import ExponentialMechanism, GNMax, LNMax
 from ostrakon.mechanisms.bounded_gnmax import BoundedGNMax
 from ostrakon.mechanisms.summed_gnmax import SharedGNMax, SummedGNMax
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 TEACHERS, QUERIES, DELTA = 12, 25, 1e-5
@@ -76,12 +77,23 @@ def test_a_missing_record_costs_less_than_a_replaced_one(max_contributions):
     mechanism = BoundedGNMax(sigma2=20, max_contributions=max_contributions)
     one = worst_case(mechanism, queries=500, delta=DELTA)
     assert one.epsilon == gaussian_dp_epsilon(math.sqrt(2 * max_contributions) / 20, DELTA)
-    assert taken_out(one, mechanism, queries=500) == (
-        gaussian_dp_epsilon(math.sqrt(max_contributions) / 20, DELTA),
-        DELTA,
-    )
+    removed = mechanism.under("take-out")
+    assert removed == BoundedGNMax(sigma2=20, max_contributions=max_contributions, neighbours="removed")
+    assert removed.relation == "take-out"
+    assert removed.under("replace") == mechanism
+    missing = worst_case(removed, queries=500, delta=DELTA).epsilon
+    assert missing == gaussian_dp_epsilon(math.sqrt(max_contributions) / 20, DELTA)
     # Nobody speaks on more queries than there are.
-    assert mechanism.absence_cost(queries=1).mu == 1 / 20
+    assert removed.run_cost(queries=1).mu == 1 / 20
+
+
+def test_a_mechanism_has_no_price_for_neighbours_that_it_does_not_know():
+    with pytest.raises(InvalidInput, match="gnmax has a price for add-remove alone, got take-out"):
+        GNMax(sigma2=5).under("take-out")
+    with pytest.raises(InvalidInput, match="price for replace and take-out, got labels"):
+        BoundedGNMax(sigma2=5).under("labels")
+    with pytest.raises(InvalidInput, match="neighbours must be replaced or removed, got 'added'"):
+        BoundedGNMax(sigma2=5, neighbours="added")
 
 
 def test_a_gate_is_charged_twice_at_its_larger_delta():

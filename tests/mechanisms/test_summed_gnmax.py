@@ -72,7 +72,7 @@ def test_one_person_at_one_owner_costs_what_a_run_costs():
         bound = {"sigma2": 7.0, "max_contributions": contributions}
         plain, summed = BoundedGNMax(**bound), SummedGNMax(**bound)
         assert summed.run_cost(queries=50) == plain.run_cost(queries=50)
-        assert summed.absence_cost(queries=50) == plain.absence_cost(queries=50)
+        assert summed.under("take-out").run_cost(queries=50) == plain.under("take-out").run_cost(queries=50)
 
 
 def test_colluders_raise_the_noise_as_told():

@@ -44,6 +44,33 @@ def test_embeddings_pay_more_for_sums_at_the_same_price():
     assert make_plan(replace(asked, mechanism="bounded-gnmax"), **SIZES, embedded=True).mechanism.moment_noise is None
 
 
+@pytest.mark.parametrize("mechanism", ["bounded-gnmax", "moment-gnmax"])
+def test_removed_neighbours_need_less_noise_and_change_the_meaning_of_epsilon(mechanism):
+    asked = Options(mechanism=mechanism, epsilon=1.0)
+    replaced, removed = (make_plan(replace(asked, neighbours=one), **SIZES) for one in (None, "removed"))
+    assert 0.9999 < removed.bound.epsilon <= 1
+    assert removed.mechanism.sigma2 == pytest.approx(replaced.mechanism.sigma2 / 2**0.5, rel=1e-4)
+    # Each epsilon is priced for the other definition, too: the same release never has the smaller number for both.
+    assert removed.otherwise("take-out") == (removed.bound.epsilon, removed.delta)
+    assert removed.otherwise("replace")[0] > 1.4
+    assert replaced.otherwise("take-out")[0] < 0.75
+    known = (("replace", "one"), ("take-out", "other"))
+    assert replaced.own_first(known) == known
+    assert removed.own_first(known) == known[::-1]
+    # A resumed run keeps them.
+    assert plan_from(removed.as_dict(), classes=10) == replace(
+        removed, bound=plan_from(removed.as_dict(), classes=10).bound
+    )
+    assert plan_from(removed.as_dict(), classes=10).bound.epsilon == pytest.approx(removed.bound.epsilon, rel=1e-9)
+
+
+def test_trained_teachers_are_for_one_record_added_or_removed():
+    asked = Options(mechanism="gnmax", epsilon=2.0)
+    assert make_plan(replace(asked, neighbours="removed"), **SIZES) == make_plan(asked, **SIZES)
+    with pytest.raises(InvalidInput, match="neighbours cannot be replaced with trained teachers"):
+        make_plan(replace(asked, neighbours="replaced"), **SIZES)
+
+
 def test_given_noise_is_kept_where_no_epsilon_is_asked():
     request = Options(parameters={"threshold": 200.0, "sigma1": 150.0, "sigma2": 40.0}, queries=640, teachers=250)
     plan = make_plan(request, **SIZES)

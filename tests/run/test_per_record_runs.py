@@ -13,6 +13,7 @@ import ostrakon
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
 from ostrakon.estimators.choices import make_student
 from ostrakon.export.student_files import load_student
+from ostrakon.ledger.ledger import Ledger
 from ostrakon.options.options import Options
 from ostrakon.planning.choose_mechanism import auto_mechanism
 from ostrakon.planning.make_plan import make_plan
@@ -51,6 +52,27 @@ def test_a_run_teaches_a_student_within_its_epsilon(task, tmp_path):
     assert told.startswith(f"{outcome.student_name}, ")
     assert " on held-out released answers (agreement: " in told
     assert not (tmp_path / "run" / "private" / "teachers").exists()
+
+
+def test_removed_neighbours_are_those_of_the_statement_and_of_the_account(task, tmp_path):
+    url = f"sqlite:///{tmp_path / 'budget.db'}"
+    asked = replace(RECIPE, neighbours="removed", ledger=url, budget=3.0)
+    outcome = run(tmp_path / "run", task, asked)
+    content = outcome.statement.as_dict()
+    noise = outcome.statement.rounds[0].mechanism.sigma2
+    assert content["guarantee"]["epsilon"] == pytest.approx(gaussian_dp_epsilon(1 / noise, 1e-5), abs=2e-4)
+    assert "lacks one record of the other" in content["adjacency"]
+    first, other = content["epsilon_by_adjacency"]
+    assert (first["relation"], first["epsilon"]) == ("take-out", content["guarantee"]["epsilon"])
+    assert other["relation"] == "replace"
+    assert other["epsilon"] == pytest.approx(gaussian_dp_epsilon(2**0.5 / noise, 1e-5), abs=2e-4)
+    (account,) = Ledger(url).accounts().values()
+    assert (account.relation, round(account.spent, 3)) == ("take-out", 2.0)
+    # A run for other neighbours is not added to it.
+    with pytest.raises(InvalidInput, match="take-out of one record"):
+        run(tmp_path / "other", task, replace(RECIPE, ledger=url, ledger_account=account.name))
+    page = publish(outcome) / "model_card.md"
+    assert "or another one in its place" not in page.read_text()
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_no_two_units_move_the_tables_farther_than_the_price(rows):
     # Attained up to the rounding of steps: a price that is smaller by one percent would be wrong.
     assert farthest > 0.995 * price
     longest = float(np.linalg.norm(scaled, axis=1).max())
-    absence = mechanism.absence_cost(queries=sum(SIZES)).mu
+    absence = mechanism.under("take-out").run_cost(queries=sum(SIZES)).mu
     assert 0.995 * absence < longest <= absence
     # Whole numbers: one record moves one vote to the last bit.
     assert set(said[:, :cells].ravel()) <= {0.0, 1.0}

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from ostrakon.accounting.composition.gaussian_dp import gaussian_dp_epsilon
-from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.worst_case import worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
-from ostrakon.mechanisms.base import Mechanism
+from ostrakon.mechanisms.base import Mechanism, Relation
 from ostrakon.validation import whole
-
-Relation = Literal["add-remove", "replace", "take-out", "labels"]
-"""add-remove: one data set has one record (or user) more. replace: both have the same size, and one record differs.
-take-out: one record is removed while the published number of records stays. labels: the same rows and features; the
-labels of one record (or user) differ, and membership is public.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +75,6 @@ def replaced_record(
         mu = 2 * math.sqrt(queries * check**2 + answers * answer**2)
         best = min(best, gaussian_dp_epsilon(mu, delta))
     return best, delta
-
-
-def taken_out(guarantee: WorstCase, mechanism: Mechanism, *, queries: int) -> tuple[float, float]:
-    """(epsilon, delta) if one per-record teacher abstains on all queries and the published number of teachers stays."""
-    return run_epsilon(mechanism.absence_cost(queries=queries), delta=guarantee.delta), guarantee.delta
 
 
 def _twice(epsilon: float, delta: float) -> float:

@@ -108,6 +108,8 @@ def audit(
 
     Notes
     -----
+    A mechanism priced for one record removed is audited at its price for one replaced: neighbours differ in a vote.
+
     Guarantee: whatever the subject is, `lower_bound` exceeds its true epsilon with probability at most 1 - confidence,
     and a subject that follows its law and keeps its claims is refuted with at most that probability, all tests
     together: pair, statistic and event are fixed by pilot runs; fresh runs count, by Clopper and Pearson's exact
@@ -128,7 +130,11 @@ def audit(
     delta, confidence = fraction("delta", delta), fraction("confidence", confidence)
     samples, rng = whole("samples", samples, at_least=100), require_rng(rng)
     mechanism = subject if isinstance(subject, Mechanism) else None
+    if mechanism is not None and mechanism.relation == "take-out":
+        subject = mechanism = mechanism.under("replace")
     law = mechanism if like is None else like
+    if law is not None and law.relation == "take-out":
+        law = law.under("replace")
     if law is None and claimed is None:
         raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
     classes, error = whole("classes", classes, at_least=2), 1 - confidence

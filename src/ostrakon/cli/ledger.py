@@ -44,7 +44,8 @@ def open_account(
     relation: Annotated[
         str,
         typer.Option(
-            help="Neighbours: replace (per-record teachers), add-remove (trained ones) or labels (--protect labels)."
+            help="Neighbours: replace or take-out (per-record teachers; take-out with --neighbours removed), "
+            "add-remove (trained ones) or labels (--protect labels)."
         ),
     ] = "replace",
     private: Annotated[Path | None, typer.Option(help="Bind the account to these data.")] = None,

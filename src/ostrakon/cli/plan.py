@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ostrakon.forecast.outlook import Outlook
 
 _ASKED = (
-    *("delta", "guarantee", "agreement", "teachers", "queries", "max_answers"),
+    *("delta", "neighbours", "guarantee", "agreement", "teachers", "queries", "max_answers"),
     *("teacher", "student", "representation", "seed"),
 )
 

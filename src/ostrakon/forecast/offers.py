@@ -60,6 +60,11 @@ class Offer:
         return (plan.queries, True) if always else None
 
     @property
+    def removed(self) -> bool:
+        """Whether the epsilon is for one record removed while the published number of records stays."""
+        return self.plan is not None and self.plan.mechanism.relation == "take-out"
+
+    @property
     def signal_to_noise(self) -> float | None:
         """Votes on a query in standard deviations of their noise.
 
@@ -101,11 +106,14 @@ class Offer:
         }
 
 
-def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records") -> str:
+def neighbours(*, per_record: bool, unit: Unit, protects: Protects = "records", removed: bool = False) -> str:
     """The question of a membership guess, or of a guess of labels, in words."""
     if protects == "labels":
         whose = "one record has" if unit == "record" else "all rows of one user have"
         return f"which of two labels {whose} (labels only: all else is taken to be public)"
+    if removed and per_record:
+        used = "this user's rows were" if unit == "user" else "this record was"
+        return f"whether {used} used (how many {unit}s there are is public)"
     if unit == "user":
         used = "this user's rows were used"
         return (
@@ -127,7 +135,11 @@ def asked_for(options: Options, *, mechanism: str, epsilon: float) -> Options:
     nothing: dict[str, Any] = {"teachers": None, "max_answers": None, "guarantee": WORST_CASE}
     own = {name: value for name, value in options.parameters.items() if name in kind.declared()}
     return dataclasses.replace(
-        options, mechanism=mechanism, epsilon=epsilon, parameters=own, **(nothing if kind.per_record else {})
+        options,
+        mechanism=mechanism,
+        epsilon=epsilon,
+        parameters=own,
+        **(nothing if kind.per_record else {"neighbours": None}),
     )
 
 

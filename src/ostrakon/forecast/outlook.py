@@ -94,7 +94,9 @@ class Outlook:
             "classes": self.classes,
             "offers": [offer.as_dict() for offer in self.offers],
             "membership_guess_is_about": {
-                "per-record": neighbours(per_record=True, unit=self.unit),
+                "per-record": neighbours(
+                    per_record=True, unit=self.unit, removed=any(offer.removed for offer in self.offers)
+                ),
                 "trained": neighbours(per_record=False, unit=self.unit),
             },
             "basis": self.basis,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.state import Account
+from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import Unit, round_up
 from ostrakon.validation import InvalidInput
 

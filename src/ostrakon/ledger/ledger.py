@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, ParamSpec, Self, TypeVar
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
 from ostrakon.ledger.fits import describe, require_fits, require_unbound
 from ostrakon.ledger.state import Account, History, Reservation
 from ostrakon.ledger.store import Interrupted, Store, Turn
+from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import UNITS, Unit
 from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.ledger.chain import Link, Tampered
 from ostrakon.ledger.cost import Cost
 from ostrakon.ledger.filter import Filter
 from ostrakon.ledger.total import Total
+from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import Unit
 from ostrakon.validation import shown
 

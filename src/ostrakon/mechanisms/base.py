@@ -24,6 +24,12 @@ DEFAULT_NOISE = 0.2
 
 Noise = Literal["gaussian", "laplace", "gumbel"]
 
+Relation = Literal["add-remove", "replace", "take-out", "labels"]
+"""add-remove: one data set has one record (or user) more. replace: both have the same size, and one record differs.
+take-out: one record is removed while the published number of records stays. labels: the same rows and features; the
+labels of one record (or user) differ, and membership is public.
+"""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameter:
@@ -186,9 +192,16 @@ class Mechanism(ABC):
         rng: the only source of noise (`ostrakon.noise.secure_rng()`); the same draws give the same answers.
         """
 
-    def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of all queries if a teacher abstains on all of them instead; refused if unknown."""
-        raise InvalidInput(f"{self.name} has no price for a teacher that abstains everywhere.")
+    @property
+    def relation(self) -> Relation:
+        """The neighbours that the guarantee is for where a teacher is one record, or all that one record may change."""
+        return "add-remove"
+
+    def under(self, relation: Relation) -> Mechanism:
+        """The same noise, priced for other neighbours; refused if that price is unknown."""
+        if relation != self.relation:
+            raise InvalidInput(f"{self.name} has a price for {self.relation} alone, got {relation}.")
+        return self
 
     def noisy_counts(self, votes: Votes, rng: np.random.Generator) -> FloatArray:
         """The histograms with noise, (queries, classes): publishable if `releases_counts`; refused otherwise."""

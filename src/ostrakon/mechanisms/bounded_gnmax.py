@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost, StatefulMechanism
+from ostrakon.mechanisms.base import FloatArray, Parameter, Relation, RunCost, StatefulMechanism
 from ostrakon.mechanisms.laws.gaussian import gaussian_argmax_log_probabilities
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, scale, whole
+from ostrakon.validation import InvalidInput, scale, shown, whole
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Votes
 
 MOST_NOISE = 2.0**32
 """The largest standard deviation at which a noisy table keeps all steps of 1/1024 vote. With more noise, doubles
 lose whole steps in a way that depends on the count, and the last bits of the release would reveal it.
 """
+
+REPLACED, REMOVED = NEIGHBOURS = ("replaced", "removed")
+"""What happens to the one record in which neighbouring data sets differ."""
+
+
+def known_neighbours(name: str, value: Any) -> str:
+    """`value`, refused unless it is one of `NEIGHBOURS`."""
+    if not isinstance(value, str) or value not in NEIGHBOURS:
+        raise InvalidInput(f"{name} must be {REPLACED} or {REMOVED}, got {shown(value)}.")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +42,9 @@ class BoundedGNMax(StatefulMechanism):
     max_contributions : int, default 1
         r, the number of queries that a teacher may vote on, counted over all batches of a run; at least 1. A teacher's
         own data may decide which queries these are.
+    neighbours : {"replaced", "removed"}, default "replaced"
+        Neighbouring data sets: one record is replaced by any other one, or one record is removed while the published
+        number of records stays. It changes the price of the same noise.
 
     Raises
     ------
@@ -41,11 +54,12 @@ class BoundedGNMax(StatefulMechanism):
     Notes
     -----
     Guarantee: all queries together are sqrt(2 r)/sigma2 Gaussian-DP, however many they are, when one teacher's data
-    change arbitrarily. This covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
+    change arbitrarily; sqrt(r)/sigma2 when one teacher's votes are removed and the published number of teachers stays.
+    This covers `noisy_counts` as well as the answers. The queries are fixed before any vote.
 
     Proof: a teacher's data decide at most r unit entries of the histograms laid side by side. A change removes at most
-    r entries and adds at most r: at most sqrt(2 r) in L2. All counts get one draw of Gaussian noise, and everything
-    after that is post-processing.
+    r entries and adds at most r: at most sqrt(2 r) in L2. A removal adds none: at most sqrt(r). All counts get one draw
+    of Gaussian noise, and everything after that is post-processing.
 
     References
     ----------
@@ -74,6 +88,10 @@ class BoundedGNMax(StatefulMechanism):
     max_contributions: Annotated[
         int, Parameter(help="Queries on which each teacher may vote, 1 by default.", check=partial(whole, at_least=1))
     ] = 1
+    neighbours: Annotated[
+        str,
+        Parameter(help="One record between neighbours: replaced or removed.", check=known_neighbours, option=False),
+    ] = REPLACED
 
     @classmethod
     def defaults(cls, teachers: int, given: dict[str, Any]) -> dict[str, Any]:
@@ -109,19 +127,22 @@ class BoundedGNMax(StatefulMechanism):
         # One query has no cost of its own: `run_cost` prices a run as a whole.
         return np.full(np.shape(orders), np.inf)
 
+    @property
+    def relation(self) -> Relation:
+        return "take-out" if self.neighbours == REMOVED else "replace"
+
+    def under(self, relation: Relation) -> BoundedGNMax:
+        if relation not in ("replace", "take-out"):
+            raise InvalidInput(f"{self.name} has a price for replace and take-out, got {relation}.")
+        return replace(self, neighbours=REMOVED if relation == "take-out" else REPLACED)
+
     def run_cost(self, *, queries: int) -> RunCost:
-        # A teacher cannot vote on more queries than the run has.
-        return RunCost(
-            mu=math.sqrt(2 * min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2
-        )
+        return RunCost(mu=math.sqrt(self._moved_entries(queries)) / self.sigma2)
 
-    def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of all queries if a teacher abstains on all of them instead: sqrt(r)/sigma2 Gaussian-DP.
-
-        At most r = `max_contributions` entries disappear and none is added: sqrt(r) in L2. The published number of
-        teachers stays.
-        """
-        return RunCost(mu=math.sqrt(min(self.max_contributions, whole("queries", queries, at_least=1))) / self.sigma2)
+    def _moved_entries(self, queries: int) -> int:
+        """The largest squared distance of two neighbours' counts. A teacher votes on no more queries than there are."""
+        entries = min(self.max_contributions, whole("queries", queries, at_least=1))
+        return entries if self.neighbours == REMOVED else 2 * entries
 
     def require_votes(self, votes: Votes) -> None:
         """Refuse votes without a known bound of at most `max_contributions` per teacher."""

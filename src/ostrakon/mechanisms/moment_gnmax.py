@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from ostrakon.mechanisms.base import FloatArray, Parameter, RunCost
-from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, BoundedGNMax
+from ostrakon.mechanisms.bounded_gnmax import MOST_NOISE, REMOVED, BoundedGNMax
 from ostrakon.noise import require_rng
-from ostrakon.validation import InvalidInput, fraction, whole
+from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import STEPS, Moments
 
 
@@ -25,6 +25,8 @@ class MomentGNMax(BoundedGNMax):
         Standard deviation of the noise on the counts, in votes; above 0, at most 2^32.
     max_contributions : int, default 1
         As in `BoundedGNMax`. Every teacher contributes once to the sums.
+    neighbours : {"replaced", "removed"}, default "replaced"
+        As in `BoundedGNMax`.
     moments : float, default 0.5
         Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1. The noise on the sums,
         `moment_noise`, follows from it.
@@ -37,14 +39,15 @@ class MomentGNMax(BoundedGNMax):
     Notes
     -----
     Guarantee: counts and sums of all queries together are mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 /
-    moment_noise^2, when one teacher's data change arbitrarily.
+    moment_noise^2, when one teacher's data change arbitrarily; half of this mu^2 when one teacher's contributions are
+    removed.
 
     Proof: the counts as in `BoundedGNMax`. A teacher adds to the sums one vector w, of length at most one vote, and no
     two such vectors of one class have a negative product. Counts of pairs (`ostrakon.features.cells.PairMap`) have no
     negative entry. Features (`ostrakon.features.moments`) all have the same constant direction, and all other
     directions together are not longer than that one. If a teacher's data change, w changes to w', in the same class or
-    another one, where the product is 0: |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2. Both tables together, with
-    noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
+    another one, where the product is 0: |w - w'|^2 = |w|^2 + |w'|^2 - 2 w w' is at most 2; if w is removed, |w|^2 is at
+    most 1. Both tables together, with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1).
 
     References
     ----------
@@ -91,14 +94,7 @@ class MomentGNMax(BoundedGNMax):
         return (moments.counts + np.rint(noise * STEPS)) / STEPS
 
     def run_cost(self, *, queries: int) -> RunCost:
-        return self._both(2, queries)
-
-    def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of everything if a teacher contributes nothing instead: each table moves by its contribution."""
-        return self._both(1, queries)
-
-    def _both(self, squared: int, queries: int) -> RunCost:
-        entries = min(self.max_contributions, whole("queries", queries, at_least=1))
-        of_counts, of_sums = math.sqrt(squared * entries) / self.sigma2, math.sqrt(squared) / self._moment_noise
+        of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2
+        of_sums = math.sqrt(1 if self.neighbours == REMOVED else 2) / self._moment_noise
         # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

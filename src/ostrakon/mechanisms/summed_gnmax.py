@@ -31,8 +31,8 @@ class SummedGNMax(BoundedGNMax):
 
     Parameters
     ----------
-    sigma2, max_contributions
-        As in `BoundedGNMax`; `max_contributions` holds at each owner.
+    sigma2, max_contributions, neighbours
+        As in `BoundedGNMax`; `max_contributions` holds at each owner, and a person is replaced or removed at all.
     owners_per_person : int, default 1
         h, the number of owners at which one person may have rows; at least 1.
 
@@ -44,10 +44,10 @@ class SummedGNMax(BoundedGNMax):
     Notes
     -----
     Guarantee: all queries together are h sqrt(2 r)/sigma2 Gaussian-DP when one person's data change arbitrarily at
-    every owner.
+    every owner, and h sqrt(r)/sigma2 when one person is removed.
 
-    Proof: each of h tables moves by at most sqrt(2 r) in L2 (`BoundedGNMax`), and their sum by at most the sum of
-    these, which is reached when a person votes alike at all of them.
+    Proof: each of h tables moves by at most sqrt(2 r), or sqrt(r), in L2 (`BoundedGNMax`), and their sum by at most the
+    sum of these, which is reached when a person votes alike at all of them.
     """
 
     name: ClassVar[str] = "summed-gnmax"
@@ -57,14 +57,7 @@ class SummedGNMax(BoundedGNMax):
     ] = 1
 
     def run_cost(self, *, queries: int) -> RunCost:
-        return self._moved(2 * self._entries(queries))
-
-    def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of all queries if a person is absent at every owner: half of the squared distance."""
-        return self._moved(self._entries(queries))
-
-    def _entries(self, queries: int) -> int:
-        return min(self.max_contributions, whole("queries", queries, at_least=1))
+        return self._moved(self._moved_entries(queries))
 
     def _moved(self, entries: int) -> RunCost:
         """The cost if this number of entries of each of a person's tables changes by one."""
@@ -88,7 +81,7 @@ class SharedGNMax(SummedGNMax):
         Number of owners whose shares may be missing from the sum as well.
     released : {"sum", "each"}, default "sum"
         With "each", every owner's noisy table is released, so that each share must suffice by itself.
-    max_contributions, owners_per_person
+    max_contributions, owners_per_person, neighbours
         As in `SummedGNMax`.
 
     Raises
@@ -100,7 +93,7 @@ class SharedGNMax(SummedGNMax):
     -----
     Guarantee: as in `ostrakon.accounting.composition.sum_of_discrete_gaussians`, for the shares of owners that neither
     collude nor drop out and a distance of h sqrt(2 r) votes; with "each", for single shares and a distance of sqrt(2 h
-    r).
+    r). When a person is removed, h sqrt(r) and sqrt(h r).
 
     Proof: subtract from the sum what colluders know; the noise of the others is left. Of tables released side by side,
     a person moves h, each by at most sqrt(2 r).

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from ostrakon.ledger.location import require_url
+from ostrakon.mechanisms.bounded_gnmax import known_neighbours
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence
@@ -39,6 +40,10 @@ def _objective(name: str, value: Any) -> str:
     if not isinstance(value, str) or value not in OBJECTIVES:
         raise InvalidInput(f"{name} must be one of {', '.join(OBJECTIVES)}, got {shown(value)}.")
     return value
+
+
+def _neighbours(name: str, value: Any) -> str | None:
+    return None if value is None else known_neighbours(name, value)
 
 
 def _mechanism(name: str, value: Any) -> str:
@@ -73,7 +78,9 @@ _some = partial(whole, at_least=1)
 class Options(Settings):
     """Every option of a run: the command line, TOML files and `PATEClassifier` are derived from these fields.
 
-    None: chosen from public numbers. epsilon: upper limit of the guarantee. guarantee: "worst-case", or "gate": all
+    None: chosen from public numbers. epsilon: upper limit of the guarantee. neighbours: "replaced" or "removed": what
+    happens to one record between two neighbouring data sets; with per-record teachers, whose number is public, an
+    epsilon for "removed" needs 0.71 times the noise. guarantee: "worst-case", or "gate": all
     answers are released only if a noisy test finds that the teachers agree, planned on simulated votes of which a share
     `agreement` goes to the winner; the worst case if no gate helps. ledger: reserves the cost of the run before its
     noise is drawn; budget: the epsilon of all runs on the data, of the account that is opened for them; ledger_account:
@@ -102,6 +109,16 @@ class Options(Settings):
             help="Chance that the guarantee fails. [default: below 1 / number of records]",
             panel=_PRIVACY,
             check=fraction,
+        ),
+    ] = None
+    neighbours: Annotated[
+        str | None,
+        Option(
+            help="What happens to one record between neighbouring data sets: replaced or removed (their number stays "
+            "public). [default: replaced; of trained teachers added or removed]",
+            panel=_PRIVACY,
+            check=_neighbours,
+            advanced=True,
         ),
     ] = None
     guarantee: Annotated[

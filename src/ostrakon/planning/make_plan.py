@@ -64,5 +64,5 @@ def make_plan(
     sizes: Any = {"units": units, "pool": pool, "classes": classes, "unit": unit}
     if not find(options.mechanism).per_record:
         return trained_plan(options, **sizes)
-    of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and options.mechanism == DEFAULT_MECHANISM else None
+    of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and options.mechanism == DEFAULT_MECHANISM else {}
     return per_record_plan(options, **sizes, fixed=of_sums)

@@ -11,6 +11,7 @@ from ostrakon.accounting.calibration.noise import calibrate, scaled
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
 from ostrakon.options.options import AUTO, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
@@ -33,7 +34,7 @@ _OF_PUBLIC_ROWS = ("mechanism", "queries", "teacher", "student", "representation
 
 
 def per_record_plan(
-    options: Options, *, units: int, pool: int, classes: int, unit: str, fixed: Mapping[str, Any] | None = None
+    options: Options, *, units: int, pool: int, classes: int, unit: str, fixed: Mapping[str, Any]
 ) -> Plan:
     """The plan of a mechanism that makes every unit a teacher (see `ostrakon.planning.make_plan.make_plan`).
 
@@ -49,7 +50,7 @@ def per_record_plan(
             )
     tuned = {"number of teachers": f"one for every {unit}, which makes the number of {unit}s public"}
     delta = settled_delta(options, units, unit, tuned)
-    following = {} if fixed is None else fixed
+    following: dict[str, Any] = {"neighbours": options.neighbours or REPLACED, **fixed}
     mechanism = build_with_defaults(name, units, {**following, **require_own(name, options.parameters)})
     epsilon = settled_epsilon(options, mechanism, tuned)
     sizes: dict[str, Any] = {"delta": delta, "teachers": units, "classes": classes}

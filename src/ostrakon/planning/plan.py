@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ostrakon.accounting.adjacent import Relation, replaced_record, taken_out
+from ostrakon.accounting.adjacent import replaced_record
+from ostrakon.accounting.composition.run import run_epsilon
 from ostrakon.accounting.data_independent.worst_case import gaussian_curve, worst_case, worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
@@ -13,6 +14,7 @@ from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.accounting.privacy_curve import STATED_DELTAS, PrivacyCurve, curve_of
 from ostrakon.html_table import html_table
 from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.base import Relation
 from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
 from ostrakon.mechanisms.registry import build
@@ -64,9 +66,13 @@ class Plan:
     def otherwise(self, relation: Relation) -> tuple[float, float]:
         """(epsilon, delta) of the same release under another definition of neighbours (`ostrakon.accounting.adjacent`).
 
-        "replace", if a record's content decides its teacher: two teachers change. "take-out": one teacher changes; a
-        per-record teacher abstains on all queries.
+        Trained teachers: "replace", where a record's content decides its teacher: two teachers change; else one does.
+        Per-record teachers: "replace": a teacher votes otherwise; "take-out": it abstains on all queries.
         """
+        if self.per_record:
+            cost = self.mechanism.under(relation).run_cost(queries=self.queries)
+            assert cost is not None
+            return run_epsilon(cost, delta=self.delta), self.delta
         if relation == "replace":
             return replaced_record(
                 self.guarantee,
@@ -75,9 +81,12 @@ class Plan:
                 max_answers=self.max_answers,
                 **shape(self.interactive, teachers=self.teachers, classes=self.classes),
             )
-        if self.per_record:
-            return taken_out(self.bound, self.mechanism, queries=self.queries)
         return self.guarantee.epsilon, self.guarantee.delta
+
+    def own_first(self, known: tuple[tuple[Relation, str], ...]) -> tuple[tuple[Relation, str], ...]:
+        """The definitions of neighbours that the data know, that of the guarantee first."""
+        removed = self.per_record and self.mechanism.relation == "take-out"
+        return tuple(sorted(known, key=lambda one: one[0] != "take-out")) if removed else known
 
     def curve(self) -> PrivacyCurve | None:
         """The epsilons of a release by this plan at other deltas, and its mu where the curve is that of a Gaussian.

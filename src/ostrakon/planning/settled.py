@@ -58,7 +58,8 @@ def parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | N
     for name, value in mechanism.parameters().items():
         if value is None:
             continue
-        given, scaled = options.parameters.get(name), epsilon is not None and name in mechanism.noise_parameters()
+        given = options.neighbours if name == "neighbours" else options.parameters.get(name)
+        scaled = epsilon is not None and name in mechanism.noise_parameters()
         if given is None:
             source = "a default" if mechanism.per_record else DEFAULT_PROPORTION
         else:

@@ -12,6 +12,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
 from ostrakon.accounting.gate.simulated_votes import simulate_votes
 from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults
 from ostrakon.options.options import GATE, WORST_CASE, Options
 from ostrakon.planning.choose_mechanism import per_record_mechanism
@@ -31,6 +32,11 @@ from ostrakon.validation import InvalidInput
 
 def trained_plan(options: Options, *, units: int, pool: int, classes: int, unit: str) -> Plan:
     """The plan of a mechanism whose teachers are trained (see `ostrakon.planning.make_plan.make_plan`)."""
+    if options.neighbours == REPLACED:
+        raise InvalidInput(
+            f"neighbours cannot be {REPLACED} with trained teachers, whose epsilon is for one {unit} added or removed: "
+            "the statement has a second epsilon for one replaced."
+        )
     tuned: dict[str, str] = {}
     teachers = settled_teachers(options, units, unit, tuned)
     delta = settled_delta(options, units, unit, tuned)
@@ -94,7 +100,7 @@ def _or_per_record(refused: InvalidInput, options: Options, *, units: int, pool:
     mechanism = per_record_mechanism(options, classes=classes)
     asked = Options(mechanism=mechanism, epsilon=options.epsilon, delta=options.delta)
     try:
-        plan = per_record_plan(asked, units=units, pool=pool, classes=classes, unit=unit)
+        plan = per_record_plan(asked, units=units, pool=pool, classes=classes, unit=unit, fixed={})
     except InvalidInput:
         return str(refused)
     return (

@@ -94,8 +94,9 @@ def _attacker(axes: Axes, outlook: Outlook) -> None:
     axes.set_ylabel("right guesses at most, %")
     plan = known[0].plan
     assert plan is not None
+    question = neighbours(per_record=plan.per_record, unit=outlook.unit, removed=known[0].removed)
     axes.set_title(
-        f"What an attacker could gain, {name}: guesses at\n{neighbours(per_record=plan.per_record, unit=outlook.unit)}",
+        f"What an attacker could gain, {name}: guesses at\n{question}",
         loc="left",
         fontsize=11,
     )

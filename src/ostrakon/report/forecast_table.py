@@ -77,7 +77,9 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
 
 
 def _about(offer: Offer) -> str:
-    return neighbours(per_record=find(offer.mechanism).per_record, unit=offer.unit, protects=offer.protects)
+    return neighbours(
+        per_record=find(offer.mechanism).per_record, unit=offer.unit, protects=offer.protects, removed=offer.removed
+    )
 
 
 def offer_table(offer: Offer) -> Table:

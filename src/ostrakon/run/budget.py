@@ -203,7 +203,7 @@ def budget_of(
     from ostrakon.ledger.ledger import Ledger
 
     ledger = Ledger(options.ledger)
-    relation = task.private.adjacencies(counted=plan.per_record)[0][0]
+    relation = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][0]
     of = {"unit": task.private.unit, "relation": relation}
     account = _account_of(ledger, [plan, *besides], task, options, of=of)
     budget = Budget(ledger, account, plan, cost=cost_within(account.cap, plan), of=of, receipts=receipts)

@@ -139,11 +139,10 @@ def draw_once(
 
 def _require_fit_for_draws(mechanism: Mechanism, account: Account) -> None:
     """Refuse a mechanism that is not for such neighbours, not releasable, or releases more than answers to votes."""
-    relation = "replace" if mechanism.per_record else "add-remove"
-    if account.relation != relation:
+    if account.relation != mechanism.relation:
         raise InvalidInput(
-            f"account must be for {relation} of one {account.unit}, which {mechanism.name} on such votes is, and "
-            f"{account.name!r} is for {account.relation}."
+            f"account must be for {mechanism.relation} of one {account.unit}, which {mechanism.name} on such votes is, "
+            f"and {account.name!r} is for {account.relation}."
         )
     if not mechanism.releasable:
         raise InvalidInput(f"mechanism must be one that a release may rest on, got {mechanism.name}.")

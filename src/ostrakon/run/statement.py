@@ -140,12 +140,13 @@ def make_statement(
 def _adjacency(plan: Plan, task: Task) -> str:
     # Where labels alone are protected, neighbours are of one size anyway.
     sized = plan.sized and not plan.per_record and task.private.protects == "records"
-    return task.private.adjacency(counted=plan.per_record) + (_SAME_SIZE if sized else "")
+    own = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][1]
+    return own + (_SAME_SIZE if sized else "")
 
 
 def _adjacent(plan: Plan, task: Task) -> tuple[Adjacent, ...]:
     """The guarantee under its own adjacency, and under the others that are priced."""
-    (first, _), *others = task.private.adjacencies(counted=plan.per_record)
+    (first, _), *others = plan.own_first(task.private.adjacencies(counted=plan.per_record))
     guarantee = plan.guarantee
     own = Adjacent(relation=first, neighbours=_adjacency(plan, task), epsilon=guarantee.epsilon, delta=guarantee.delta)
     stated = [own]

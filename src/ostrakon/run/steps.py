@@ -43,6 +43,7 @@ from ostrakon.students.measures import Measures, QuantityMeasures, measure_stude
 from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine
+from ostrakon.validation import InvalidInput
 from ostrakon.votes import IntArray, Votes
 
 Say = Callable[[str], None]
@@ -338,7 +339,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
 def plan_of(task: Task, options: Options) -> Plan:
     """The plan of a run on `task` (see `ostrakon.planning.make_plan.make_plan`)."""
     data = task.private
-    return make_plan(
+    plan = make_plan(
         options,
         units=data.units,
         pool=task.pool,
@@ -349,6 +350,12 @@ def plan_of(task: Task, options: Options) -> Plan:
         domain=task.domain,
         quantity=task.quantity is not None,
     )
+    if data.protects == "labels" and plan.mechanism.relation == "take-out":
+        raise InvalidInput(
+            "neighbours must be replaced where labels alone are protected: no record is removed, and a label changes; "
+            "got 'removed'."
+        )
+    return plan
 
 
 def _data_dependent_cost(plan: Plan, answers: Answers, votes: Votes) -> dict[str, Any]:

@@ -142,7 +142,8 @@ def _require_auditable(plan: Plan, task: Task) -> float:
         )
     if task.domain is not None:
         raise InvalidInput("A run can be audited by canaries where public rows are given: canaries are copies of them.")
-    cost = mechanism.run_cost(queries=plan.queries)
+    # The canaries' labels are drawn, so data sets differ in the content of a record.
+    cost = mechanism.under("replace").run_cost(queries=plan.queries)
     if plan.trained or cost is None or cost.mu is None or mechanism.name not in MECHANISMS:
         raise InvalidInput(
             f"A run can be audited by canaries where one operator has all the rows and adds the noise, got "
@@ -175,7 +176,7 @@ def _certified(
             scores,
             coins,
             mechanism=plan.mechanism.name,
-            claimed=plan.bound.epsilon,
+            claimed=plan.otherwise("replace")[0],
             delta=plan.delta,
             mu=mu,
             confidence=1 - _CANARIES * (1 - confidence) / len(guessed),

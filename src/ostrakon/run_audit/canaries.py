@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.sums import SumMap, quantity_steps
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, Relation
 from ostrakon.run.inputs.private_data import PrivateData, Transform
 from ostrakon.run.stages.features import View
 from ostrakon.statements.statement import Protects, Unit

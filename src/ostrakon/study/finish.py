@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from filelock import FileLock
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.data.checksummed import read_regular, sha256
 from ostrakon.data.files import write_atomically
 from ostrakon.data.sources import digest_of_file
 from ostrakon.data.understood import understood_table
-from ostrakon.mechanisms.base import FloatArray
+from ostrakon.mechanisms.base import FloatArray, Relation
 from ostrakon.planning.plan import Plan
 from ostrakon.run.folder import RunFolder
 from ostrakon.run.inputs.task import Task

@@ -13,7 +13,6 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ostrakon.accounting.adjacent import Relation
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import (
@@ -30,6 +29,7 @@ from ostrakon.data.partition import (
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import row_count
+from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.blocks import (
     Block,
