@@ -7,6 +7,7 @@ from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.audit import LAW_CLAIM, SAMPLES_CLAIM, audit
 from ostrakon.audit.events import outcome_shares, stopped_statistic, until_last_answer
 from ostrakon.mechanisms import (
+    BoundedGNMax,
     ConfidentGNMax,
     ExponentialMechanism,
     GNMax,
@@ -74,6 +75,15 @@ def test_the_claim_of_the_immutable_mechanism_is_refuted(mechanism: Immutable):
     assert found.lower_bound > 3 * found.claimed
     assert found.lower_bound < mechanism.two_class_epsilon()
     assert "refuted" in found.verdict
+
+
+def test_a_price_for_removed_votes_is_audited_at_its_price_for_replaced_ones():
+    """Neighbouring votes differ in a vote, which costs more than a vote less: a sound mechanism must not be accused."""
+    settings = {"delta": 1e-5, "queries": 4, "samples": 2_000, "rng": np.random.default_rng(5)}
+    removed = BoundedGNMax(sigma2=1.0, neighbours="removed")
+    found = audit(removed, **settings)
+    assert not found.refuted
+    assert found.claimed == worst_case(removed.under("replace"), queries=4, delta=1e-5).epsilon
 
 
 @pytest.mark.slow

@@ -135,4 +135,4 @@ def test_wrong_delta_is_refused(delta):
 def test_it_is_frozen_and_picklable():
     mechanism = BoundedGNMax(sigma2=5, max_contributions=2)
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
-    assert mechanism.parameters() == {"sigma2": 5.0, "max_contributions": 2}
+    assert mechanism.parameters() == {"sigma2": 5.0, "max_contributions": 2, "neighbours": "replaced"}

@@ -129,12 +129,7 @@ def audit(
     """
     delta, confidence = fraction("delta", delta), fraction("confidence", confidence)
     samples, rng = whole("samples", samples, at_least=100), require_rng(rng)
-    mechanism = subject if isinstance(subject, Mechanism) else None
-    if mechanism is not None and mechanism.relation == "take-out":
-        subject = mechanism = mechanism.under("replace")
-    law = mechanism if like is None else like
-    if law is not None and law.relation == "take-out":
-        law = law.under("replace")
+    subject, mechanism, law = _priced_for_a_replaced_vote(subject, like)
     if law is None and claimed is None:
         raise InvalidInput("claimed must be given for a function that is not a mechanism of ostrakon, got None.")
     classes, error = whole("classes", classes, at_least=2), 1 - confidence
@@ -176,6 +171,17 @@ def audit(
         seen=at_delta,
         findings=tuple(findings),
     )
+
+
+def _priced_for_a_replaced_vote(
+    subject: Mechanism | Sampler, like: Mechanism | None
+) -> tuple[Mechanism | Sampler, Mechanism | None, Mechanism | None]:
+    """The subject, itself if it is a mechanism, and the law. A price for a removed vote gives way to a higher one."""
+    if isinstance(subject, Mechanism) and subject.relation == "take-out":
+        subject = subject.under("replace")
+    mechanism = subject if isinstance(subject, Mechanism) else None
+    law = mechanism if like is None else like
+    return subject, mechanism, law.under("replace") if law is not None and law.relation == "take-out" else law
 
 
 def _against_claim(bound: float, claims: Claims, excess: float, level: float) -> Finding:
