@@ -48,7 +48,8 @@ def test_no_two_teachers_are_farther_apart_than_the_price(max_contributions, sha
     # Whoever votes in three cells has rows in three places, whose mean is shorter. 2% less is refuted for one record.
     reached = 0.98 if max_contributions == 1 else 0.6
     assert reached * mechanism.run_cost(queries=4).mu < farthest <= mechanism.run_cost(queries=4).mu
-    assert reached * mechanism.absence_cost(queries=4).mu < longest <= mechanism.absence_cost(queries=4).mu
+    removed = mechanism.under("take-out").run_cost(queries=4).mu
+    assert reached * removed < longest <= removed
 
 
 def test_one_record_attains_the_price_in_its_own_cell_and_in_another():
@@ -64,7 +65,9 @@ def test_the_price_by_hand():
     cells, sums = 2 * 2 / 8.0**2, 2 / mechanism.moment_noise**2
     assert sums / (cells + sums) == pytest.approx(0.6, rel=1e-12)
     assert math.sqrt(cells + sums) <= mechanism.run_cost(queries=10).mu < 1.000001 * math.sqrt(cells + sums)
-    assert mechanism.absence_cost(queries=10).mu == pytest.approx(math.sqrt(cells / 2 + sums / 4), rel=1e-9)
+    assert mechanism.under("take-out").run_cost(queries=10).mu == pytest.approx(
+        math.sqrt(cells / 2 + sums / 4), rel=1e-9
+    )
     # The noise of the same sigma2 for classes is priced alike when a record is replaced.
     assert mechanism.run_cost(queries=10) == MomentGNMax(sigma2=8.0, max_contributions=2, moments=0.6).run_cost(
         queries=10

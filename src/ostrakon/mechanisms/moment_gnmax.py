@@ -62,6 +62,8 @@ class MomentGNMax(BoundedGNMax):
     """
 
     name: ClassVar[str] = "moment-gnmax"
+    _removed_sums: ClassVar[float] = 1.0
+    """The largest squared length of what one teacher adds to the sums."""
 
     moments: Annotated[
         float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
@@ -95,6 +97,6 @@ class MomentGNMax(BoundedGNMax):
 
     def run_cost(self, *, queries: int) -> RunCost:
         of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2
-        of_sums = math.sqrt(1 if self.neighbours == REMOVED else 2) / self._moment_noise
+        of_sums = math.sqrt(self._removed_sums if self.neighbours == REMOVED else 2) / self._moment_noise
         # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from ostrakon.mechanisms.base import Parameter, RunCost
+from ostrakon.mechanisms.base import Parameter
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
-from ostrakon.validation import fraction, whole
+from ostrakon.validation import fraction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +18,8 @@ class QuantityGNMax(MomentGNMax):
     ----------
     sigma2 : float
         Standard deviation of the noise on the sums by cell, in votes; above 0, at most 2^32.
+    neighbours : {"replaced", "removed"}, default "replaced"
+        As in `BoundedGNMax`.
     max_contributions : int, default 1
         As in `BoundedGNMax`. Every teacher contributes once to the sums with features.
     moments : float, default 0.8
@@ -32,14 +33,14 @@ class QuantityGNMax(MomentGNMax):
     Notes
     -----
     Guarantee: everything together is mu Gaussian-DP with mu^2 = 2 r / sigma2^2 + 2 / moment_noise^2, when one teacher's
-    data change arbitrarily.
+    data change arbitrarily; mu^2 = r / sigma2^2 + 1 / (2 moment_noise^2) when one teacher's contributions are removed.
 
     Proof: a teacher splits each of its at most r votes into (1 - t, t), where t in [0, 1] is its quantity as a share of
     the public range. A split vote has at most the length 1, and no two have a negative product, so that r of them move
     by at most sqrt(2 r) in L2: by sqrt(2) where a record is replaced by one in another cell, and by sqrt(2) where t
     changes from 0 to 1 in the same cell. To the sums the teacher adds (2 t - 1) f / sqrt(2), where its features f have
     at most the length 1 (`ostrakon.features.sums`): a vector of at most the length 1 / sqrt(2), so that two differ by
-    at most sqrt(2). Both tables together, with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022,
+    at most sqrt(2). A removal moves the cells by at most sqrt(r). Both tables together, with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022,
     Theorem 1).
 
     References
@@ -54,6 +55,7 @@ class QuantityGNMax(MomentGNMax):
     """
 
     name: ClassVar[str] = "quantity-gnmax"
+    _removed_sums: ClassVar[float] = 0.5
 
     moments: Annotated[
         float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
@@ -62,9 +64,3 @@ class QuantityGNMax(MomentGNMax):
     @property
     def cost_shares(self) -> dict[str, float]:
         return {"sums by cell": 1 - self.moments, "sums with features": self.moments}
-
-    def absence_cost(self, *, queries: int) -> RunCost:
-        """The cost of everything if a teacher contributes nothing instead: each table moves by its contribution."""
-        entries = min(self.max_contributions, whole("queries", queries, at_least=1))
-        of_cells, of_sums = math.sqrt(entries) / self.sigma2, math.sqrt(0.5) / self._moment_noise
-        return RunCost(mu=math.hypot(of_cells, of_sums) * (1 + 1e-12))

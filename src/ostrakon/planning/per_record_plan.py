@@ -135,7 +135,7 @@ def quantity_plan(options: Options, *, units: int, pool: int, unit: str) -> Plan
                 f"sums by {OF_QUANTITIES}, and ridge regression learns from them."
             )
     asked = dataclasses.replace(options, mechanism=OF_QUANTITIES)
-    return per_record_plan(asked, units=units, pool=pool, classes=2, unit=unit)
+    return per_record_plan(asked, units=units, pool=pool, classes=2, unit=unit, fixed={})
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:
