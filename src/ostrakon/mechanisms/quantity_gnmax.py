@@ -40,8 +40,8 @@ class QuantityGNMax(MomentGNMax):
     by at most sqrt(2 r) in L2: by sqrt(2) where a record is replaced by one in another cell, and by sqrt(2) where t
     changes from 0 to 1 in the same cell. To the sums the teacher adds (2 t - 1) f / sqrt(2), where its features f have
     at most the length 1 (`ostrakon.features.sums`): a vector of at most the length 1 / sqrt(2), so that two differ by
-    at most sqrt(2). A removal moves the cells by at most sqrt(r). Both tables together, with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022,
-    Theorem 1).
+    at most sqrt(2). A removal moves the cells by at most sqrt(r). Both tables together, with noise scaled to 1, move by
+    at most mu (Dong, Roth and Su 2022, Theorem 1).
 
     References
     ----------
