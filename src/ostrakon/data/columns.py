@@ -139,7 +139,7 @@ def _may_name_rows(column: pd.Series) -> bool:
     if note in (IDENTIFIER, NUMBERED):
         return True
     given = column.dropna()
-    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, len(given) / 5):
+    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, 0.9 * len(given)):
         return False
     if kind != "number":
         return True
