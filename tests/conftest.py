@@ -59,7 +59,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     # By the module: what its fixtures draw must not depend on which of its tests comes first.
     secrets.randbits = ENTROPY.randbits
     ENTROPY.draw = random.Random(item.nodeid.partition("::")[0])
-    # A statement adds up all fits of a process on the same records; a test is taken for a process of its own.
+    # A statement adds up all fits of a process; a test is taken for a process of its own.
     if (spending := sys.modules.get("ostrakon.run.spending")) is not None:
         spending._fits.clear()
 

@@ -13,7 +13,7 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -58,7 +58,11 @@ def claims(statement):
 
 
 def test_all_fits_on_the_same_records_are_added():
-    single = [fit(rows, y, epsilon=epsilon) for rows, y, epsilon in zip(ALONE, LABELS, (1.0, 0.5, 2.0), strict=True)]
+    single = []
+    for rows, y, epsilon in zip(ALONE, LABELS, (1.0, 0.5, 2.0), strict=True):
+        spending._fits.clear()  # as in another process
+        single.append(fit(rows, y, epsilon=epsilon))
+    spending._fits.clear()
     first, second, third = (fit(X, epsilon=epsilon) for epsilon in (1.0, 0.5, 2.0))
     # Exactly, and never below the exact sum.
     for together, fits in ((first, 1), (second, 2), (third, 3)):
@@ -68,7 +72,7 @@ def test_all_fits_on_the_same_records_are_added():
     assert third.adjacent[0].epsilon == third.guarantee.epsilon
     assert third.adjacent[1].epsilon == pytest.approx(sum(one.adjacent[1].epsilon for one in single), rel=1e-12)
     assert third.membership_guess == membership_guess([claims(third)])
-    assert third.remarks[0].startswith("Fitted 3 times on the same private records")
+    assert third.remarks[0].startswith("Fitted 3 times in this process, on private records that may be the same")
     assert third.as_dict()["guarantee"]["epsilon"] == round_up(third.guarantee.epsilon)
 
 
@@ -79,37 +83,49 @@ def test_a_warning_is_about_the_sum():
     assert [float(remark.split()[4]) for remark in warned] == [round_up(second.guarantee.epsilon)]
 
 
+def scaled(rows):
+    return StandardScaler().fit(rows).transform(rows)
+
+
 @pytest.mark.parametrize(
     ("rows", "y"),
     [
-        (X[::-1], Y[::-1]),
-        (X[300:], Y[300:]),
+        (X[::-1], 1 - Y[::-1]),
         (np.vstack([OTHER[:599], X[:1]]), RNG.integers(2, size=600)),
-        (3 * X + 1, Y),
-        (X[:, :1], Y),
-        (X, 1 - Y),
-        (pd.DataFrame(X, columns=["a", "b"]), Y),
+        (2 * X[:400] + 1, Y[:400]),
+        (scaled(X[200:])[:, :1], Y[200:]),
+        (OTHER, RNG.integers(2, size=600)),
     ],
-    ids=["reordered", "half", "one record", "scaled", "a column less", "other labels", "a frame"],
+    ids=["reordered", "one record", "a part, scaled", "a part, fewer columns", "perhaps others"],
 )
-def test_the_same_records_are_recognised(rows, y):
+def test_records_that_may_be_the_same_are_added(rows, y):
     fit(X)
     assert claims(fit(rows, y))[0] == pytest.approx(2.0, rel=1e-3)
 
 
-def test_other_records_are_not_added():
-    fit(X)
-    assert claims(fit(OTHER, RNG.integers(2, size=600)))[0] == pytest.approx(1.0, rel=1e-3)
+def test_folds_with_a_fitted_step_are_added():
+    for number, (rows, _) in enumerate(KFold(3, shuffle=True, random_state=0).split(X), 1):
+        assert claims(fit(scaled(X[rows]), Y[rows]))[0] == pytest.approx(number, rel=1e-3)
 
 
-def test_users_are_recognised_in_other_rows():
-    users = np.arange(600)
+@pytest.mark.parametrize(
+    ("users", "epsilon"),
+    [
+        (np.arange(600) + 600, 1.0),
+        ([f"other {number}" for number in range(600)], 1.0),
+        (np.arange(600) + 599, 2.0),
+        ([f"{number}" for number in range(600)], 2.0),
+    ],
+    ids=["others", "others, as text", "one in both", "the same, as text"],
+)
+def test_fits_that_have_no_user_in_common_are_not_added(users, epsilon):
     private = {"epsilon": 1.0, "delta": 1e-5, "student": "logistic", "classes": [0, 1], "random_state": 0}
-    ostrakon.PATEClassifier(**private).fit(X, Y, X_public=PUBLIC, users=users)
-    again = ostrakon.PATEClassifier(**private).fit(
-        OTHER, RNG.integers(2, size=600), X_public=PUBLIC, users=users[::-1] + 599
+    first, second = (
+        ostrakon.PATEClassifier(**private).fit(rows, y, X_public=PUBLIC, users=each).statement_
+        for rows, y, each in [(X, Y, np.arange(600)), (2 * X, Y, users)]
     )
-    assert claims(again.statement_)[0] == pytest.approx(2.0, rel=1e-3)
+    assert claims(first)[0] == pytest.approx(1.0, rel=1e-3)
+    assert claims(second)[0] == pytest.approx(epsilon, rel=1e-3)
 
 
 def test_an_unprotected_fit_cannot_be_mended():
@@ -140,11 +156,10 @@ def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
 def test_a_search_without_a_last_fit_is_remembered():
     # As where all its fits happened in other processes: what is known here are the copies that were made.
     search(refit=False).fit(X, Y)
-    for number in [number for number, one in spending._fits.items() if one.records.labels is None]:
+    first = next(iter(spending._fits))
+    for number in [number for number in spending._fits if number != first]:
         del spending._fits[number]
-    spending._fits = {number: one for number, one in spending._fits.items() if len(one.records.hashes) == 600}
     assert fit(X).not_private == repeated.AFTER_SEARCH
-    assert claims(fit(OTHER, RNG.integers(2, size=600)))[0] == pytest.approx(1.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(

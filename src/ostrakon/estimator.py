@@ -39,7 +39,7 @@ from ostrakon.options.report_details import ReportDetails
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_described, of_protection
-from ostrakon.run.spending import PrivateRecords, note_fit, note_search, warn_of_searches
+from ostrakon.run.spending import note_fit, note_search, warn_of_searches
 from ostrakon.run.steps import FinishedRun, run_steps
 from ostrakon.run.storage import InMemory
 from ostrakon.statements.statement import PROTECTS
@@ -62,7 +62,6 @@ class PrivateEstimator(BaseEstimator):
     def _run(self, task: Task, noise: np.random.Generator | None) -> None:
         """Do the run of `task`, whose rows are in memory, and keep what it gives."""
         assert isinstance(task.private, Rows)
-        given, numbers, users = task.private.X, task.private.y, task.private.users
         memory = InMemory()
         try:
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
@@ -74,7 +73,7 @@ class PrivateEstimator(BaseEstimator):
         # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
         statement, self._fits = note_fit(
             finished.statement,
-            PrivateRecords.of(given, numbers, users),
+            task.private.users,
             known=getattr(self, "_fits", {}),
             in_ledger=finished.budget is not None,
         )
@@ -299,9 +298,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     Notes
     -----
     Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
-    ones. It covers this fit and all earlier fits of this process on the same private records together. Fits in a
-    search, a cross-validation or an ensemble of scikit-learn, or in a worker process without a ledger, have no
-    guarantee; `statement_.not_private` says why. Only post-processing follows the noisy answers.
+    ones. It covers this fit and all earlier fits of this process together, because changed rows cannot be recognised:
+    their epsilons and deltas add up. Fits of different people do not add up if each names its `users` and none is in
+    both. Fits in or after a search, a cross-validation or an ensemble of scikit-learn, or in a worker process without a
+    ledger, have no guarantee; `statement_.not_private` says why. Only post-processing follows the noisy answers.
 
     References
     ----------
@@ -358,7 +358,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             Unlabelled public rows. Without them, a `Domain` describes the columns of a frame; an additive model then
             learns from noisy counts. Must be None if `protect="labels"`.
         users : array-like of shape (n_rows,), optional
-            The user of each private row. The guarantee then protects users instead of records.
+            The user of each private row: text or whole numbers, the same in every fit. The guarantee then protects
+            users instead of records, and fits without a common user do not add up. A user votes for the class that most
+            of its rows in a cell have; of equally frequent classes always for the first in `classes`.
 
         Returns
         -------

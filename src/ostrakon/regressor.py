@@ -88,7 +88,7 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
     -----
     Guarantee: `statement_.guarantee`, the (epsilon, delta)-differential privacy of all attributes except the private
     ones, where one record (or user) is replaced by another one. It covers this fit and all earlier fits of this process
-    on the same private records together (see `PATEClassifier`). Theorem: `QuantityGNMax`.
+    together, unless users tell them apart (see `PATEClassifier`). Theorem: `QuantityGNMax`.
 
     Examples
     --------

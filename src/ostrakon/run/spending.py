@@ -1,9 +1,8 @@
-"""What fits on the same private records cost together: every fit of this process is remembered."""
+"""What fits cost together: every fit of this process is remembered, and counts as one on the same private records."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import multiprocessing
 import threading
@@ -15,7 +14,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.partition import row_marks
@@ -30,41 +28,23 @@ class EveryFitSpends(UserWarning):
     """Several fits on the same private rows: their epsilons add up."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PrivateRecords:
-    """By what private records are recognised. Private: hashes of records can be tested against guesses.
+def _may_share(one: NDArray[np.uint64] | None, other: NDArray[np.uint64] | None) -> bool:
+    """Whether two fits may be on records of the same people, given by marks of their users (None: not named).
 
-    hashes: sorted, of records and of users; None where the records are not known, which then are those of every fit.
-    labels: a digest of all labels in their order, which stays the same where columns are scaled, added or left out.
+    Rows say nothing: a fitted step, a part of the columns, or both, make other rows of the same records.
     """
-
-    hashes: NDArray[np.uint64] | None
-    labels: str | None = None
-
-    @classmethod
-    def of(cls, X: Any, y: Any, users: Any = None) -> PrivateRecords:
-        """Of rows, their labels (None: not known), and whose each row is."""
-        hashes = [row_marks(X), *([] if users is None else [row_marks(users)])]
-        numbers = None if y is None else pd.factorize(np.asarray(y))[0].astype("<i8")
-        return cls(
-            hashes=np.unique(np.concatenate(hashes)),
-            labels=None if numbers is None else hashlib.sha256(numbers.tobytes()).hexdigest(),
-        )
-
-    def shares_some_with(self, other: PrivateRecords) -> bool:
-        """Whether any record or user, or the whole vector of labels, is the same."""
-        if self.hashes is None or other.hashes is None:
-            return True
-        if self.labels is not None and self.labels == other.labels:
-            return True
-        return bool(np.isin(self.hashes, other.hashes, assume_unique=True).any())
+    return one is None or other is None or bool(np.isin(one, other).any())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fit:
-    """One fit. statement: of this fit alone; None for a search, of whose fits nothing is known."""
+    """One fit.
 
-    records: PrivateRecords
+    users: marks of its users, None where they are not named. Private: marks can be tested against guesses.
+    statement: of this fit alone; None for a search, of whose fits nothing is known.
+    """
+
+    users: NDArray[np.uint64] | None
     statement: Statement | None
     number: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -74,15 +54,16 @@ _lock = threading.Lock()
 
 
 def note_fit(
-    statement: Statement, records: PrivateRecords, *, known: Mapping[str, Fit], in_ledger: bool
+    statement: Statement, users: Any, *, known: Mapping[str, Fit], in_ledger: bool
 ) -> tuple[Statement, dict[str, Fit]]:
-    """Remember a fit; returns what its statement may claim, and all fits on the same records.
+    """Remember a fit; returns what its statement may claim, and all fits that it covers.
 
     Parameters
     ----------
     statement : Statement
         Of this fit alone.
-    records : PrivateRecords
+    users : array-like or None
+        The user of each private row; None where users are not named.
     known : mapping
         Fits that the estimator remembers itself, perhaps from the process in which it was pickled.
     in_ledger : bool
@@ -94,17 +75,17 @@ def note_fit(
 
     Notes
     -----
-    Guarantee: as of `with_earlier_fits`. Nothing is claimed within a search of scikit-learn, after one on the same
-    records, or, without a ledger, in a worker process. Fits of other processes are not covered otherwise, nor fits on
-    rows that were both changed and reordered.
+    Guarantee: as of `with_earlier_fits`, for all fits of this process and all `known` ones, whatever their rows. A fit
+    is left out only if both name their users and have none in common. Nothing is claimed within a search of
+    scikit-learn, after one, or, without a ledger, in a worker process. Fits of other processes are not covered
+    otherwise.
     """
     searched = next(_frames_of_searches(), None) is not None
+    marks = None if users is None else np.unique(row_marks(users))
+    own = Fit(users=marks, statement=None if searched else statement)
     with _lock:
         _fits.update(known)
-        # Equal records are kept in memory once.
-        records = next((fit.records for fit in _fits.values() if _are_equal(fit.records, records)), records)
-        own = Fit(records=records, statement=None if searched else statement)
-        same = {number: fit for number, fit in _fits.items() if fit.records.shares_some_with(records)}
+        same = {number: fit for number, fit in _fits.items() if _may_share(fit.users, marks)}
         _fits[own.number] = own
     earlier = [fit.statement for fit in same.values() if fit.statement is not None]
     if searched:
@@ -120,21 +101,11 @@ def note_fit(
 
 def note_search() -> None:
     """Remember a search of scikit-learn that copies an estimator now: its fits may happen in other processes."""
-    frames = list(_frames_of_searches())
-    if not frames:
+    if next(_frames_of_searches(), None) is None:
         return
-    records = PrivateRecords(hashes=None)
-    for frame in frames:
-        if frame.f_locals.get("X") is not None:
-            try:
-                records = PrivateRecords.of(frame.f_locals["X"], frame.f_locals.get("y"))
-            except Exception:  # rows in a form that only the estimator's own steps read: they count as any rows
-                records = PrivateRecords(hashes=None)
-            break
     with _lock:
-        searches = (fit.records for fit in _fits.values() if fit.statement is None)
-        if not any(_are_equal(one, records) for one in searches):
-            fit = Fit(records=records, statement=None)
+        if not any(fit.statement is None and fit.users is None for fit in _fits.values()):
+            fit = Fit(users=None, statement=None)
             _fits[fit.number] = fit
 
 
@@ -150,7 +121,7 @@ def warn_once() -> None:
     warnings.warn(
         "A search, a cross-validation or an ensemble fits many times on the same private rows. Every fit spends its "
         "whole epsilon, and which settings win is a further release: the statement claims nothing. Choose settings on "
-        "public or simulated data, and fit once.",
+        "public or simulated data in another process, and fit once.",
         EveryFitSpends,
         stacklevel=4,
     )
@@ -164,9 +135,3 @@ def _frames_of_searches() -> Iterator[FrameType]:
         if module.startswith("sklearn.") and not module.startswith(_FIT_ONCE):
             yield frame
         frame = frame.f_back
-
-
-def _are_equal(one: PrivateRecords, other: PrivateRecords) -> bool:
-    if one.hashes is None or other.hashes is None:
-        return one.hashes is other.hashes
-    return one.labels == other.labels and np.array_equal(one.hashes, other.hashes)

@@ -1,4 +1,4 @@
-"""The statement of a repeated fit on the same private records: the cost of all fits together."""
+"""The statement of a repeated fit on private records that may be the same: the cost of all fits together."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from ostrakon.statements.statement import Statement, round_up, weak_remark
 _MANY = "a search, a cross-validation or an ensemble of scikit-learn"
 _NO_CLAIM = "This release is not differentially private: "
 
+_ELSEWHERE = "Choose settings on public or simulated data in another process, and fit once."
+_SAME = "private records that may be the same"
+
 IN_SEARCH = (
     f"{_NO_CLAIM}the estimator was fitted within {_MANY}, which fits many times on the same private records and "
-    "chooses or scores by them; no guarantee covers all of that. Choose settings on public or simulated data "
-    "and fit once."
+    f"chooses or scores by them; no guarantee covers all of that. {_ELSEWHERE}"
 )
 AFTER_SEARCH = (
-    f"{_NO_CLAIM}{_MANY} was run on the same private records before, and no guarantee covers it and this fit together. "
-    "Choose settings on public or simulated data and fit once."
+    f"{_NO_CLAIM}{_MANY} was run before in this process, on {_SAME}, and no guarantee covers it and this fit together. "
+    f"{_ELSEWHERE}"
 )
 IN_WORKER = (
     f"{_NO_CLAIM}the estimator was fitted in a worker process, where fits of other processes on the same private "
     "records are not known and cannot be added. Fit in the main process, or give a ledger."
 )
 AFTER_UNPROTECTED = (
-    f"{_NO_CLAIM}the same private records were fitted before in this process without a guarantee, and this release "
-    "cannot protect them any more. Where nothing of the earlier fit left, fit once in a new process."
+    f"{_NO_CLAIM}{_SAME} were fitted before in this process without a guarantee, and this release cannot protect them "
+    "any more. If the earlier fit was of other people, or nothing of it left, fit once in a new process."
 )
 OTHER_NEIGHBOURS = (
-    f"{_NO_CLAIM}the same private records were fitted before in this process with another definition of neighbouring "
-    "data sets, and the two guarantees cannot be added."
+    f"{_NO_CLAIM}{_SAME} were fitted before in this process with another definition of neighbouring data sets, and the "
+    "two guarantees cannot be added. If the earlier fit was of other people, fit once in a new process."
 )
-BEYOND_NUMBERS = (
-    f"{_NO_CLAIM}all fits on these private records in this process together have no finite epsilon with a delta "
-    "below 1."
-)
+BEYOND_NUMBERS = f"{_NO_CLAIM}all fits of this process together have no finite epsilon with a delta below 1."
 
 
 def without_claim(statement: Statement, reason: str) -> Statement:
@@ -56,7 +55,7 @@ def without_claim(statement: Statement, reason: str) -> Statement:
 
 
 def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Statement:
-    """The statement of a fit, with the cost of all earlier fits on the same private records added.
+    """The statement of a fit, with the cost of all earlier fits added.
 
     Parameters
     ----------
@@ -91,9 +90,9 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         return without_claim(statement, BEYOND_NUMBERS)
     own = statement.guarantee
     remark = (
-        f"Fitted {len(claims)} times on the same private records, or on some of them, in this process: the guarantee "
-        f"covers all {len(claims)} fits together, their epsilons and deltas added up. This fit alone has epsilon "
-        f"{round_up(own.epsilon):g} and delta {own.delta:g}."
+        f"Fitted {len(claims)} times in this process, on {_SAME}: the guarantee covers all {len(claims)} fits together, "
+        f"their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
+        f"{own.delta:g}. Fits of different people do not add up if each names its users (`users`)."
     )
     warning = weak_remark(epsilon, protects=statement.protects)
     return dataclasses.replace(
