@@ -194,6 +194,72 @@ def test_released_answers_are_counted():
     assert not better_than_majority_of_answers(told([0] * 50))
 
 
+def majority(exact, sigma2, *, runs, known=True, complete=True, seed=7):
+    """Of each run, where the class of the largest noisy sum is chosen: (its exact share, the largest one, estimate)."""
+    rng, found = np.random.default_rng(seed), []
+    said = np.zeros((2, *exact.shape), int)
+    said[:, :, 0] = 1
+    part = len(exact) if complete else len(exact) // 2
+    for _ in range(runs):
+        noisy = exact + rng.normal(0, sigma2, exact.shape)
+        chosen = int(noisy.sum(axis=0).argmax())
+        cells = HeldOut(counts=noisy[:part], said=said[:, :part], frequent=chosen, complete=complete)
+        votes = int(exact.sum()) if known else None
+        one = with_private_labels(cells, of="majority", sigma2=sigma2, votes=votes, counted="records")
+        share = exact[:part].sum(axis=0) / exact[:part].sum()
+        if one is not None:
+            found.append((share[chosen], share.max(), one))
+    return found
+
+
+def held_by(found):
+    """The share of runs whose interval holds the share of the chosen class, and the largest share."""
+    inside = [[one.low <= share <= one.high for share in shares] for *shares, one in found]
+    return np.mean(inside, axis=0)
+
+
+# Classes, records, noise on a count and how unequal the classes are, as runs of 60 queries have them.
+WORLDS = [(3, 1450, 6.0, 0), (4, 1450, 15.0, 0), (10, 1450, 15.0, 0), (20, 1450, 9.0, 0), (20, 20_000, 2.6, 0),
+          (30, 1450, 2.6, 0), (3, 1450, 6.0, 0.02), (3, 1450, 6.0, 0.3), (30, 1450, 2.6, 0.02)]  # fmt: skip
+
+
+def counts_of(classes, records, lead, cells=60):
+    """Exact counts: the first class leads by `lead`, the others are alike."""
+    shares = np.full(classes, (1 - lead) / classes)
+    shares[0] += lead
+    return np.random.default_rng([classes, records]).multinomial(records // cells, shares, cells).astype(float)
+
+
+def check_the_majority(classes, records, sigma2, lead, *, known, complete, runs, at_least):
+    exact = counts_of(classes, records, lead)
+    found = majority(exact, sigma2, runs=runs, known=known, complete=complete)
+    assert len(found) >= 0.9 * runs
+    assert held_by(found).min() >= at_least
+
+
+@pytest.mark.parametrize("world", WORLDS[3:5], ids=str)
+def test_the_interval_of_a_majority_chosen_by_its_noise_holds(world):
+    # Of 1,500 runs one standard error is 0.6 points.
+    check_the_majority(*world, known=True, complete=True, runs=1500, at_least=0.935)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("known", "complete"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_the_interval_of_a_majority_chosen_by_its_noise_holds_everywhere(world, known, complete):
+    classes, records, sigma2, lead = world
+    if not known or not complete:
+        sigma2 = min(sigma2, 6.0)  # more noise leaves no estimate
+    check_the_majority(classes, records, sigma2, lead, known=known, complete=complete, runs=2000, at_least=0.94)
+
+
+@pytest.mark.parametrize(("classes", "wider"), [(2, 1.0), (3, 1.011), (4, 1.026), (30, 1.173)])
+def test_what_the_choice_of_the_class_costs(classes, wider):
+    exact = counts_of(classes, 60_000, 0.0)
+    ((*_, one),) = majority(exact, 3.0, runs=1)
+    assert (one.high - one.low) / one.sd == pytest.approx(wider * 2 * 1.959964, rel=1e-3)
+
+
 def test_noise_that_drowns_everything_gives_no_estimate():
     nothing = held(np.full(COUNTS.shape, -1.0), PURE, complete=False)
     assert with_private_labels(nothing, of="student", sigma2=5.0, votes=None, counted="votes") is None

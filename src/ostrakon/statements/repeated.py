@@ -90,8 +90,8 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
         return without_claim(statement, BEYOND_NUMBERS)
     own = statement.guarantee
     remark = (
-        f"Fitted {len(claims)} times in this process, on {_SAME}: the guarantee covers all {len(claims)} fits together, "
-        f"their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
+        f"Fitted {len(claims)} times in this process, on {_SAME}: the guarantee covers all {len(claims)} fits "
+        f"together, their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
         f"{own.delta:g}. Fits of different people do not add up if each names its users (`users`)."
     )
     warning = weak_remark(epsilon, protects=statement.protects)

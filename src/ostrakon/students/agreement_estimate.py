@@ -40,6 +40,15 @@ chosen by the other, and both ways are averaged. A cell is made around its query
 No upper end below 1 is printed: the released student is taught all cells and is often better than those of the folds,
 and cells that were made around public rows are purer for these than for private records.
 
+The majority class s has the largest sum of noisy counts, so its noise tends to be positive. Let m be the class with
+the largest exact sum. The low end misses only if the noise of s exceeds z_low standard deviations, which has at most
+the probability of that for any of C classes: C P(Z > z_low). The high end misses, as s is no less than m in noisy and
+no more in exact sums, only if the noise of m is below -z_high standard deviations: P(Z > z_high). Both worst cases do
+not meet: the first needs classes that are alike, where the largest noise is not low, the second one class that leads.
+With P(Z > z_low) = .05 / C and P(Z > z_high) = .05 - .05 / C each alone misses 5% (for two classes, whose noise is
+opposite, both together do), and numerical integration finds no more between them. The same interval holds the
+agreement of m. If some cells are not held out, s is chosen on other noise as well, and both ends take .025 / C.
+
 Assumption: within a cell, public rows and private records are draws of one law. The released student is
 taken to be at least as good as those of the folds. If private records differ from public rows within cells, the
 interval may miss.
@@ -63,8 +72,8 @@ from ostrakon.validation import InvalidInput, positive
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_Z = float(stats.norm.ppf((1 + CONFIDENCE) / 2))
-
+_TWO_SIDED = (1 - CONFIDENCE) / 2, (1 - CONFIDENCE) / 2
+"""Probability with which the lower and the upper end of an interval miss."""
 
 _VIEW = 2.0
 """Noise of the view that chooses the bounds, in standard deviations beside the released noise; the other gets 1/2."""
@@ -138,14 +147,16 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
     -----
     The student's `high` is 1. The interval from `low` to `high` holds the agreement in at least 95% of runs, whatever
     the student's errors within a cell are, if public and private rows are alike within cells. `share` is the agreement
-    if they were at random there.
+    if they were at random there. That of the majority is too high on average where several classes are about as
+    frequent, because the largest noisy sum is chosen; its interval allows for that.
     """
     sigma2 = positive("sigma2", sigma2)
     shares = held.shares if of == "student" else held.majority
     known = votes if held.complete else None
     draws = 1 + held.sizes.sum() / max(votes or np.inf, 1)
     sampled = _sampling(held, shares, sigma2) * draws
-    found = _share(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled)
+    tails = _tails(held) if of == "majority" else _TWO_SIDED
+    found = _share(held.counts, shares, sigma2=sigma2, votes=known, beside=sampled, tails=tails)
     if found is None:
         return None
     share, sd, low, high = found
@@ -156,6 +167,14 @@ def with_private_labels(held: HeldOut, *, of: Of, sigma2: float, votes: int | No
             return None
         low, high = min(end[2], share), 1.0
     return Agreement(of=of, against="private labels", counted=counted, share=share, sd=sd, low=low, high=high)
+
+
+def _tails(held: HeldOut) -> tuple[float, float]:
+    """The tails at both ends of the interval of the majority class, which is chosen by the same noise."""
+    classes, miss = held.counts.shape[1], 1 - CONFIDENCE
+    if classes == 2:
+        return _TWO_SIDED
+    return (miss / classes, miss - miss / classes) if held.complete else (miss / (2 * classes), miss / (2 * classes))
 
 
 def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
@@ -254,28 +273,49 @@ def _right(held: HeldOut, of: Of) -> NDArray[np.bool_]:
 
 
 def _share(
-    counts: FloatArray, weights: FloatArray, *, sigma2: float, votes: int | None, beside: float
+    counts: FloatArray,
+    weights: FloatArray,
+    *,
+    sigma2: float,
+    votes: int | None,
+    beside: float,
+    tails: tuple[float, float] = _TWO_SIDED,
 ) -> tuple[float, float, float, float] | None:
-    """(estimate, sd, low, high) of the sum of weights times counts per vote. beside: further variance of that sum."""
+    """(estimate, sd, low, high) of the sum of weights times counts per vote.
+
+    beside: further variance of that sum. tails: with what probability `low` and `high` miss.
+    """
+    below, above = (float(z) for z in stats.norm.isf(tails))
     if votes is not None:
         middle = float(weights.mean())
         sd = float(np.sqrt(sigma2**2 * np.square(weights - middle).sum() + beside)) / votes
         share = middle + float(((weights - middle) * counts).sum()) / votes
-        low, high = share - _Z * sd, share + _Z * sd
+        low, high = share - below * sd, share + above * sd
     else:
-        total, weighted = float(counts.sum()), float((weights * counts).sum())
-        variance = (_Z * sigma2) ** 2
-        square = total**2 - variance * weights.size
-        if total <= 0 or square <= 0:
+        total = float(counts.sum())
+        ends = [_fieller(counts, weights, sigma2=sigma2, beside=beside, z=z) for z in (below, above)]
+        if total <= 0 or ends[0] is None or ends[1] is None:
             return None
-        middle = (weighted * total - variance * float(weights.sum())) / square
-        constant = (weighted**2 - variance * float(np.square(weights).sum()) - _Z**2 * beside) / square
-        half = float(np.sqrt(max(middle**2 - constant, 0.0)))
-        share = weighted / total
+        share = float((weights * counts).sum()) / total
         sd = float(np.sqrt(sigma2**2 * np.square(weights - share).sum() + beside)) / total
-        low, high = middle - half, middle + half
+        low, high = ends[0][0], ends[1][1]
     share, low, high = np.clip([share, low, high], 0.0, 1.0).tolist()
     return share, sd, low, high
+
+
+def _fieller(
+    counts: FloatArray, weights: FloatArray, *, sigma2: float, beside: float, z: float
+) -> tuple[float, float] | None:
+    """Both ends of Fieller's interval at z standard deviations; None where it is not bounded."""
+    total, weighted = float(counts.sum()), float((weights * counts).sum())
+    variance = (z * sigma2) ** 2
+    square = total**2 - variance * weights.size
+    if square <= 0:
+        return None
+    middle = (weighted * total - variance * float(weights.sum())) / square
+    constant = (weighted**2 - variance * float(np.square(weights).sum()) - z**2 * beside) / square
+    half = float(np.sqrt(max(middle**2 - constant, 0.0)))
+    return middle - half, middle + half
 
 
 def _sampling(held: HeldOut, shares: FloatArray, sigma2: float) -> float:
