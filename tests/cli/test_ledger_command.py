@@ -41,6 +41,7 @@ def test_an_account_from_open_to_close(tables):
     shown = ostrakon("ledger", "show", url, "--out", "pictures", folder=tables)
     assert "[bold]gnmax" in shown.stdout
     assert "reserved" in shown.stdout
+    assert "one run alone may cost more than its own epsilon" in " ".join(shown.stdout.split())
     assert (tables / "pictures" / "burn-down.png").read_bytes()[:4] == b"\x89PNG"
     out = ostrakon("ledger", "export", url, folder=tables)
     assert [entry["event"] for entry in json.loads(out.stdout)["entries"]] == ["open", "bind", "reserve"]

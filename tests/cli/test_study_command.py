@@ -133,6 +133,7 @@ def test_a_sum_over_the_network_from_certificates_to_a_student(place):
         assert done.returncode == 0, done.stderr
         assert "Hand over" not in done.stdout
         assert "Keep private" in done.stdout
+        assert f"ostrakon study sum study --owner {name} --key {name}.key" in done.stdout
     assert not (place / "study-shares").exists()
     early = ostrakon("study", "finish", "study", folder=place)
     assert early.returncode == 2

@@ -180,11 +180,17 @@ def test_what_is_no_request_costs_nothing(idle, body):
     refused(told, 422, "invalid")
 
 
-@pytest.mark.parametrize("cell", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_are_finite(idle, cell):
-    body = '{"rows": [{"age": ' + cell + ', "town": "Ulm"}]}'
+@pytest.mark.parametrize("cell", ["NaN", "Infinity", "-Infinity", "1e400", '"\\ud800"', '{"a": 1}'])
+def test_a_cell_that_is_no_value_is_refused_with_its_row_and_column(idle, cell):
     headers = {"Authorization": "Bearer a", "Content-Type": "application/json"}
-    refused(idle.web.post("/v1/labels", content=body, headers=headers), 422, "invalid")
+    for column, wanted in (("age", "age must be a number or null"), ("town", "town must be text or null")):
+        row = {"age": "1", "town": '"Ulm"', column: cell}
+        second = ", ".join(f'"{name}": {text}' for name, text in row.items())
+        body = '{"rows": [{"age": 1, "town": "Ulm"}, {' + second + "}]}"
+        told = idle.web.post("/v1/labels", content=body, headers=headers)
+        assert refused(told, 422, "invalid").startswith(f"Row 1: {wanted}, got ")
+    body = '{"rows": [{"age": 1, "town": "Ulm", "\\ud800": ' + cell + "}]}"
+    assert idle.web.post("/v1/labels", content=body, headers=headers).status_code == 422
 
 
 def test_bytes_that_are_no_json_are_refused(idle):

@@ -15,6 +15,20 @@ def test_older_files_are_few_and_as_private_as_the_first(tmp_path, monkeypatch):
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
+def test_a_file_that_another_program_moved_is_made_again(tmp_path):
+    file, moved = tmp_path / "audit.log", tmp_path / "audit.moved"
+    log = AuditFile(file)
+    log.write({"rows": 1})
+    file.rename(moved)
+    log.write({"rows": 2})
+    log.write({"rows": 3})
+    file.unlink()
+    log.write({"rows": 4})
+    assert len(moved.read_text().splitlines()) == 1
+    assert '"rows": 4' in file.read_text()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_refusals_of_unknown_callers_are_counted_beyond_a_few(tmp_path):
     log = AuditFile(tmp_path / "audit.log")
     for at in range(5000):

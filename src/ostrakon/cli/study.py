@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,7 +160,15 @@ def join(
         console.print(f"Hand over: {joined.share}", highlight=False, markup=False)
     console.print(f"Keep private: {joined.folder}", highlight=False, markup=False)
     if known.exchange.summed:
-        console.print("Next, at a time that all owners agree on: ostrakon study sum", highlight=False, markup=False)
+        own = "" if keep is None else f" --keep {shlex.quote(str(keep))}"
+        own += "" if shares is None else f" --shares {shlex.quote(str(shares))}"
+        console.print(
+            f"Next, at a time that all owners agree on: ostrakon study sum {shlex.quote(str(folder))} --owner {owner} "
+            f"--key {owner}.key{own}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 @study.command()

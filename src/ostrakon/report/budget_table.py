@@ -8,6 +8,11 @@ from rich.text import Text
 from ostrakon.ledger.state import History
 from ostrakon.statements.statement import round_up
 
+_SO_FAR = (
+    "“All so far” is what the account charges for all runs up to this one, in any order, by one bound that was fixed "
+    "when it was opened: one run alone may cost more than its own epsilon, and many runs cost less than the sum."
+)
+
 
 def account_table(account: History) -> Table:
     """One account: a line a run, its own epsilon beside what all runs up to it cost together, and what remains."""
@@ -18,7 +23,7 @@ def account_table(account: History) -> Table:
             f"; {cap.lanes}{', closed' if account.closed else ''}"
         ),
         title_justify="left",
-        caption=f"{account.remaining():g} remains for one more run at delta {cap.delta:g}.",
+        caption=f"{account.remaining():g} remains for one more run at delta {cap.delta:g}. {_SO_FAR}",
         caption_justify="left",
     )
     for name in ("run", "what", "its epsilon", "all so far", "state", "when"):

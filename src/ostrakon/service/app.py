@@ -9,9 +9,9 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import Client, ClientFile
 from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller
-from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable
+from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable, describe
 from ostrakon.statements.statement import NOT_COVERED, round_up
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
 
 try:
     from fastapi import Depends, FastAPI, HTTPException, Request
@@ -164,7 +164,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
             return _problem(503, "New rows cannot be answered now; come again later.")
         return JSONResponse({"status": "ready"})
 
-    _add_error_handlers(app)
+    _add_error_handlers(app, {str(one["name"]): describe(one) for one in labeller.form.columns or ()})
     large = f"A request must be of at most {LARGEST_BODY} bytes."
     app.add_middleware(BodyLimit, error=lambda: HTTPException(413, large), refuse=_problem(413, large))  # pyright: ignore
     app.add_middleware(TokenCheck, clients=clients, refuse=_problem)  # pyright: ignore
@@ -215,8 +215,8 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
         return JSONResponse(_statement(labeller))
 
 
-def _add_error_handlers(app: FastAPI) -> None:
-    """Give every refusal the same shape."""
+def _add_error_handlers(app: FastAPI, allowed: Mapping[str, str]) -> None:
+    """Give every refusal the same shape. allowed: what a cell of each column may be, in words."""
 
     @app.exception_handler(InvalidInput)
     async def refused(request: Request, error: Exception) -> JSONResponse:
@@ -224,7 +224,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: Exception) -> JSONResponse:
-        return _problem(422, f"The request must be JSON such as {{'rows': [{{'column': 1.5}}]}}: {_first(error)}.")
+        return _problem(422, _first(error, allowed))
 
     @app.exception_handler(AnyHTTPException)
     async def other(request: Request, error: Any) -> JSONResponse:
@@ -269,6 +269,13 @@ def _status(error: Exception) -> int:
     return next((code for kind, code in _REFUSALS.items() if isinstance(error, kind)), 422)
 
 
-def _first(error: Any) -> str:
+def _first(error: Any, allowed: Mapping[str, str]) -> str:
+    """The first error of a request, in words."""
     first = error.errors()[0]
-    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:300]
+    where = first["loc"]
+    if len(where) > 4 and where[:2] == ("body", "rows"):
+        wanted = allowed.get(where[3], f"text of at most {MAX_TEXT} characters, a finite number or null")
+        name = where[3] if where[3] in allowed else shown(where[3])
+        return f"Row {where[2]}: {name} must be {wanted}, got {shown(first['input'])}."
+    field = ".".join(map(str, where))
+    return f"The request must be JSON such as {{'rows': [{{'column': 1.5}}]}}: {field}: {first['msg']}."[:400]

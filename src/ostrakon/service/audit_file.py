@@ -25,7 +25,8 @@ _MOST_ADDRESSES = 1000
 class AuditFile:
     """Write lines into a file that its owner alone may read; older files stay beside it, up to `OLDER_FILES`.
 
-    On a full disk lines are lost, but no request fails.
+    On a full disk lines are lost, but no request fails. If another program renames or removes the file, the next line
+    goes into a new one.
 
     Parameters
     ----------
@@ -74,6 +75,17 @@ class AuditFile:
 
 
 class _QuietHandler(RotatingFileHandler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Open the file again if another program has moved it, and write the record."""
+        stream: Any = self.stream
+        try:
+            same = stream is not None and os.path.samestat(os.fstat(stream.fileno()), os.stat(self.baseFilename))
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            self.close()
+        super().emit(record)
+
     def _open(self) -> Any:
         # A file that a rotation makes has the same rights as the first one.
         return open(self.baseFilename, self.mode, encoding=self.encoding, opener=partial(os.open, mode=0o600))

@@ -215,12 +215,17 @@ def require_readable(rows: Rows, columns: Sequence[Mapping[str, Any]]) -> None:
                 raise InvalidInput(f"Row {number} must have the column {name!r}.")
             cell = row[name]
             if kind == "embedding":
-                width = column["width"]
-                if not isinstance(cell, list) or len(cell) != width or not all(map(_is_finite, cell)):
-                    raise InvalidInput(f"Row {number}: {name} must be {width} finite numbers, got {shown(cell)}.")
+                if not isinstance(cell, list) or len(cell) != column["width"] or not all(map(_is_finite, cell)):
+                    raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
             elif cell is not None and not _is_readable(cell, kind):
-                wanted = _DESCRIPTIONS.get(kind, "text")
-                raise InvalidInput(f"Row {number}: {name} must be {wanted} or null, got {shown(cell)}.")
+                raise InvalidInput(f"Row {number}: {name} must be {describe(column)}, got {shown(cell)}.")
+
+
+def describe(column: Mapping[str, Any]) -> str:
+    """Return in words what a cell of this column may be."""
+    if column["kind"] == "embedding":
+        return f"{column['width']} finite numbers"
+    return f"{_DESCRIPTIONS.get(column['kind'], 'text')} or null"
 
 
 def _is_readable(cell: Any, kind: str) -> bool:
