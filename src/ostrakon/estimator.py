@@ -23,13 +23,15 @@ from ostrakon.data.classes import (
     IN_PYTHON,
     offered_classes,
     refuse_quantity,
+    require_different,
     unnamed_classes,
 )
-from ostrakon.data.columns import alike
+from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import require_same_scale
-from ostrakon.data.outside_range import in_words, outside_memory
+from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
+from ostrakon.data.owners import likely_owners
 from ostrakon.data.partition import row_marks
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.mechanisms import Mechanism
@@ -47,7 +49,14 @@ from ostrakon.validation import InvalidInput
 
 
 class OutsidePublicRange(UserWarning):
-    """Many private values are beyond the public range, perhaps in another unit. The message is private."""
+    """Private values look wrong beside the public ones: another unit, or an identifier. The message is private."""
+
+
+_SCALED = (
+    "The steps of a Pipeline learn from X and leave X_public as it is. Fit them on public rows instead, "
+    "FrozenEstimator(scaler.fit(X_public)), and give the Pipeline transform_input=['X_public'] under "
+    "sklearn.set_config(enable_metadata_routing=True)."
+)
 
 
 class PrivateEstimator(BaseEstimator):
@@ -443,20 +452,21 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     def _class_numbers(self, present: Any, numbers: Any) -> tuple[Any, Any]:
         if self.classes is None:
             counts = dict(zip(present.tolist(), np.bincount(numbers).tolist(), strict=True))
-            raise InvalidInput(unnamed_classes("labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}"))
+            raise InvalidInput(
+                unnamed_classes("The classes of the labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}")
+            )
         if self._from_private:
             if len(present) < 2:
                 raise InvalidInput(f"y must hold at least two classes, got one class: {present.tolist()!r}.")
-            refuse_quantity(present.tolist(), "y", option=IN_PYTHON)
+            refuse_quantity(present.tolist(), "target y", option=IN_PYTHON)
             return present, numbers
         if isinstance(self.classes, str):
             raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
         classes = np.asarray(self.classes)
+        require_different(classes.tolist())
         number_of = {label: number for number, label in enumerate(classes.tolist())}
-        if len(number_of) != len(classes) or len(number_of) < 2:
-            raise InvalidInput(f"classes must be at least two different labels, got {classes.tolist()!r}.")
         if same := alike(classes.tolist()):
-            warnings.warn(f"The classes {', '.join(map(repr, same))} differ in capitals or spaces alone.", stacklevel=3)
+            warnings.warn(f"The classes {alike_in_words(same)} differ in capitals or spaces alone.", stacklevel=3)
         foreign = [label for label in present.tolist() if label not in number_of]
         if foreign:
             raise InvalidInput(
@@ -466,9 +476,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
 
 
 def warn_outside(given: Any, task: Task) -> None:
-    """Warn where many private values are beyond the public range."""
-    sentence = in_words(outside_memory(given, task.X_public), public_rows=task.pool)
-    if sentence is not None:
+    """Warn of private values that look wrong beside the public ones (`OutsidePublicRange`)."""
+    assert isinstance(task.private, Rows)
+    for sentence in _remarks(given, task.X_public, users=task.private.users):
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
 
 
@@ -494,6 +504,26 @@ def _require_apart(private: Any, public: Any) -> None:
     for ours, theirs in pairs:
         marks = row_marks(theirs, rounded=True)
         refuse_shared_rows(CountedRows.of(row_marks(ours, rounded=True)), marks, allow="allow_shared_rows=True")
+
+
+def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:
+    """Sentences on private columns that look like identifiers, or have values far beyond the public range."""
+    outside, owners = outside_memory(private, public), list[str]()
+    if users is None and hasattr(private, "iloc") and hasattr(public, "iloc"):
+        columns = {str(name): private[name] for name in private.columns}
+        owners = likely_owners(public, outside, lambda name: columns[name].nunique() / max(len(private), 1))
+    sentences = [
+        f"{name!r} looks like an identifier with several rows each, and only single rows are protected: "
+        f"users=X[{name!r}] protects all rows of each; leave the column out of X."
+        for name in owners
+    ]
+    if is_standardised(private):
+        sentences.append(
+            "Every column of X has mean 0 and standard deviation 1: a scaler seems to have learned from private rows, "
+            f"which the guarantee does not cover. {_SCALED}"
+        )
+    far = in_words({name: share for name, share in outside.items() if name not in owners}, public_rows=len(public))
+    return sentences if far is None else [*sentences, f"{far} {_SCALED}"]
 
 
 def _require_described(X: Any, domain: Domain) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import numbers
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Never, TypeVar
 
 M = TypeVar("M")
@@ -33,6 +34,17 @@ def shown(value: Any) -> str:
     except ValueError:  # Python prints no integer of more than some thousand digits
         return f"a number of type {type(value).__name__} with thousands of digits"
     return text if len(text) <= 200 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint at the known name that is nearest to `name`, capitals aside; empty if none is near.
+
+    >>> did_you_mean("gnmx", ["gnmax", "lnmax"]), did_you_mean("T", ["t"]), did_you_mean("x", ["gnmax"])
+    (" Did you mean 'gnmax'?", " Did you mean 't'?", '')
+    """
+    folded = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f" Did you mean {folded[near[0]]!r}?" if near else ""
 
 
 def _real(name: str, value: Any, allowed: str) -> float:

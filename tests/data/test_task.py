@@ -238,7 +238,8 @@ def test_a_class_the_public_table_does_not_know_is_refused(tables, tmp_path) -> 
     known = write(tmp_path / "known.csv", people(40, seed=1).assign(sick=["no", "maybe"] * 20))
     refused("class 'yes' .*does not occur in the public table", private, known, target="sick", by="user")
     refused("does not occur in the classes given", private, public, target="sick", by="user", classes=["no", "x"])
-    refused("at least 2 different labels", private, public, target="sick", by="user", classes=["no", "no"])
+    refused("each label once, got 'no' twice", private, public, target="sick", by="user", classes=["no", "no"])
+    refused("labels that are not empty", private, public, target="sick", by="user", classes=["no", "yes", ""])
 
 
 def test_the_private_table_given_as_public_is_refused(tables, tmp_path) -> None:

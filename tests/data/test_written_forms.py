@@ -217,12 +217,17 @@ def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> No
     public = rows(1).assign(city=["Ulm", "ulm", "Bonn", "B onn"] * (N // 4)).drop(columns="ill")
     public.to_csv(folder / "public.csv", index=False)
     task = open_task(*files(folder), target="ill", classes=["no", "yes", "No"])
-    assert [warning.partition(";")[0] for warning in task.understood(public_rows=N).warnings] == [
+    assert [warning.partition("; make")[0] for warning in task.understood(public_rows=N).warnings] == [
         "The classes 'No', 'no' differ in capitals or spaces alone",
-        "The categories 'Ulm', 'ulm' of 'city' differ in capitals or spaces alone",
+        "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ in capitals or spaces alone",
     ]
     with pytest.raises(InvalidInput, match=r"class 'no' .* \(it differs from 'No' in capitals or spaces alone\)"):
         open_task(*files(folder), target="ill", classes=["No", "yes"])
+    private = pd.read_csv(folder / "private.csv")
+    private["ill"] = np.where(np.arange(len(private)) % 2, private["ill"], private["ill"].str.upper())
+    private.to_csv(folder / "private.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"alone: 'NO', 'no'; 'YES', 'yes'\. Make the spellings the same"):
+        open_task(*files(folder), target="ill")
 
 
 @pytest.mark.parametrize(
@@ -239,10 +244,10 @@ def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> No
 )
 def test_numbers_with_gaps_are_asked_about(labels, refused) -> None:
     if not refused:
-        refuse_quantity(list(labels), "price")
+        refuse_quantity(list(labels), "target 'price'")
         return
     with pytest.raises(InvalidInput, match=r"'price' has \d+ different values: for a quantity .* --classes"):
-        refuse_quantity(list(labels), "price")
+        refuse_quantity(list(labels), "target 'price'")
 
 
 def test_a_header_with_a_name_twice_is_refused(folder: Path) -> None:

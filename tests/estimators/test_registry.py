@@ -16,7 +16,7 @@ def test_estimators_by_name() -> None:
     nested = make_estimator("sklearn.ensemble.BaggingClassifier", estimator=LogisticRegression())
     assert nested.estimator is not None
     for name, sentence in [
-        ("logistik", "did you mean 'logistic'"),
+        ("logistik", "Did you mean 'logistic'"),
         ("nonsense", "one of logistic, ridge"),
         ("sklearn.svm.Nothing", "cannot be imported"),
         ("no_such_package.Thing", "cannot be imported"),

@@ -76,7 +76,7 @@ def test_images_that_do_not_fit_are_refused(letters, tmp_path):
         "values on the private images' scale .* mostly 2.. and 0.[89]": (private, tmp_path / "bright.npy"),
         "values on the private images' scale .* mostly 1... and 0.[89]": (private, tmp_path / "sixteen.npy"),
         "are the private ones": (private, tmp_path / "same.npy"),
-        "class 'C' of the private target 'label' does not occur in the public images": (private, tmp_path / "two.npz"),
+        "class 'C' of the private target 'y' does not occur in the public images": (private, tmp_path / "two.npz"),
         "must have labels": (public, private),
     }.items():
         with pytest.raises(InvalidInput, match=sentence):

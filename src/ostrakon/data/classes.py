@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.columns import alike
+from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.validation import InvalidInput
 
 MOST_CLASSES = 1000
+FOLDERS = "folder names"
 FROM_PRIVATE = "from-private"
 """The value of `classes` that takes the list from the private labels, which publishes them."""
 OFTEN = 10
@@ -70,15 +71,15 @@ def looks_like_a_quantity(classes: Sequence[str]) -> bool:
     return len(classes) > MANY_NUMBERS and all(_NUMBER.fullmatch(str(label)) for label in classes)
 
 
-def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = BY_OPTIONS) -> None:
+def refuse_quantity(classes: Sequence[Any], what: str, *, option: str = BY_OPTIONS) -> None:
     """Refuse classes that are too many numbers, or numbers with wide gaps: a quantity.
 
     Parameters
     ----------
     classes : sequence
         Labels that nobody listed.
-    target : str
-        What has them.
+    what : str
+        What has them, such as "target 'price'".
     option : str
         What would do.
 
@@ -89,8 +90,8 @@ def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = BY_OPT
 
     Examples
     --------
-    >>> refuse_quantity(range(39), "digit")
-    >>> refuse_quantity([50 * place for place in range(39)], "price")
+    >>> refuse_quantity(range(39), "labels y")
+    >>> refuse_quantity([50 * place for place in range(39)], "target 'price'")
     Traceback (most recent call last):
     ...
     ostrakon.validation.InvalidInput: The target 'price' has 39 different values: for a quantity give ...
@@ -101,15 +102,12 @@ def refuse_quantity(classes: Sequence[Any], target: str, *, option: str = BY_OPT
     numbers = [float(label.replace(",", ".")) for label in labels]
     whole = all(label.lstrip("+-").isdigit() for label in labels)
     if len(labels) > MOST_NUMBERS or not whole or max(numbers) - min(numbers) >= 2 * len(labels):
-        raise InvalidInput(refused_quantity(target, len(labels), option=option))
+        raise InvalidInput(refused_quantity(what, len(labels), option=option))
 
 
-def refused_quantity(target: str, different: int, *, about: bool = False, option: str = BY_OPTIONS) -> str:
+def refused_quantity(what: str, different: int, *, about: bool = False, option: str = BY_OPTIONS) -> str:
     """The sentence that refuses a target with too many different numbers."""
-    return (
-        f"The target {target!r} has {'about ' if about else ''}{different} different values: for a quantity give "
-        f"{option}."
-    )
+    return f"The {what} has {'about ' if about else ''}{different} different values: for a quantity give {option}."
 
 
 def agree_on_classes(
@@ -117,28 +115,30 @@ def agree_on_classes(
     shown: Sequence[str | None] | None,
     classes: Sequence[str] | str | None,
     *,
-    target: str,
+    target: str | None,
     public: str,
     alone: bool = True,
 ) -> tuple[tuple[str, ...], str]:
     """The classes in order, and where they come from: "user", "public" or "private".
 
     counts: how often the private data has each label (None: a missing one). shown: the labels of the public data, None
-    where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target, public: names for
-    the messages. alone: whether these are all private data of the run, so that a single class is refused.
+    where it has none. classes: the user's list, which comes first, or `FROM_PRIVATE`. target (None: folder
+    names), public: names for the messages. alone: whether these are all private data of the run, so that a single
+    class is refused.
     The list becomes part of the release, so the statement mentions "private".
     Raises `InvalidInput` for missing labels, a constant target, a private class that is not in the list, more than
     `MOST_CLASSES`, too many different numbers (unless the user lists them), and where only the private data names the
     classes and `FROM_PRIVATE` was not given: it would publish the label of a single record.
     """
+    what = FOLDERS if target is None else f"target {target!r}"
     if counts.get(None):
         raise InvalidInput(
-            f"The target {target!r} is missing in {counts[None]} of {sum(counts.values())} private rows; "
+            f"The {what} is missing in {counts[None]} of {sum(counts.values())} private rows; "
             "every row needs its label."
         )
     labels_seen = [str(label) for label in counts]
     if alone and len(labels_seen) < 2:
-        raise InvalidInput(f"The target {target!r} has the same value in every private row: nothing can be learned.")
+        raise InvalidInput(f"The {what} has the same value in every private row: nothing can be learned.")
     if isinstance(classes, str) and classes != FROM_PRIVATE:
         raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {classes!r}.")
     if classes is not None and not isinstance(classes, str):
@@ -148,20 +148,23 @@ def agree_on_classes(
     else:
         given, origin = tuple(labels_seen), "private"
     if origin != "user":
-        refuse_quantity(given, target)
+        refuse_quantity(given, what)
     if len(labels_seen) > MOST_CLASSES:
-        raise InvalidInput(
-            f"The target {target!r} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes."
-        )
+        raise InvalidInput(f"The {what} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes.")
     if origin == "private" and classes is None:
         labels = _often(counts)
+        if same := alike(labels_seen):
+            raise InvalidInput(
+                f"The {what} has labels that differ in capitals or spaces alone: {alike_in_words(same)}. Make the "
+                "spellings the same in the files, then name the classes with --classes."
+            )
         written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
-        raise InvalidInput(unnamed_classes(f"target {target!r}", written, f"--classes {FROM_PRIVATE}"))
+        subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
+        raise InvalidInput(unnamed_classes(subject, written, f"--classes {FROM_PRIVATE}"))
     if origin == "public" and len(set(given)) < 2:
         only = f"one label alone, {given[0]!r}," if given else "no label"
-        raise InvalidInput(f"The target {target!r} has {only} in {public}; name all classes with --classes.")
-    if len(set(given)) < 2 or len(set(given)) != len(given):
-        raise InvalidInput(f"classes must be at least 2 different labels, got {list(given)}.")
+        raise InvalidInput(f"The {what} has {only} in {public}; name all classes with --classes.")
+    require_different(given)
     indices = {label: index for index, label in enumerate(given)}
     unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
@@ -169,7 +172,7 @@ def agree_on_classes(
         near = next((label for label in given if alike([unseen[0], label])), None)
         hint = "" if near is None else f" (it differs from {near!r} in capitals or spaces alone)"
         raise InvalidInput(
-            f"The class {unseen[0]!r} of the private target {target!r} does not occur in {where}{hint}; "
+            f"The class {unseen[0]!r} of the private {what} does not occur in {where}{hint}; "
             "name all classes with --classes."
         )
     if origin == "public" and all(label.endswith(".") for label in given):
@@ -178,19 +181,30 @@ def agree_on_classes(
     return given, origin
 
 
+def require_different(classes: Sequence[Any]) -> None:
+    """Refuse classes that are fewer than two, given twice or empty. Errors: `InvalidInput`."""
+    twice = next((label for at, label in enumerate(classes) if label in classes[:at]), None)
+    if twice is not None:
+        raise InvalidInput(f"classes must name each label once, got {twice!r} twice.")
+    if "" in classes:
+        raise InvalidInput(f"classes must be labels that are not empty, got {list(classes)}: is a comma left over?")
+    if len(classes) < 2:
+        raise InvalidInput(f"classes must be at least 2 different labels, got {list(classes)}.")
+
+
 def _often(counts: Mapping[Any, int]) -> list[Any]:
     return [label for label, times in counts.items() if times >= OFTEN]
 
 
-def unnamed_classes(what: str, written: str | None, from_private: str) -> str:
+def unnamed_classes(subject: str, written: str | None, from_private: str) -> str:
     """The sentence that refuses a missing list of classes.
 
     It shows private labels: it is for the terminal of the trusted side alone.
 
     Parameters
     ----------
-    what : str
-        What has the labels.
+    subject : str
+        The subject of the sentence.
     written : str or None
         The option with the labels that occur at least `OFTEN` times, or None where fewer than two do.
     from_private : str
@@ -200,7 +214,7 @@ def unnamed_classes(what: str, written: str | None, from_private: str) -> str:
     if written is not None:
         offered = f"{written} (the labels of at least {OFTEN} private rows each; check them first)"
     return (
-        f"The classes of the {what} are published, and no public data names them. Give {offered}, or {from_private}, "
+        f"{subject} are published, and no public data names them. Give {offered}, or {from_private}, "
         "which publishes every private label, even one that a single record has."
     )
 

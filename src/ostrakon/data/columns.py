@@ -78,7 +78,7 @@ class Columns:
 
     kinds: dict[str, Kind]
     notes: dict[str, str] = field(default_factory=dict[str, str])
-    alike: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    alike: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict[str, tuple[tuple[str, ...], ...]])
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
@@ -102,7 +102,7 @@ class Columns:
             said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
         words = {name: alike(typed(public[name], "category")) for name, kind in kinds.items() if kind == "category"}
-        return cls(kinds, notes, {name: pair for name, pair in words.items() if pair})
+        return cls(kinds, notes, {name: groups for name, groups in words.items() if groups})
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
@@ -131,15 +131,16 @@ class Columns:
 
 def names_of_rows(public: pd.DataFrame) -> list[str]:
     """Columns of a public table that may number or name its rows: whole numbers and text that rarely repeat."""
-    return [str(name) for name in public.columns if _may_name_rows(public[name])]
+    return [str(name) for name in public.columns if may_name(public[name])]
 
 
-def _may_name_rows(column: pd.Series) -> bool:
+def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
+    """Whether a column is of whole numbers or text, of which more than this share differ: names of rows, or of people."""
     kind, note = _judged(column)
     if note in (IDENTIFIER, NUMBERED):
         return True
     given = column.dropna()
-    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, 0.9 * len(given)):
+    if kind not in ("number", "category", "left out") or given.nunique() <= max(_FEWEST_IDS, share * len(given)):
         return False
     if kind != "number":
         return True
@@ -152,17 +153,26 @@ def is_text(column: pd.Series) -> bool:
     return _judged(column, text=True)[0] == "text"
 
 
-def alike(words: Iterable[Any]) -> tuple[str, ...]:
-    """Words that differ in capitals or spaces alone, the first such group in order.
+def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
+    """Groups of words that differ in capitals or spaces alone, in order.
 
     >>> alike(["No", "yes", "no "])
-    ('No', 'no ')
+    (('No', 'no '),)
     """
     groups = dict[str, dict[str, None]]()
     for cell in words:
         if cell is not None:
             groups.setdefault("".join(str(cell).split()).casefold(), {})[str(cell)] = None
-    return next((tuple(sorted(group)) for group in groups.values() if len(group) > 1), ())
+    return tuple(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
+
+
+def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
+    """The groups of `alike` as a list.
+
+    >>> alike_in_words([("No", "no"), ("Yes", "yes")])
+    "'No', 'no'; 'Yes', 'yes'"
+    """
+    return "; ".join(", ".join(map(repr, group)) for group in groups)
 
 
 def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:

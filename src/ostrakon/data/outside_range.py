@@ -15,6 +15,7 @@ from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
 from ostrakon.data.partition import quoted
 from ostrakon.data.sources import Table, literal
 
+_FEWEST_ROWS, _EXACTLY = 30, 1e-5
 MUCH = 0.05
 """A share above which a column is worth a line on the terminal."""
 _ORIGIN = "DATE '2000-01-01'"
@@ -68,6 +69,19 @@ def outside_memory(private: Any, public: Any) -> dict[str, float]:
                 shares[str(name)] = float(((values < low) | (values > high)).mean())
     parts = {part for names in groups(shares).values() for part in names}
     return {name: share for name, share in shares.items() if name not in parts}
+
+
+def is_standardised(private: Any) -> bool:
+    """Whether every column of numbers that varies has mean 0 and standard deviation 1, as a fitted scaler leaves it."""
+    if np.ndim(private) != 2 or len(private) < _FEWEST_ROWS:
+        return False
+    frame = private if hasattr(private, "iloc") else pd.DataFrame(private)
+    columns = [frame.iloc[:, at].dropna() for at in range(frame.shape[1])]
+    numbers = [column.to_numpy(np.float64) for column in columns if _is_number(column)]
+    varying = [column for column in numbers if len(column) and np.ptp(column) > 0]
+    return bool(varying) and all(
+        abs(column.mean()) < _EXACTLY and abs(column.std() - 1) < _EXACTLY for column in varying
+    )
 
 
 def in_words(shares: Mapping[str, float], *, public_rows: int) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import difflib
 import hashlib
 import itertools
 import os
@@ -27,7 +26,7 @@ from ostrakon.data.embeddings import unfolded
 from ostrakon.data.object_store import AnyPath, ObjectPath, client, is_uri, stored_path, talk
 from ostrakon.data.partition import describe_columns, fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.data.shared_rows import CountedRows
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 
 _MISSING = ("?", "NA", "N/A", "NaN", "nan", "null", "NULL")
 _PARQUET = b"PAR1"
@@ -124,11 +123,10 @@ class Table:
             position = int(which)
             if -len(self.columns) <= position < len(self.columns):
                 return self.columns[position]
-        near = difflib.get_close_matches(str(which), self.columns, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
         hint = "" if self.named else " (the file has no header: give --names, or the position of the column)"
         raise InvalidInput(
-            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}.{meant}"
+            f"The {what} {which!r} is not in {self.path}, whose columns are {', '.join(self.columns)}{hint}."
+            + did_you_mean(str(which), self.columns)
         )
 
     def select(self, columns: Sequence[str] | None = None) -> str:

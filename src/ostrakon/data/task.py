@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -27,7 +26,7 @@ from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 
 FEWEST_PUBLIC_ROWS = 5
 
@@ -194,7 +193,7 @@ def open_task(
     dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name))
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
-    _needs(shown, features, hidden, "public")
+    _needs(shown, features, hidden, "public", target=target_name)
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None if test is None else _test_table(test, hidden, features, target_name, header)
@@ -353,8 +352,7 @@ def dropped_columns(drop: Sequence[str], *tables: Table, kept: Sequence[str | No
         if name in kept:
             raise InvalidInput(f"drop must not name the target or the column of users, got {name!r}.")
         if name not in known and name not in parts:
-            near = difflib.get_close_matches(name, [*known, *parts], n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
+            meant = did_you_mean(name, [*known, *parts])
             raise InvalidInput(f"drop must name columns of the tables, which have none named {name!r}.{meant}")
         dropped |= set(parts.get(name, (name,)))
     return frozenset(dropped)
@@ -375,12 +373,15 @@ def _named_like(table: Table, private: Table, target: str, header: bool | None) 
     return table
 
 
-def _needs(table: Table, columns: Sequence[str], private: Table, what: str) -> None:
+def _needs(table: Table, columns: Sequence[str], private: Table, what: str, *, target: str = "") -> None:
     absent = [name for name in columns if name not in table.columns]
     if absent:
+        # A table of public rows usually lacks the target and has everything else.
+        other = len(absent) == 1 and target in table.columns
         raise InvalidInput(
             f"The {what} table {table.path} does not fit the private one: it has no column {absent[0]!r} "
             f"({len(absent)} of {len(columns)} that are needed are missing)."
+            + (f" It has the target {target!r}; was --target {shlex.quote(absent[0])} meant?" if other else "")
             + (f" --drop {shlex.quote(joined(absent))} leaves out what it lacks." if what == "public" else "")
         )
 
@@ -426,7 +427,7 @@ def _classes(
         return ENDS, "user"
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
-        raise InvalidInput(refused_quantity(target, different, about=True))
+        raise InvalidInput(refused_quantity(f"target {target!r}", different, about=True))
     shown = list(public.label_counts(target)) if public is not None and target in public.columns else None
     public_table = "the data" if public is None else f"the public table {public.path}"
     return agree_on_classes(

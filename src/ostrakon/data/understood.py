@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
-from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns, alike
+from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns, alike, alike_in_words
 from ostrakon.data.embeddings import groups
 from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
@@ -103,9 +103,12 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
         )
     if only_public:
         warnings.append(f"The private table has no column {listed(only_public)}: nothing is learned from it.")
-    pairs = [f"The classes {listed(map(repr, same))}" for same in [alike(classes)] if same]
-    pairs += [f"The categories {listed(map(repr, same))} of {name!r}" for name, same in columns.alike.items()]
-    warnings += [f"{pair} differ in capitals or spaces alone; make them one if they mean the same." for pair in pairs]
+    pairs = [f"The classes {alike_in_words(same)}" for same in [alike(classes)] if same]
+    pairs += [f"The categories {alike_in_words(same[:SHOWN])} of {name!r}" for name, same in columns.alike.items()]
+    warnings += [
+        f"{pair} differ in capitals or spaces alone; make the spellings the same in the files if they mean the same."
+        for pair in pairs
+    ]
     if looks_like_a_quantity(classes):
         warnings.append(
             f"The target {target!r} has {len(classes)} different numbers: it may be a quantity, not classes; then give "

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from ostrakon.plugins import from_entry_point
 from ostrakon.teachers.interface import check_estimator_like
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 
 # Defaults are chosen for shards of a hundred rows or so: regularised, and deterministic under random_state.
 SHORT_NAMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -82,11 +81,10 @@ def _import(name: str, path: str) -> Any:
     if not module_name and (offered := from_entry_point("ostrakon.estimators", name)) is not None:
         return offered
     if not module_name:
-        near = difflib.get_close_matches(name, SHORT_NAMES, n=1)
-        hint = f"did you mean {near[0]!r}? Or " if near else ""
         known = ", ".join(SHORT_NAMES)
         raise InvalidInput(
-            f"There is no estimator {name!r}: {hint}give an import path such as sklearn.svm.SVC, or one of {known}."
+            f"There is no estimator {name!r}: give an import path such as sklearn.svm.SVC, or one of {known}."
+            + did_you_mean(name, SHORT_NAMES)
         )
     try:
         factory = getattr(importlib.import_module(module_name), attribute)

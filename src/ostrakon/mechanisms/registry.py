@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ostrakon.mechanisms.base import Mechanism, Parameter
 from ostrakon.plugins import from_entry_point
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, did_you_mean
 
 M = TypeVar("M", bound=type[Mechanism])
 
@@ -46,7 +46,9 @@ def find(name: str) -> type[Mechanism]:
     if name not in _registered and (kind := from_entry_point("ostrakon.mechanisms", name)) is not None:
         register(kind)
     if name not in _registered:
-        raise InvalidInput(f"mechanism must be one of {', '.join(_registered)}, got {name!r}.")
+        raise InvalidInput(
+            f"mechanism must be one of {', '.join(_registered)}, got {name!r}.{did_you_mean(name, _registered)}"
+        )
     return _registered[name]
 
 

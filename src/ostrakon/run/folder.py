@@ -56,6 +56,7 @@ class RunFolder:
 
         Errors: `InvalidInput` where the path is a file, a folder that is not a run of ostrakon, or in use.
         """
+        new = not self.path.exists()
         self._make()
         # The system releases this lock when the process ends, however it ends.
         lock = FileLock(self.path / ".lock", timeout=0, mode=0o600)
@@ -70,6 +71,9 @@ class RunFolder:
             private_folder(self.private)
             sweep(self.private)
             yield self
+        except BaseException:
+            self._remove_if_empty(new=new)
+            raise
         finally:
             lock.release()
 
@@ -161,6 +165,15 @@ class RunFolder:
         entries = list(self.private.iterdir()) if self.private.is_dir() else []
         kept = {entry.name for entry in entries if not _is_empty(entry)}
         return bool(set(content) - _OF_A_PLAN or kept - _REBUILT or self.release.exists())
+
+    def _remove_if_empty(self, *, new: bool) -> None:
+        """Leave nothing of a run that was refused before it wrote anything. new: whether the folder is its own."""
+        names = {entry.name for entry in self.path.iterdir()}
+        if names <= {".lock", "private"} and _is_empty(self.private):
+            self.private.rmdir()
+            (self.path / ".lock").unlink(missing_ok=True)
+            if new:
+                self.path.rmdir()
 
     def _make(self) -> None:
         if self.path.exists() and not self.path.is_dir():

@@ -374,8 +374,8 @@ def require_pool(protect: str, public: Any) -> None:
         )
     if protect == "records" and public is None:
         raise InvalidInput(
-            "public must be given: rows of the same kind, free to publish (or, where the features of the private rows "
-            "are not secret, protect labels alone; or, for a table, columns: a description of its columns)."
+            "public must be given: rows of the same kind, free to publish. Without them, give --protect labels if only "
+            "the labels are secret, or, for a table, --columns FILE with a description of its columns."
         )
 
 

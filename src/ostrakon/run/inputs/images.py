@@ -12,11 +12,11 @@ import numpy as np
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.embeddings import as_columns
-from ostrakon.data.images import Images, read_images, require_same_scale
+from ostrakon.data.images import PICTURES, Images, read_images, require_same_scale
 from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared
+from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -64,6 +64,7 @@ def task_from_images(
         For what cannot be read, private images without labels, arrays of different sizes, a class that the public
         images do not have, and private images that are also given as public or for testing.
     """
+    refuse_unnamed_folders(private, public, classes, PICTURES)
     like = None if public is None else read_images(public, target=target)
     hidden = read_images(private, target=target, by=by, in_memory=protect == "labels", like=like)
     if protect == "labels":
@@ -79,7 +80,8 @@ def task_from_images(
         refuse_shared(image_digests(hidden.X), image_digests(shown.X))
     known = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
-    labels, origin = agreed_classes(hidden.labels, known, classes, target=target, where=where)
+    named = target if target is not None or hidden.path.is_dir() else "y"
+    labels, origin = agreed_classes(hidden.labels, known, classes, target=named, where=where)
     X_test, y_test = None, None
     if tested is not None:
         if tested.labels is None:

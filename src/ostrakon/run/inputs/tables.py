@@ -15,6 +15,7 @@ from ostrakon.data.columns import Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
+from ostrakon.data.owners import likely_owners, owners_in_words
 from ostrakon.data.sources import digest_of_file, open_table, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
@@ -36,8 +37,10 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
     public_rows, known = tables.public_rows(), "table" if of_labels else "public table"
     outside = {} if of_labels else outside_table(tables.private, tables.columns, public_rows)
-    note, understood = in_words(outside, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
-    notes = () if note is None else (note,)
+    owners = _owners(tables, public_rows, outside)
+    far = {name: share for name, share in outside.items() if name not in owners}
+    note, understood = in_words(far, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
+    notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
     quantity = tables.quantity
     if quantity is not None:
         clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
@@ -85,6 +88,16 @@ def task_without_public(
         source={"description": domain.as_plain()},
         **of_described(domain),
     )
+
+
+def _owners(tables: TableTask, typed: pd.DataFrame, outside: Mapping[str, float]) -> list[str]:
+    """Columns that may say whose a row is, where the user named none (see `likely_owners`). typed: the public rows."""
+    if tables.by is not None or tables.public is None:
+        return []
+    left_out = [name for name in tables.columns.left_out if name in tables.public.columns]
+    public = typed if not left_out else typed.join(tables.public.read(left_out))
+    rows = max(tables.private.rows(), 1)
+    return likely_owners(public, outside, lambda name: tables.private.different(name) / rows)
 
 
 def source_of(tables: TableTask, checksum: str) -> dict[str, Any]:

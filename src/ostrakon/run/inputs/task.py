@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,24 @@ def refuse_shared(private: list[str], public: list[str]) -> None:
     refuse_shared_rows(CountedRows.of(np.array(private)), np.array(public))
 
 
+def refuse_unnamed_folders(
+    private: Any, public: Any, classes: Sequence[str] | str | None, suffixes: Collection[str]
+) -> None:
+    """Refuse folders of classes that nothing public names, before a file is opened. suffixes: of pictures or texts."""
+    folder, other = Path(private), None if public is None else Path(public)
+    if classes is not None or not folder.is_dir():
+        return
+    if other is not None and other.is_dir():
+        if not any(file.suffix.lower() in suffixes and file.name[0] != "." for file in other.iterdir()):
+            return
+    elif other is not None and other.suffix.lower() != ".txt":
+        return
+    inside = [file.relative_to(folder).parts for file in folder.rglob("*") if file.suffix.lower() in suffixes]
+    labels = [parts[0] for parts in inside if not any(part.startswith(".") for part in parts)]
+    if inside and all(len(parts) > 1 for parts in inside):
+        agreed_classes(np.array(labels, dtype=object), None, None, target=None, where="")
+
+
 def agreed_classes(
     private: Any, public: Any, classes: Sequence[str] | str | None, *, target: str | None, where: str
 ) -> tuple[tuple[str, ...], str]:
@@ -161,12 +180,11 @@ def agreed_classes(
     classes : sequence of str or str, optional
         As the caller gave them.
     target : str, optional
-        What messages call the classes.
+        What messages call the target; None for the names of folders.
     where : str
         What messages call the public rows.
     """
     counts: dict[str | None, int] = dict(sorted(Counter(private.tolist()).items()))
     known = None if public is None else sorted(set(public.tolist()))
-    target = "label" if target is None else target
     labels, origin = agree_on_classes(counts, known, classes, target=target, public=where)
     return labels, CLASSES_FROM[origin]

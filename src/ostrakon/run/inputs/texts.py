@@ -18,7 +18,7 @@ from ostrakon.data.text_files import SUFFIXES, Texts, read_texts, require_apart
 from ostrakon.data.understood import understood_images
 from ostrakon.export.loader import read_word
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared
+from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared, refuse_unnamed_folders
 from ostrakon.statements.statement import Protects
 from ostrakon.teachers.one_teacher import fingerprint_of
 from ostrakon.validation import InvalidInput
@@ -71,6 +71,7 @@ def task_from_texts(
         For what cannot be read, texts without classes, a class that the public texts do not have, fewer than five
         public texts, public texts that are not free text, and texts that are in two folders.
     """
+    refuse_unnamed_folders(private, public, classes, SUFFIXES)
     hidden = open_texts(private, by=by)
     if protect == "labels":
         hidden = _in_order_of_content(hidden)
