@@ -135,7 +135,7 @@ def names_of_rows(public: pd.DataFrame) -> list[str]:
 
 
 def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
-    """Whether a column is of whole numbers or text, of which more than this share differ: names of rows, or of people."""
+    """Whether a column is of whole numbers or text of which more than `share` differ: names of rows, or of people."""
     kind, note = _judged(column)
     if note in (IDENTIFIER, NUMBERED):
         return True

@@ -16,7 +16,7 @@ _WORDS = {"account", "card", "client", "customer", "email", "guid", "id", "ids",
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _NUMBERED = frozenset({"code", "key", "nr", "no", "num", "number"})
 _MOSTLY, _DIFFERENT, _REPEATED = 0.5, 0.2, 0.95
-"""Shares: of private values beyond the public range, of different public values (at least), of private ones (at most)."""
+"""Shares: of private values beyond the public range, of different public values (least), of private ones (most)."""
 
 
 def likely_owners(
