@@ -94,6 +94,44 @@ def quiet_table(kind: type[Mechanism], table: str, share: float) -> Callable[...
     return quiet
 
 
+def _half(z: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The noise of the first half of a table used again for the second half, in another order."""
+    flat = z.ravel().copy()
+    half = len(flat) // 2
+    flat[len(flat) - half :] = flat[:half][order[:half]]
+    return flat.reshape(z.shape)
+
+
+def _anew(z: np.ndarray) -> np.random.Generator:
+    return np.random.default_rng(np.abs(z).astype(np.int64).ravel()[:4])
+
+
+WRONG_NOISE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "reversed": lambda z: _half(z, np.arange(z.size // 2)[::-1]),
+    "one permutation": lambda z: _half(z, np.random.default_rng(3).permutation(z.size // 2)),
+    "a new permutation each time": lambda z: _half(z, _anew(z).permutation(z.size // 2)),
+    "a new permutation with new signs": lambda z: (
+        _half(z, _anew(z).permutation(z.size // 2)) * _anew(z).choice([-1, 1], z.shape)
+    ),
+    "one magnitude a row": lambda z: np.abs(z[:, :1]) * _anew(z).choice([-1, 1], z.shape),
+    "1/16 vote": lambda z: np.rint(z / 64) * 64,
+    "1/2 vote": lambda z: np.rint(z / 512) * 512,
+    "a sum of 0": lambda z: z - z.mean(),
+}
+"""What is wrong with the noise of every draw of a table, from the noise as it should be, in steps."""
+
+
+def wrong_table(kind: type[Mechanism], table: str, wrong: str) -> Callable[..., np.ndarray]:
+    """The method `table` of a mechanism, with its noise changed."""
+    honest = getattr(kind, table)
+
+    def changed_table(self: Mechanism, votes: Any, rng: np.random.Generator) -> np.ndarray:
+        exact = votes.counts / TABLES[table]
+        return exact + np.rint(WRONG_NOISE[wrong](np.rint((honest(self, votes, rng) - exact) * STEPS))) / STEPS
+
+    return changed_table
+
+
 class Repeated(np.random.Generator):
     """A source of noise that draws `rows` rows, and deals them out again and again."""
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from planted import TABLES, quiet_table
+from planted import TABLES, WRONG_NOISE, quiet_table, wrong_table
 
 from ostrakon.audit import audit
+from ostrakon.audit.repeated_noise import repeated_noise_breaks
 from ostrakon.audit.table_noise import TABLE_NOISE, noise_breaks, tables_follow
 from ostrakon.mechanisms import MECHANISMS, BoundedGNMax, MomentGNMax
 
@@ -106,3 +107,22 @@ def test_every_table_without_its_noise_or_with_less_is_found(monkeypatch, table,
     found = audit(mechanism, delta=1e-5, samples=300, rng=rng)
     assert TABLE_NOISE in found.refuted_by
     assert "standard deviation" in next(each.detail for each in found.findings if each.test == TABLE_NOISE)
+
+
+@pytest.mark.parametrize("sigma", [0.15, 3.0, 30.0])
+@pytest.mark.parametrize(("draws", "cells"), [(50, 30), (300, 12), (4, 60)])
+def test_sound_repeated_noise_is_refuted_no_more_often_than_stated(draws, cells, sigma):
+    rng = np.random.default_rng(6)
+    refuted = [
+        repeated_noise_breaks(np.rint(rng.normal(0, sigma * 1024, (draws, cells))) / 1024, sigma, error=0.05)
+        for _ in range(200)
+    ]
+    # Of 200 runs at a level of at most 0.05: more than 20 have a probability below 0.001.
+    assert sum(each is not None for each in refuted) <= 20
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("wrong", WRONG_NOISE)
+def test_noise_that_is_wrong_in_every_draw_is_found(monkeypatch, table, wrong):
+    monkeypatch.setattr(MomentGNMax, table, wrong_table(MomentGNMax, table, wrong))
+    assert tables_follow(SUBJECTS[1], error=1e-4, rng=np.random.default_rng(8)).refuted

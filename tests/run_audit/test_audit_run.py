@@ -1,6 +1,7 @@
 """A whole run with canaries: sound at its own noise, found out at a tenth of it."""
 
 import dataclasses
+from importlib import import_module
 from unittest import mock
 
 import numpy as np
@@ -287,14 +288,43 @@ def test_records_that_vote_twice_beside_little_noise_do_not_pass(task, tmp_path,
     assert reason in found.contradiction
 
 
-def test_a_file_that_is_never_the_same_is_not_compared(task, tmp_path, monkeypatch):
+def test_only_a_student_may_differ_each_time_it_is_built(task, tmp_path, monkeypatch):
     import ostrakon.report.release as release
 
-    entry, built, notes = release.registry_entry, iter(range(9)), []
-    monkeypatch.setattr(release, "registry_entry", lambda *given, **more: entry(*given, **more) | {"at": next(built)})
-    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng(), say=notes.append)
-    assert not found.refuted
-    assert "Not compared, because they differ each time they are built: registry.json" in notes
+    write, built, notes = release.write_manifest, iter(range(99)), []
+
+    def changed(folder, name):
+        path = folder / name
+        path.write_bytes(path.read_bytes() + b"%d" % next(built))
+        write(folder)
+
+    for name, refuted in [("student.onnx", False), ("registry.json", True), ("report.html", True)]:
+        monkeypatch.setattr(release, "write_manifest", lambda folder, name=name: changed(folder, name))
+        found = audit_run(tmp_path / name, task, RECIPE, rng=rng(), say=notes.append)
+        assert found.refuted == refuted
+        assert refuted == (found.contradiction is not None and found.contradiction.startswith(name))
+    assert "Not compared, because they differ each time they are built: student.onnx" in notes
+
+
+def test_a_checksum_of_private_data_in_the_release_is_refuted(task, tmp_path, monkeypatch):
+    import ostrakon.report.release as release
+
+    entry, seen = release.registry_entry, []
+
+    def remembering(steps):
+        def remembered(task, *given, **options):
+            seen.append(task.fingerprints["private"])
+            return steps(task, *given, **options)
+
+        return remembered
+
+    for module in ("ostrakon.run.pipeline", "ostrakon.run_audit.rebuilt"):
+        steps = import_module(module)
+        monkeypatch.setattr(steps, "run_steps", remembering(steps.run_steps))
+    monkeypatch.setattr(release, "registry_entry", lambda *given, **more: entry(*given, **more) | {"sha": seen[-1]})
+    found = audit_run(tmp_path / "run", task, RECIPE, rng=rng())
+    assert found.refuted
+    assert found.contradiction.startswith("registry.json (sha) of the release is not what the noise log implies")
 
 
 def test_one_cell_without_noise_and_noise_shared_by_tables_are_refuted(task):

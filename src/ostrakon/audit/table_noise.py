@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
+from ostrakon.audit.repeated_noise import repeated_noise_breaks
 from ostrakon.audit.result import Finding
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import fraction, positive
@@ -82,7 +83,7 @@ def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator)
         return None
     share = error / (2 * len(sampled) + 1)
     for what, (residuals, sigma) in sampled.items():
-        broken = noise_breaks(residuals, sigma, error=share) or cell_breaks(
+        broken = noise_breaks(residuals, sigma, error=share) or repeated_noise_breaks(
             residuals.reshape(-1, _CELLS * _CLASSES), sigma, error=share
         )
         if broken is not None:
@@ -91,23 +92,6 @@ def tables_follow(subject: Mechanism, *, error: float, rng: np.random.Generator)
     together = np.concatenate([residuals / sigma for residuals, sigma in sampled.values()])
     broken = noise_breaks(together, 1.0, error=share) if len(sampled) > 1 else None
     return Finding(test=TABLE_NOISE, detail=None if broken is None else f"all tables together: {broken}")
-
-
-def cell_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | None:
-    """A cell whose noise has another size than the table's, in one sentence; None where there is none.
-
-    residuals: of many draws of one table, (draws, cells), in votes. sigma, error: as of `noise_breaks`.
-    """
-    z = residuals / sigma
-    runs, cells = z.shape
-    sizes, rounding = np.square(z).sum(axis=0), _GRID / sigma
-    low, high = stats.chi2.ppf([error / (2 * cells), 1 - error / (2 * cells)], runs)
-    slack = rounding * np.sqrt(runs * np.maximum(sizes, runs)) + runs * rounding**2
-    wrong = np.flatnonzero((sizes < low - slack) | (sizes > high + slack))
-    if not len(wrong):
-        return None
-    seen = sigma * np.sqrt(sizes[wrong[0]] / runs)
-    return f"cell {wrong[0]} has noise of standard deviation {seen:.4g} where {sigma:.4g} is stated"
 
 
 def _sampled(subject: Mechanism, rng: np.random.Generator) -> dict[str, tuple[FloatArray, float]]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.audit.table_noise import cell_breaks, noise_breaks
+from ostrakon.audit.repeated_noise import repeated_noise_breaks
+from ostrakon.audit.table_noise import noise_breaks
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import secure_rng
@@ -50,7 +51,8 @@ class Repeated:
             # Beside finished runs no more than their size: noise used again among few numbers shows among few alone.
             few = np.concatenate([*finished, noise.ravel()[: sum(map(len, finished))]])
             broken = noise_breaks(few, sigma, error=share) if finished else None
-            broken = broken or noise_breaks(noise, sigma, error=share) or cell_breaks(noise, sigma, error=share)
+            broken = broken or noise_breaks(noise, sigma, error=share)
+            broken = broken or repeated_noise_breaks(noise, sigma, error=share)
             if broken is not None:
                 return f"{what} of several aggregations: {broken}"
             scaled.append(noise / sigma)
