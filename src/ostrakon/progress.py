@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeVar
@@ -12,6 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 Report = Callable[[int, int], None]
 T = TypeVar("T")
 _MANY = 64
+_EVERY = 25.0
+"""Seconds between lines where there is no terminal."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
 
@@ -41,6 +45,24 @@ def tracked(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
             report(done, total)
 
 
+def _with_lines(label: str, bar: Report) -> Report:
+    """`bar`, which prints a line with an estimate every `_EVERY` seconds, too, where there is no terminal."""
+    if sys.stdout.isatty():
+        return bar
+    begun = printed = time.monotonic()
+
+    def report(done: int, total: int) -> None:
+        nonlocal printed
+        bar(done, total)
+        now = time.monotonic()
+        if now - printed >= _EVERY and 0 < done < total:
+            left = (now - begun) * (total - done) / done
+            print(f"{label}: {done:,} of {total:,}, about {left:.0f} seconds left", flush=True)
+            printed = now
+
+    return report
+
+
 @contextlib.contextmanager
 def reporting(progress: bool | Report | None, *, label: str, total: int) -> Generator[Report]:
     """A function (done, total) to call as work goes on.
@@ -56,7 +78,7 @@ def reporting(progress: bool | Report | None, *, label: str, total: int) -> Gene
         # The terminal has room for one display: a further line of it, which goes when the work is done.
         task = outer.add_task(label, total=total)
         try:
-            yield lambda done, total: outer.update(task, completed=done, total=total)
+            yield _with_lines(label, lambda done, total: outer.update(task, completed=done, total=total))
         finally:
             outer.remove_task(task)
     else:
@@ -65,6 +87,6 @@ def reporting(progress: bool | Report | None, *, label: str, total: int) -> Gene
             before = _bars.set(bar)
             try:
                 task = bar.add_task(label, total=total)
-                yield lambda done, total: bar.update(task, completed=done, total=total)
+                yield _with_lines(label, lambda done, total: bar.update(task, completed=done, total=total))
             finally:
                 _bars.reset(before)

@@ -104,7 +104,7 @@ def test_the_default_epsilon_stays_unless_all_noise_is_given(mechanism, given):
 
 def test_it_is_said_what_was_given_and_what_was_not():
     told = make_plan(Options(parameters={"threshold": 60.0, "sigma1": 300.0}, queries=50), **SIZES).tuned
-    scaled = "all noise then scaled to the least that keeps epsilon 2, from public numbers alone"
+    scaled = "then the noise was made as small as epsilon 2 allows, from public numbers alone"
     assert told["threshold"] == "given by the operator"
     assert told["sigma1"] == f"given by the operator as 300; {scaled}"
     assert told["sigma2"] == f"a default in proportion to the number of teachers; {scaled}"

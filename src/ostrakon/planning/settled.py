@@ -65,6 +65,6 @@ def parameter_sources(options: Options, mechanism: Mechanism, epsilon: float | N
         else:
             source = f"{BY_THE_OPERATOR}{f' as {given:g}' if scaled else ''}"
         if scaled:
-            source += f"; all noise then scaled to the least that keeps epsilon {epsilon:g}, from public numbers alone"
+            source += f"; then the noise was made as small as epsilon {epsilon:g} allows, from public numbers alone"
         by_source.setdefault(source, []).append(name)
     return {", ".join(names): source for source, names in by_source.items()}

@@ -133,8 +133,9 @@ def strength(content: dict[str, Any]) -> str:
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
     formal = (
-        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: every observation is at "
-        f"most {_factor(guarantee['epsilon'])} times as likely in one case as in the other, plus a probability of 1 in "
+        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if what is "
+        f"protected were different, any result would be at most {_factor(guarantee['epsilon'])} times as likely as it "
+        "is, up to a difference in probability of 1 in "
         f"{int(1 / Decimal(repr(guarantee['delta']))):,}."
     )
     if guess is None:
@@ -197,6 +198,8 @@ def _quality(
                 f"{majority.in_words()}. These statements hold in {CONFIDENCE:.0%} of runs, if public and private rows "
                 "with similar features are alike."
             )
+            if measures is None:
+                said.append("The lower number is cautious, and often far below the real accuracy.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
         else:

@@ -70,8 +70,8 @@ def odds_sentences(offers: Iterable[Offer]) -> list[str]:
     """What an attacker could gain at most, in words; nothing where it was not computed."""
     known = [one for one in offers if one.odds is not None and one.plan is not None]
     return [
-        f"An attacker for whom it is even odds {question} guesses right at most in the share of cases in the table, "
-        "whatever else is known."
+        f"Attacker: who is right 50% of the time about {question} reaches at most the share in the table, whatever "
+        f"else is known ({', '.join(dict.fromkeys(one.mechanism for one in known if _about(one) == question))})."
         for question in dict.fromkeys(_about(one) for one in known)
     ]
 
@@ -95,7 +95,7 @@ def offer_table(offer: Offer) -> Table:
     table.add_row("Queries", queries)
     table.add_row("Answers", answers)
     table.add_row("Noise", noise)
-    table.add_row("Votes / noise", signal)
+    table.add_row("Votes on a query / noise", signal)
     table.add_row("Worst case" if plan.gate is None else "Behind a gate", f"epsilon {worst}, delta {plan.delta!r}")
     if not plan.claimable:
         table.add_row(
@@ -104,7 +104,7 @@ def offer_table(offer: Offer) -> Table:
     if plan.gate is not None:
         table.add_row("Without a gate", f"epsilon {_shown(plan.bound.epsilon)} at this noise")
     if offer.odds is not None:
-        table.add_row("Attacker", f"guesses {_about(offer)}, half of them right, become {odds} right at most")
+        table.add_row("Attacker", f"right 50% of the time about {_about(offer)}: reaches at most {odds}")
     for what, source in plan.tuned.items():
         table.add_row(f"[dim]{escape(what)}[/]", f"[dim]{escape(source)}[/]")
     return table

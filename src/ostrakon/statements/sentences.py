@@ -37,7 +37,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
     if guarantee is None:
         parameters = f"None is claimed. {content['not_private']}"
     else:
-        basis = f" (by: {guarantee['basis']})" if "basis" in guarantee else ""
+        basis = f" (analysis: {guarantee['basis']})" if "basis" in guarantee else ""
         parameters = (
             f"epsilon {guarantee['epsilon']:.10g}, delta {guarantee['delta']!r}, {guarantee['kind']}{basis}. "
             f"{_KINDS[guarantee['kind']]}"

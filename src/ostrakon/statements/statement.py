@@ -48,7 +48,7 @@ LABELS_LEAVE = (
 )
 COUNTS_LEAVE = (
     "noise is drawn in double precision; noisy numbers are rounded to a public grid of 1/1024 vote before they are "
-    "released, so their low-order bits are not"
+    "released, so the low-order bits of the noise are not released"
 )
 INTEGERS_LEAVE = (
     "noise is drawn as whole steps of 1/1024 vote by a sampler without floating-point numbers; whole steps are released"

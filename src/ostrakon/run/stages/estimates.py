@@ -62,7 +62,8 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
     never = np.setdiff1d(np.arange(len(labels)), predicted)
     missed = _never_predicted(answers, never, labels)
     if len(predicted) == 1:
-        return f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row.", *missed
+        one = f"Warning: the student predicts {labels[int(predicted[0])]!r} for every public row."
+        return (" ".join([one, *(more.replace("Warning: the student", "It") for more in missed)]),)
     tested = selection.held
     if tested is None:
         return missed
@@ -76,7 +77,7 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
         *missed,
         f"Warning: on held-out {known} the student did not clearly beat a model that always predicts the most frequent "
         "class; the data may be too small or too noisy to tell. More records, a larger epsilon or other columns may "
-        "help.",
+        "help, and so may the default, where every record is a teacher, instead of trained teachers.",
     )
 
 
@@ -98,7 +99,7 @@ def _never_predicted(answers: Answers, never: IntArray, labels: list[str]) -> tu
     if not shown.all():
         sentences.append(
             f"Warning: the student never predicts {_named(never[~shown], labels)} for a public row, and the released "
-            f"{what} show no such cases beyond the noise."
+            f"{what} do not show such cases either: noise would hide a few."
         )
     return tuple(sentences)
 
@@ -127,7 +128,10 @@ def _counted(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tu
         # A record has one row, which is nearest to one query.
         return plan.teachers, "private records" if protects == "records" else "records with private labels"
     if bound == 1:
-        return plan.teachers, "private users, each by the class that most of its rows have in the cell where most are"
+        return (
+            plan.teachers,
+            "private users, each counted once, by the most frequent class of its rows in its largest cell",
+        )
     return None, f"votes of private users in up to {bound} cells each, by the class that most of its rows there have"
 
 
