@@ -51,7 +51,7 @@ def test_the_private_spelling_never_shows():
         ({"a": 1, "b": 1}, None, "a,b", r"a list of labels, or 'from-private', got 'a,b'"),
         ({"a": 1, "b": 1}, None, None, r"Give all labels, or --classes from-private, which publishes every"),
         ({"a b": 10, "c,d": 11, "rare": 9}, None, None, r"""Give --classes 'a b,"c,d"' \(the labels of at least 10"""),
-        ({"a": 1, "b": 1}, None, ["a", "a", "b"], "2 different labels"),
+        ({"a": 1, "b": 1}, None, ["a", "a", "b"], "name each label once, got 'a' twice"),
         ({"a": 1, "b": 1}, ["a", "a"], None, "one label alone, 'a', in public.csv"),
         ({"a": 1, "b": 1, "c": 1}, ["a", "b"], None, "class 'c' .* does not occur in public.csv"),
         ({"a": 1, "b": 1, "c": 1}, None, ["a", "b"], "class 'c' .* does not occur in the classes given"),

@@ -109,7 +109,7 @@ def forged(study, folder, change):
             lambda content: content["study"].update(classes="ny"),
             "classes must be at least 2 different labels, got 'ny'",
         ),
-        (lambda content: content["study"].update(classes=["no", "no"]), "classes must name each label once"),
+        (lambda content: content["study"].update(classes=["no", "no"]), "classes must be at least 2 different labels"),
         (lambda content: content["study"].update(target=5), "target must be a name, got 5"),
         (lambda content: content["study"].update(seed=-1), "seed must be"),
         (lambda content: content["study"].update(representation="os.system"), "representation must be auto, hog"),
