@@ -104,8 +104,8 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
     assert secret in text
     assert "is right at most **61.24%** of the time" in text
     assert "epsilon is 1.25 at delta 1e-05" in text
-    assert "at most 3.50 times as likely as it is" in text  # exp(1.25) is 3.4903
-    assert "a difference in probability of 1 in 100,000." in text
+    assert "at most 3.50 times what it is" in text  # exp(1.25) is 3.4903
+    assert "plus 1 in 100,000." in text
     assert ("If one person has several records, each record is" in text) == (unit == "record")
     assert ("all rows of one value of the column 'patient'" in text) == (unit == "user")
 

@@ -76,7 +76,7 @@ def _axes(first: int, top: float, position: Callable[[float, float], tuple[float
 def _step(largest: float) -> float:
     """A round distance of ticks, at most six of them up to `largest`.
 
-    >>> _step(1.9), _step(0.43), _step(12.0)
+    >>> _step(1.9), _step(0.43), _step(10.0)
     (0.5, 0.1, 2.0)
     """
     if not largest > 0:

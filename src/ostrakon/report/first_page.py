@@ -133,10 +133,9 @@ def strength(content: dict[str, Any]) -> str:
     if guarantee is None:
         return f"{escaped(content['not_private'])} No limit can be stated."
     formal = (
-        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if what is "
-        f"protected were different, any result would be at most {_factor(guarantee['epsilon'])} times as likely as it "
-        "is, up to a difference in probability of 1 in "
-        f"{int(1 / Decimal(repr(guarantee['delta']))):,}."
+        f"Formally, epsilon is {guarantee['epsilon']:.10g} at delta {guarantee['delta']!r}: if what is protected were "
+        f"different, the probability of any result would be at most {_factor(guarantee['epsilon'])} times what it is, "
+        f"plus 1 in {int(1 / Decimal(repr(guarantee['delta']))):,}."
     )
     if guess is None:
         return formal

@@ -46,7 +46,7 @@ the probability of that for any of C classes: C P(Z > z_low). The high end misse
 no more in exact sums, only if the noise of m is below -z_high standard deviations: P(Z > z_high). Both worst cases do
 not meet: the first needs classes that are alike, where the largest noise is not low, the second one class that leads.
 With P(Z > z_low) = .05 / C and P(Z > z_high) = .05 - .05 / C each alone misses 5% (for two classes, whose noise is
-opposite, both together do), and numerical integration finds no more between them. The same interval holds the
+opposite, both together do), and simulation finds no more between them. The same interval holds the
 agreement of m. If some cells are not held out, s is chosen on other noise as well, and both ends take .025 / C.
 
 Assumption: within a cell, public rows and private records are draws of one law. The released student is
