@@ -293,7 +293,7 @@ def test_what_cannot_be_described_is_refused(files, tmp_path):
         Files(private="a.csv", public="b.csv", columns="c.toml")
     with pytest.raises(InvalidInput, match="columns cannot be described where labels alone are protected"):
         Files(private="a.csv", protect="labels", columns="c.toml")
-    with pytest.raises(InvalidInput, match="or, for a table, columns"):
+    with pytest.raises(InvalidInput, match="or, for a table, --columns FILE"):
         Files(private="a.csv")
     with pytest.raises(InvalidInput, match="images and free text need public rows"):
         task_from_files(
