@@ -25,6 +25,7 @@ from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
+from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
 from ostrakon.votes import STEPS, Votes
 
 SCORES = np.array([[0.6, 0.2, 0.2]])
@@ -36,6 +37,7 @@ SOUND: dict[str, Mechanism] = {
     "interactive-gnmax": InteractiveGNMax(threshold=20.0, sigma1=8.0, sigma2=20.0, scores=np.tile(SCORES, (32, 1))),
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
+    "quantity-gnmax": QuantityGNMax(sigma2=3.0),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),
     "screened-exponential": ScreenedExponential(threshold=60.0, sigma1=10.0, epsilon_per_query=0.1),
