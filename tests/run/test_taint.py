@@ -31,7 +31,7 @@ from ostrakon.features.representation import REPRESENTATIONS
 from ostrakon.mechanisms import MECHANISMS
 from ostrakon.mechanisms.registry import build
 from ostrakon.options.call import parse_call
-from ostrakon.run import noise_log
+from ostrakon.run import noise_log, spending
 from ostrakon.votes import BoundedVotes, Moments, Votes
 from tiny_bert import tiny_bert
 from tiny_onnx import IMAGE_TOML, numbers, pictures, words, written
@@ -396,6 +396,7 @@ def fitted(data: dict[str, Any], options: dict[str, Any]) -> PATEClassifier:
     names = {"teachers": "n_teachers", "queries": "n_queries"}
     given = {names.get(name, name): value for name, value in options.items()}
     model = PATEClassifier(mechanism=build(name, parameters), classes=LABELS, random_state=0, **given)
+    spending._fits.clear()  # each world is a process of its own
     return model.fit(data["X"], data["y"], X_public=data["X_public"])
 
 
