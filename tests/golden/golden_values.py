@@ -108,7 +108,7 @@ def options(mechanism: Mechanism) -> list[object]:
     """The mechanism as options of the command line."""
     given: list[object] = ["--mechanism", mechanism.name]
     for name, value in mechanism.parameters().items():
-        if value is not None:
+        if value is not None and mechanism.declared()[name].option:
             given += ["--" + name.replace("_", "-"), repr(value)]
     return given
 

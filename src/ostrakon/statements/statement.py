@@ -117,8 +117,8 @@ class Round:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; arrays (public scores) as their shape."""
         # The statement's adjacency says which neighbours.
-        held = self.mechanism.parameters().items()
-        parameters = {name: _plain(value) for name, value in held if name != "neighbours"}
+        known = self.mechanism.parameters().items()
+        parameters = {name: _plain(value) for name, value in known if name != "neighbours"}
         return {
             "mechanism": self.mechanism.name,
             "parameters": parameters,
