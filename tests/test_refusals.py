@@ -296,7 +296,7 @@ ELSEWHERE = {
         "tail_rules",
     ),
     *("exponential_argmax_log_probabilities", "gaussian_argmax_log_probabilities", "laplace_argmax_log_probabilities"),
-    *("gumbel_deviation", "laplace_deviation", "replaced_record", "weak_remark", "known_neighbours"),
+    *("gumbel_deviation", "laplace_deviation", "replaced_record", "weak_remark", "known_neighbours", "tightened"),
     # Every parameter is checked by the mechanism that is built.
     *("Parameter", "build", "build_with_defaults", "declared_parameters", "find", "is_per_record", "register"),
     "require_own",
