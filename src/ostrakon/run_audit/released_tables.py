@@ -16,7 +16,7 @@ from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
 from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
-from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, VALUES
+from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, REFIT, VALUES
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
 from ostrakon.run_audit.repeated import COUNTS, SUMS
@@ -24,7 +24,7 @@ from ostrakon.votes import STEPS, BoundedVotes, IntArray
 
 KNOWN = {
     *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
-    HUB_PAGE,
+    *(HUB_PAGE, REFIT),
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
 }
 """Files that a release of per-record teachers may hold."""
