@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
@@ -207,6 +208,7 @@ def test_a_worker_process_claims_nothing_without_a_ledger(monkeypatch):
 
 @pytest.mark.slow
 def test_workers_of_joblib_are_known_as_such():
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test remember its search
     for statement in Parallel(n_jobs=2)(delayed(fit)(OTHER, LABELS[0]) for _ in range(2)):
         assert statement.not_private == repeated.IN_WORKER
 
