@@ -111,3 +111,14 @@ def test_bad_data_are_refused():
         model.fit(pd.DataFrame(X), np.where(Y > 9, np.nan, Y), X_public=pd.DataFrame(PUBLIC))
     with pytest.raises(InvalidInput, match=r"PATERegressor\(range=\(low, high\)\)"):
         ostrakon.PATEClassifier(classes="from-private").fit(X, Y.round(2).astype(str), X_public=PUBLIC)
+
+
+def test_a_public_row_that_is_asked_about_twice_is_no_cell_of_its_own():
+    """The later one has no public rows nearest to it; its noisy sums stay, and the fit goes on."""
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(2000, 2)), rng.normal(size=(30, 2))
+    public[-1] = public[0]
+    model = ostrakon.PATERegressor(epsilon=8.0, range=(0, 20), query_strategy="all", n_queries=30, random_state=0)
+    fitted = model.fit(X, 3 * X[:, 0] + 10, X_public=public)
+    assert len(fitted.counts_) == 30
+    assert fitted.score(X, 3 * X[:, 0] + 10) > 0.8

@@ -20,7 +20,7 @@ def cell_of(features: NDArray[np.float32], centres: NDArray[np.float32]) -> IntA
     )
 
 
-def cell_means(features: NDArray[np.float32], own: IntArray, centres: NDArray[np.float32]) -> FloatArray:
+def cell_means(features: NDArray[np.floating], own: IntArray, centres: NDArray[np.floating]) -> FloatArray:
     """The mean of the rows of each cell, (cells, features); the centre itself where a cell has no rows."""
     sums = np.zeros(centres.shape)
     np.add.at(sums, own, features)

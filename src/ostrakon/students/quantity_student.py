@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.sums import SumMap
-from ostrakon.students.cells import cell_of
+from ostrakon.students.cells import cell_means, cell_of
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
@@ -77,7 +77,10 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         rows = feature_map.of_rows(X)
         values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
         values = moments.records * np.maximum(values, 0)
-        means, members = _cells(rows, cell_of(np.asarray(X, np.float32), np.asarray(X, np.float32)[released.queries]))
+        given = np.asarray(X, np.float32)
+        own, cells = cell_of(given, given[released.queries]), len(counts)
+        means = cell_means(rows, own, np.zeros((cells, rows.shape[1])))
+        members = np.bincount(own, minlength=cells).astype(np.float64)
         expected, noise = _records(counts, members, moments.records, released.sigma2), 2 * released.sigma2**2
         spread = 1 + moments.records / len(rows)
         fitted: list[tuple[float, FloatArray, FloatArray]] = []
@@ -100,15 +103,6 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         """The quantity of every row as a share of its range, 0 to 1, (rows,)."""
         check_is_fitted(self, "coef_")
         return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
-
-
-def _cells(rows: FloatArray, own: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-    """(the mean features of the public rows of each cell, how many those are)."""
-    cells = int(own.max()) + 1
-    members = np.bincount(own, minlength=cells).astype(np.float64)
-    sums = np.zeros((cells, rows.shape[1]))
-    np.add.at(sums, own, rows)
-    return sums / np.maximum(members, 1)[:, None], members
 
 
 def _records(counts: FloatArray, members: FloatArray, records: int, sigma2: float) -> FloatArray:
