@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
@@ -102,36 +103,65 @@ class MomentMap:
         length of one vote, and no two rows have a negative product. They depend on the row alone, to the last bit.
         Errors: `InvalidInput` for features that are not finite.
         """
-        given = np.asarray(features, np.float64)
-        if not np.isfinite(given).all():
-            raise InvalidInput("The features of the private rows must be finite numbers.")
-        # The number of threads changes the rounding of products.
-        with threadpool_limits(1, user_api="blas"):
-            blocks = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, self._invented()))
-        whole_steps = np.concatenate(blocks) if blocks else np.empty((0, self.directions), np.int64)
-        # In integers, because the guarantee depends on this bound.
-        if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > 2 * CONSTANT**2:
-            raise InvalidInput("The features of a private row must have a direction of bounded length.")
-        return whole_steps
+        return bounded_steps(
+            self.of_rows,
+            features,
+            scale=STEPS,
+            columns=self.directions,
+            longest_squared=2 * CONSTANT**2,
+            near=(self.centre, self.radius),
+        )
 
-    def _invented(self) -> FloatArray:
-        """Random rows around the public mean, to test how products are rounded."""
-        away = np.random.default_rng(0).normal(size=(64, len(self.centre)))
-        return self.centre + away * (self.radius / math.sqrt(len(self.centre)))
 
-    def _rounded(self, features: FloatArray) -> IntArray:
-        rounded = self.of_rows(features)
-        if not np.isfinite(rounded).all():
+def bounded_steps(
+    of_rows: Callable[[ArrayLike], FloatArray],
+    features: ArrayLike,
+    *,
+    scale: float,
+    columns: int,
+    longest_squared: int,
+    near: tuple[FloatArray, float],
+) -> IntArray:
+    """What private rows contribute, `of_rows(features) * scale` in whole steps, int64 (rows, columns).
+
+    longest_squared: of a row in steps. near: the public mean and radius, of rows that test how products are rounded.
+    Guarantee: a row has at most that squared length and depends on itself alone, to the last bit.
+    Errors: `InvalidInput` for features that are not finite, or whose products are not.
+    """
+    given = np.asarray(features, np.float64)
+    if not np.isfinite(given).all():
+        raise InvalidInput("The features of the private rows must be finite numbers.")
+
+    def rounded(rows: FloatArray) -> IntArray:
+        values = of_rows(rows)
+        if not np.isfinite(values).all():
             raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
-        rounded *= STEPS
-        return np.rint(rounded, out=rounded).astype(np.int64)
+        values *= scale
+        return np.rint(values, out=values).astype(np.int64)
+
+    centre, radius = near
+    away = np.random.default_rng(0).normal(size=(64, len(centre)))
+    invented = centre + away * (radius / math.sqrt(len(centre)))
+    # The number of threads changes the rounding of products.
+    with threadpool_limits(1, user_api="blas"):
+        blocks = in_blocks(rounded, given, rows=own_rows(of_rows, invented))
+    whole_steps = np.concatenate(blocks) if blocks else np.empty((0, columns), np.int64)
+    # In integers, because the guarantee depends on this bound.
+    if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > longest_squared:
+        raise InvalidInput("The features of a private row must have a direction of bounded length.")
+    return whole_steps
+
+
+def principal_vectors(away: FloatArray, most: int) -> FloatArray:
+    """The `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
+    with threadpool_limits(1, user_api="blas"):
+        _, vectors = np.linalg.eigh(away.T @ away)
+    return vectors[:, ::-1][:, :most]
 
 
 def _principal(away: FloatArray, most: int) -> FloatArray:
-    """The `most` directions of largest variance, as columns; each one's largest entry is positive."""
-    with threadpool_limits(1, user_api="blas"):
-        _, vectors = np.linalg.eigh(away.T @ away)
-    kept = vectors[:, ::-1][:, :most]
+    """`principal_vectors`; each one's largest entry is positive."""
+    kept = principal_vectors(away, most)
     signs = np.sign(kept[np.abs(kept).argmax(axis=0), np.arange(most)])
     return np.ascontiguousarray(kept * signs)
 

@@ -8,10 +8,8 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
-from ostrakon.features.moments import CONSTANT
-from ostrakon.features.rowwise import in_blocks, own_rows
+from ostrakon.features.moments import CONSTANT, bounded_steps, principal_vectors
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -84,9 +82,7 @@ class SumMap:
         away = points - centre
         lengths = np.sqrt(np.square(away).sum(axis=1))
         radius = max(float(np.median(lengths)), 1e-12)
-        with threadpool_limits(1, user_api="blas"):
-            _, vectors = np.linalg.eigh(away.T @ away)
-        axes = np.eye(len(centre)) if len(centre) <= MOST_LINEAR else vectors[:, ::-1][:, :MOST_LINEAR]
+        axes = np.eye(len(centre)) if len(centre) <= MOST_LINEAR else principal_vectors(away, MOST_LINEAR)
         ranked, knots = _ranked(points)
         drawn = np.random.default_rng(0).normal(size=(len(WIDTHS), DIRECTIONS, len(centre)))
         scaled = drawn / (radius * np.asarray(WIDTHS)[:, None, None])
@@ -166,26 +162,14 @@ class SumMap:
         Guarantee: a row has at most the length `CONSTANT` steps, which is below 1/sqrt(2) vote, and depends on itself
         alone, to the last bit. Errors: `InvalidInput` for features that are not finite.
         """
-        given = np.asarray(features, np.float64)
-        if not np.isfinite(given).all():
-            raise InvalidInput("The features of the private rows must be finite numbers.")
-        invented = self.centre + np.random.default_rng(0).normal(size=(64, len(self.centre))) * (
-            self.radius / math.sqrt(len(self.centre))
+        return bounded_steps(
+            self.of_rows,
+            features,
+            scale=self.longest,
+            columns=self.features,
+            longest_squared=CONSTANT**2,
+            near=(self.centre, self.radius),
         )
-        # The number of threads changes the rounding of products.
-        with threadpool_limits(1, user_api="blas"):
-            blocks = in_blocks(self._rounded, given, rows=own_rows(self.of_rows, invented))
-        whole_steps = np.concatenate(blocks) if blocks else np.empty((0, self.features), np.int64)
-        # In integers, because the guarantee depends on this bound.
-        if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > CONSTANT**2:
-            raise InvalidInput("The features of a private row must have bounded length.")
-        return whole_steps
-
-    def _rounded(self, features: FloatArray) -> IntArray:
-        values = self.of_rows(features)
-        if not np.isfinite(values).all():
-            raise InvalidInput("The features of the private rows must be numbers whose sums are finite.")
-        return np.rint(values * self.longest).astype(np.int64)
 
     @property
     def longest(self) -> float:
