@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import stats
 
@@ -46,12 +48,12 @@ def repeated_noise_breaks(residuals: FloatArray, sigma: float, *, error: float) 
     if not np.isfinite(z).all():
         return "the noise holds a NaN or an infinity"
     cells, rounding = z.shape[1], 1 / (STEPS * sigma)
-    wrong = _sizes(z, rounding, error=error)
+    wrong = wrong_size(z, rounding, error=error)
     if wrong is not None:
         cell, seen = wrong
         return f"cell {cell} has noise of standard deviation {sigma * seen:.4g} where {sigma:.4g} is stated"
     total = z.sum(axis=1, keepdims=True) / cells**0.5
-    wrong = _sizes(total, rounding * cells**0.5, error=error)
+    wrong = wrong_size(total, rounding * cells**0.5, error=error)
     if wrong is not None:
         stated = sigma * cells**0.5
         return (
@@ -73,8 +75,11 @@ def repeated_noise_breaks(residuals: FloatArray, sigma: float, *, error: float) 
     return _coarse(z * sigma, error=error) if sigma >= 0.1 else None
 
 
-def _sizes(z: FloatArray, rounding: float, *, error: float) -> tuple[int, float] | None:
-    """(first column whose noise has another standard deviation than 1, what it has); None where there is none."""
+def wrong_size(z: FloatArray, rounding: float, *, error: float) -> tuple[int, float] | None:
+    """(first column whose noise has another standard deviation than 1, what it has); None where there is none.
+
+    z: (runs, cells). rounding: a step of the grid; rounding moves a number by at most half of it.
+    """
     runs, cells = z.shape
     sizes = np.square(z).sum(axis=0)
     low, high = stats.chi2.ppf([error / (2 * cells), 1 - error / (2 * cells)], runs)
@@ -90,12 +95,21 @@ def _related(numbers: FloatArray, slack: float, *, error: float) -> tuple[int, i
     if not pairs:
         return None
     products = np.abs(np.triu(numbers.T @ numbers, 1))
-    level = np.log(2 * pairs / error)
     one, other = np.unravel_index(int(products.argmax()), products.shape)
     worst = float(products[one, other])
-    if worst <= np.sqrt(2 * runs * level) + 2 * level + runs * slack:
+    if worst <= largest_product(runs, slack, tests=pairs, error=error):
         return None
     return int(one), int(other), worst / runs
+
+
+def largest_product(terms: Any, slack: float, *, tests: int, error: float) -> Any:
+    """What sums of products of two independent standard normals exceed with at most `error`, all `tests` together.
+
+    terms: how many products each sum has. slack: how far rounding moves a product. Such a product is sub-exponential:
+    Bernstein's bound.
+    """
+    level = np.log(2 * tests / error)
+    return np.sqrt(2 * terms * level) + 2 * level + terms * slack
 
 
 def _coarse(residuals: FloatArray, *, error: float) -> str | None:

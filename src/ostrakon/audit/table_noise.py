@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from ostrakon.audit.repeated_noise import repeated_noise_breaks
+from ostrakon.audit.repeated_noise import largest_product, repeated_noise_breaks, wrong_size
 from ostrakon.audit.result import Finding
 from ostrakon.mechanisms.base import FloatArray, Mechanism
 from ostrakon.validation import fraction, positive
@@ -47,14 +47,9 @@ def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | 
     n, rounding = len(z), _GRID / sigma
     if not np.isfinite(z).all():
         return "the noise holds a NaN or an infinity"
-    size = float(np.square(z).sum())
-    low, high = stats.chi2.ppf([error / 2, 1 - error / 2], n)
-    # Rounding moves a number by at most half a step.
-    slack = rounding * np.sqrt(n * max(size, n)) + n * rounding**2
-    if not low - slack <= size <= high + slack:
-        return (
-            f"{n} numbers have noise of standard deviation {sigma * np.sqrt(size / n):.4g} where {sigma:.4g} is stated"
-        )
+    wrong = wrong_size(z[:, None], rounding, error=error)
+    if wrong is not None:
+        return f"{n} numbers have noise of standard deviation {sigma * wrong[1]:.4g} where {sigma:.4g} is stated"
     statistic = stats.kstest(z, "norm").statistic
     if stats.kstwo.sf(max(statistic - rounding, 0.0), n) < error:
         return f"the noise of {n} numbers is not Gaussian (Kolmogorov-Smirnov statistic {statistic:.3g})"
@@ -62,9 +57,7 @@ def noise_breaks(residuals: FloatArray, sigma: float, *, error: float) -> str | 
         spectrum = np.abs(np.fft.rfft(z, 2 * n)) ** 2
         lagged = np.fft.irfft(spectrum)[1 : n - 7]
         pairs = n - np.arange(1, n - 7)
-        # A product of two independent standard normals is sub-exponential: Bernstein's bound, the same for every lag.
-        level = np.log(2 * len(lagged) / error)
-        most = np.sqrt(2 * pairs * level) + 2 * level + pairs * (rounding + rounding**2)
+        most = largest_product(pairs, rounding + rounding**2, tests=len(lagged), error=error)
         worst = int(np.argmax(np.abs(lagged) / most))
         if abs(lagged[worst]) > most[worst]:
             return (
