@@ -7,7 +7,7 @@ import difflib
 import math
 import numbers
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Never, TypeVar
 
 M = TypeVar("M")
@@ -34,6 +34,13 @@ def shown(value: Any) -> str:
     except ValueError:  # Python prints no integer of more than some thousand digits
         return f"a number of type {type(value).__name__} with thousands of digits"
     return text if len(text) <= 200 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def one_of(name: str, value: Any, allowed: Collection[str]) -> str:
+    """`value`, refused with all words that are allowed unless it is one of them."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
+    return value
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ostrakon.audit.betting import Bets
 from ostrakon.audit.one_run import largest_refuted, too_many_by
-from ostrakon.validation import InvalidInput, fraction, non_negative, shown, whole
+from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, shown, whole
 
 Rows = tuple[NDArray[Any], NDArray[Any]]
 Train = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -148,8 +148,7 @@ def audit_training(
     True
     """
     epsilon, delta = _claim(claimed)
-    if neighbours not in NEIGHBOURS:
-        raise InvalidInput(f"neighbours must be one of {', '.join(NEIGHBOURS)}, got {shown(neighbours)}.")
+    one_of("neighbours", neighbours, NEIGHBOURS)
     if not isinstance(rng, np.random.Generator):
         raise InvalidInput(f"rng must be a numpy.random.Generator, got {shown(rng)}.")
     fraction("confidence", confidence)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.files import read_toml
 from ostrakon.features.pixels import resized
-from ostrakon.validation import InvalidInput, finite, positive, shown, whole
+from ostrakon.validation import InvalidInput, finite, one_of, positive, shown, whole
 
 KINDS = ("image", "text", "table")
 _OF_IMAGES = ("size", "mean", "deviation", "channels", "layout", "scale", "mirror")
@@ -49,7 +50,7 @@ class Preparation:
             raise InvalidInput(f"The encoder {model} must be a file in the ONNX format, and there is none.")
         path = beside(model)
         content = read_toml("The preparation of an ONNX encoder", path)
-        kind = _one_of(*KINDS)("kind", content.get("kind"))
+        kind = one_of("kind", content.get("kind"), KINDS)
         of_kind = {"image": _OF_IMAGES, "text": _OF_TEXT, "table": ()}[kind]
         allowed = ("kind", *of_kind, "pooling", "output")
         for name in content:
@@ -110,15 +111,6 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _one_of(*allowed: str) -> Callable[[str, Any], Any]:
-    def check(name: str, value: Any) -> Any:
-        if value not in allowed:
-            raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
-        return value
-
-    return check
-
-
 def _size(name: str, value: Any) -> tuple[int, int]:
     sides = value if isinstance(value, list) else [value, value]
     if len(sides) != 2:
@@ -155,15 +147,15 @@ def _name(name: str, value: Any) -> str:
 
 
 _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    "kind": _one_of(*KINDS),
+    "kind": partial(one_of, allowed=KINDS),
     "size": _size,
     "mean": _three(finite),
     "deviation": _three(positive),
-    "channels": _one_of("RGB", "BGR"),
-    "layout": _one_of("NCHW", "NHWC"),
+    "channels": partial(one_of, allowed=("RGB", "BGR")),
+    "layout": partial(one_of, allowed=("NCHW", "NHWC")),
     "scale": _scale,
     "mirror": _yes_or_no,
     "max_length": lambda name, value: whole(name, value, at_least=1),
-    "pooling": _one_of("mean", "first", "none"),
+    "pooling": partial(one_of, allowed=("mean", "first", "none")),
     "output": _name,
 }

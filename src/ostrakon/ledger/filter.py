@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from ostrakon.ledger.cost import ORDERS, Cost, require_cost
 from ostrakon.ledger.total import Total
 from ostrakon.numerics.inverse import least
 from ostrakon.numerics.rounding import above
-from ostrakon.validation import InvalidInput, fraction, non_negative, positive, settle, shown
+from ostrakon.validation import InvalidInput, fraction, non_negative, one_of, positive, settle, shown
 
 GAUSSIAN, RENYI, PURE, MIXED = "gaussian", "renyi", "pure", "mixed"
 
@@ -101,7 +102,7 @@ class Filter:
     failure: float
 
     def __post_init__(self) -> None:
-        settle(self, epsilon=_epsilon, delta=fraction, kind=_kind, failure=non_negative)
+        settle(self, epsilon=_epsilon, delta=fraction, kind=partial(one_of, allowed=KINDS), failure=non_negative)
         for name in ("mu", "rho", "order"):
             if getattr(self, name) is not None:
                 positive(name, getattr(self, name))
@@ -130,7 +131,7 @@ class Filter:
         InvalidInput
             If a value is out of range, or the order leaves no room.
         """
-        epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), _kind("kind", kind)
+        epsilon, delta, kind = _epsilon("epsilon", epsilon), fraction("delta", delta), one_of("kind", kind, KINDS)
         of_gaussian, of_renyi, of_failures = (_below(share * Fraction(delta)) for share in KINDS[kind])
         if order is not None and not of_renyi:
             raise InvalidInput(f"order must be left out of an account of kind {kind}, which has no Rényi lane.")
@@ -329,12 +330,6 @@ def _below(value: Fraction) -> float:
     """Return the largest float that is not above `value`."""
     nearest = float(value)
     return nearest if nearest <= value else math.nextafter(nearest, -math.inf)
-
-
-def _kind(name: str, value: Any) -> str:
-    if not isinstance(value, str) or value not in KINDS:
-        raise InvalidInput(f"{name} must be one of {', '.join(KINDS)}, got {shown(value)}.")
-    return value
 
 
 def _epsilon(name: str, value: Any) -> float:

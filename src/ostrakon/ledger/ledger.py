@@ -20,7 +20,7 @@ from ostrakon.ledger.state import Account, History, Reservation
 from ostrakon.ledger.store import Interrupted, Store, Turn
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import UNITS, Unit
-from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, shown
+from ostrakon.validation import LONGEST_LINE, InvalidInput, fraction, line, non_negative, one_of, shown
 
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace", "take-out", "labels")
 PAUSES = (0.05, 0.2, 1.0, 3.0)
@@ -185,8 +185,8 @@ class Ledger:
             "event": "open",
             "account": line("account", name),
             "cap": cap.as_dict(),
-            "unit": _one_of("unit", unit, UNITS),
-            "relation": _one_of("relation", relation, RELATIONS),
+            "unit": one_of("unit", unit, UNITS),
+            "relation": one_of("relation", relation, RELATIONS),
             "fingerprint": fingerprint,
             "when": _now(),
         }
@@ -386,12 +386,6 @@ def _require_receipt(value: Any) -> Receipt:
     whole = isinstance(value, Receipt) and type(value.sequence) is int and isinstance(value.hash, str)
     if not whole:
         raise InvalidInput(f"receipt must be one that reserve gave, got {shown(value)}.")
-    return value
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise InvalidInput(f"{name} must be one of {', '.join(allowed)}, got {shown(value)}.")
     return value
 
 

@@ -52,11 +52,6 @@ def find(name: str) -> type[Mechanism]:
     return _registered[name]
 
 
-def is_per_record(name: str) -> bool:
-    """Whether runs with the mechanism of that name make every record a teacher; False for an unknown name."""
-    return name in _registered and _registered[name].per_record
-
-
 def declared_parameters() -> dict[str, Parameter]:
     """All parameters of all mechanisms that are options, by name, in the order of registration."""
     parameters_by_name: dict[str, Parameter] = {}

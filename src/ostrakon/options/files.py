@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,19 +12,13 @@ from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
 from ostrakon.statements.statement import PROTECTS, require_no_pool, require_pool
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, one_of
 
 _DATA = "Data"
 
 
 def _location(name: str, value: str) -> str:
     return stored_path(name, value).uri if is_uri(value) else str(Path(value).resolve())
-
-
-def _protect(name: str, value: Any) -> str:
-    if not isinstance(value, str) or value not in PROTECTS:
-        raise InvalidInput(f"{name} must be one of {', '.join(PROTECTS)}, got {shown(value)}.")
-    return value
 
 
 def _as_text(value: Any) -> Any:
@@ -84,7 +79,7 @@ class Files(Settings):
         Option(
             help="records, or labels: labels only, where features are public; no --public then. [default: records]",
             panel=_DATA,
-            check=_protect,
+            check=partial(one_of, allowed=PROTECTS),
         ),
     ] = "records"
     target: Annotated[

@@ -14,7 +14,7 @@ from ostrakon.mechanisms.bounded_gnmax import known_neighbours
 from ostrakon.mechanisms.registry import declared_parameters, find
 from ostrakon.options.call import with_own_parameters
 from ostrakon.options.option import Option, Settings, of_plain_type, plain, sentence
-from ostrakon.validation import InvalidInput, fraction, line, positive, shown, whole
+from ostrakon.validation import InvalidInput, fraction, line, one_of, positive, shown, whole
 
 AUTO = "auto"
 """ostrakon chooses."""
@@ -28,18 +28,6 @@ _PRIVACY, _BUDGET, _LEARNING = "Privacy", "Budget", "Learning"
 def is_auto(choice: Any) -> bool:
     """Whether ostrakon chooses."""
     return isinstance(choice, str) and choice == AUTO
-
-
-def _guarantee(name: str, value: Any) -> str:
-    if not isinstance(value, str) or value not in GUARANTEES:
-        raise InvalidInput(f"{name} must be one of {', '.join(GUARANTEES)}, got {shown(value)}.")
-    return value
-
-
-def _objective(name: str, value: Any) -> str:
-    if not isinstance(value, str) or value not in OBJECTIVES:
-        raise InvalidInput(f"{name} must be one of {', '.join(OBJECTIVES)}, got {shown(value)}.")
-    return value
 
 
 def _neighbours(name: str, value: Any) -> str | None:
@@ -59,9 +47,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _strategy(name: str, value: Any) -> Any:
-    if not callable(value) and not (isinstance(value, str) and value in QUERY_STRATEGIES):
-        raise InvalidInput(f"{name} must be one of {', '.join(QUERY_STRATEGIES)}, got {shown(value)}.")
-    return value
+    return value if callable(value) else one_of(name, value, QUERY_STRATEGIES)
 
 
 def _workers(name: str, value: Any) -> int | None:
@@ -126,7 +112,7 @@ class Options(Settings):
         Option(
             help="worst-case, or gate: less noise, and no release where teachers disagree.",
             panel=_PRIVACY,
-            check=_guarantee,
+            check=partial(one_of, allowed=GUARANTEES),
         ),
     ] = WORST_CASE
     agreement: Annotated[
@@ -212,7 +198,7 @@ class Options(Settings):
         Option(
             help="What is to be good: accuracy, balanced (every class counts the same) or log-loss (probabilities).",
             panel=_LEARNING,
-            check=_objective,
+            check=partial(one_of, allowed=OBJECTIVES),
             advanced=True,
         ),
     ] = ACCURACY
