@@ -176,7 +176,7 @@ def _read_column(cells: Any, column: Mapping[str, Any]) -> np.ndarray:
         known = set(column["values"])
         found = [read_word(cell, known) for cell in cells]
         return np.array(found, dtype=object)
-    read = _READERS[kind]
+    read = READERS[kind]
     found = [read(cell) for cell in (cells.tolist() if _is_plain(cells) else cells)]
     return np.array(found, dtype=np.float64)
 
@@ -348,7 +348,7 @@ def read_word(cell: Any, known: Any) -> str:
     return text
 
 
-_READERS = {
+READERS = {
     "number": read_number,
     "decimal comma": read_comma_number,
     "amount": read_amount,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ostrakon.data.checksummed import sha256
 from ostrakon.data.files import write_json
@@ -59,14 +59,16 @@ def read_release(folder: Path) -> EarlierRelease:
             raise InvalidInput(f"{folder / REFIT} must have the schema {_SCHEMA!r}, got {recipe['schema']!r}.")
         with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
             asked = list(csv.reader(file))[1:]
+        tables = {name: folder / name for name in (NOISY_COUNTS, NOISY_MOMENTS)}
+        noisy = {name: table_of_file(path)[1] if path.is_file() else None for name, path in tables.items()}
         return EarlierRelease(
             statement=content,
             recipe=recipe,
             asked=[row[0] for row in asked],
             labels=[row[1] for row in asked],
             by_teachers=np.array([row[2] == "teachers" for row in asked], bool),
-            counts=_numbers(folder / NOISY_COUNTS),
-            moments=_numbers(folder / NOISY_MOMENTS),
+            counts=noisy[NOISY_COUNTS],
+            moments=noisy[NOISY_MOMENTS],
             checksum=sha256((folder / MANIFEST).read_bytes()),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
@@ -75,10 +77,8 @@ def read_release(folder: Path) -> EarlierRelease:
         raise InvalidInput(f"The release {folder} cannot be read ({error!r}).") from error
 
 
-def _numbers(path: Path) -> Any:
-    """The numbers of a table of the release, without its first column; None where there is none."""
-    if not path.is_file():
-        return None
+def table_of_file(path: Path) -> tuple[list[str], NDArray[np.float64]]:
+    """(the first column as text, the numbers of all others) of a table of noisy numbers in a release."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))[1:]
-    return np.array([[float(cell) for cell in row[1:]] for row in rows], np.float64)
+        _, *rows = csv.reader(file)
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float64)

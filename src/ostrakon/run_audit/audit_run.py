@@ -16,6 +16,7 @@ from ostrakon.mechanisms.registry import MECHANISMS
 from ostrakon.noise import require_rng
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan
+from ostrakon.report.earlier import table_of_file
 from ostrakon.report.model_card import NOISY_COUNTS
 from ostrakon.report.release import publish
 from ostrakon.run.inputs.task import Task
@@ -25,7 +26,7 @@ from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
 from ostrakon.run_audit.canaries import WithCanaries, at_ends, plant
 from ostrakon.run_audit.rebuilt import rebuilt_differs
-from ostrakon.run_audit.released_tables import RunNoise, release_breaks, table_of_file
+from ostrakon.run_audit.released_tables import RunNoise, release_breaks
 from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import BoundedVotes, IntArray
@@ -188,7 +189,7 @@ def _certified(
 def _released(path: Path, queries: Any) -> FloatArray:
     """The noisy counts of a release, (queries, classes), which must be about these public rows."""
     rows, counts = table_of_file(path)
-    if not np.array_equal(rows, queries):
+    if not np.array_equal(np.array(rows, np.int64), queries):
         raise InvalidInput(
             f"{path} must list the queries of the canaries, but the run chose others: its representation is "
             "not the same when it is learned twice; name one that is."

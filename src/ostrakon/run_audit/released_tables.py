@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -14,13 +13,14 @@ from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.features.moments import CONSTANT
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.planning.plan import Plan
+from ostrakon.report.earlier import table_of_file
 from ostrakon.report.hub_page import HUB_PAGE
 from ostrakon.report.manifest import MANIFEST
 from ostrakon.report.model_card import LABELS, NOISY_COUNTS, NOISY_MOMENTS, REFIT, VALUES
 from ostrakon.run.stages.votes import votes_from
 from ostrakon.run.storage import VOTES
 from ostrakon.run_audit.repeated import COUNTS, SUMS
-from ostrakon.votes import STEPS, BoundedVotes, IntArray
+from ostrakon.votes import STEPS, BoundedVotes
 
 KNOWN = {
     *("statement.json", LABELS, VALUES, NOISY_COUNTS, NOISY_MOMENTS, "model_card.md", "report.html", "registry.json"),
@@ -28,14 +28,6 @@ KNOWN = {
     *("student.onnx", "student.safetensors", "student.json", "load_student.py", MANIFEST),
 }
 """Files that a release of per-record teachers may hold."""
-
-
-def table_of_file(path: Path) -> tuple[IntArray, FloatArray]:
-    """(the first column, the others) of a released table of numbers."""
-    with open(path, encoding="utf-8", newline="") as file:
-        _, *lines = csv.reader(file)
-    read = np.array(lines, dtype=np.float64)
-    return read[:, 0].astype(np.int64), read[:, 1:]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

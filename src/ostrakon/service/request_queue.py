@@ -13,15 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
-from ostrakon.export.loader import (
-    read_amount,
-    read_comma_number,
-    read_date,
-    read_day_first,
-    read_month_first,
-    read_number,
-    read_word,
-)
+from ostrakon.export.loader import READERS, read_word
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import Labeller, Request
 from ostrakon.validation import InvalidInput, shown
@@ -31,14 +23,6 @@ MAX_WAITING_ROWS = 10_000
 _LOG = logging.getLogger(__name__)
 _ROWS_AT_ONCE = 2048
 _REMEMBERED_ROWS = 200_000
-_READERS = {
-    "number": read_number,
-    "decimal comma": read_comma_number,
-    "amount": read_amount,
-    "date": read_date,
-    "date (day first)": read_day_first,
-    "date (month first)": read_month_first,
-}
 _DESCRIPTIONS = {
     "number": "a number",
     "decimal comma": "a number with a decimal comma",
@@ -231,13 +215,13 @@ def describe(column: Mapping[str, Any]) -> str:
 def _is_readable(cell: Any, kind: str) -> bool:
     if isinstance(cell, list):
         return False
-    if kind not in _READERS:
+    if kind not in _DESCRIPTIONS:
         return isinstance(cell, str) or _is_finite(cell)
     if isinstance(cell, str) and read_word(cell, frozenset()) == "":
         return True  # one of the usual signs of a missing value
     if kind.startswith("date") and not isinstance(cell, str):
         return False
-    return math.isfinite(_READERS[kind](cell))
+    return math.isfinite(READERS[kind](cell))
 
 
 def _is_finite(value: Any) -> bool:
