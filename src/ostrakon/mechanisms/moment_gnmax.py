@@ -14,6 +14,11 @@ from ostrakon.noise import require_rng
 from ostrakon.validation import InvalidInput, fraction
 from ostrakon.votes import STEPS, Moments
 
+Share = Annotated[
+    float,
+    Parameter(help="Share of the cost for sums of features, 0.5 by default (0.8 for a quantity).", check=fraction),
+]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MomentGNMax(BoundedGNMax):
@@ -65,9 +70,7 @@ class MomentGNMax(BoundedGNMax):
     _removed_sums: ClassVar[float] = 1.0
     """The largest squared length of what one teacher adds to the sums."""
 
-    moments: Annotated[
-        float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
-    ] = 0.5
+    moments: Share = 0.5
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from ostrakon.mechanisms.base import Parameter
-from ostrakon.mechanisms.moment_gnmax import MomentGNMax
-from ostrakon.validation import fraction
+from ostrakon.mechanisms.moment_gnmax import MomentGNMax, Share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +55,7 @@ class QuantityGNMax(MomentGNMax):
     name: ClassVar[str] = "quantity-gnmax"
     _removed_sums: ClassVar[float] = 0.5
 
-    moments: Annotated[
-        float, Parameter(help="Share of the cost for sums of features by class, 0.5 by default.", check=fraction)
-    ] = 0.8
+    moments: Share = 0.8
 
     @property
     def cost_shares(self) -> dict[str, float]:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from ostrakon.features.moments import MomentMap
@@ -92,9 +93,8 @@ def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> Flo
     >>> tempered(np.array([[0.8, 0.2]]), 0.5, np.zeros(2)).round(3).tolist()
     [[0.941, 0.059]]
     """
-    scores = np.log(np.maximum(likely, LEAST)) / temperature + offsets
-    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return odds / odds.sum(axis=1, keepdims=True)
+    probabilities: FloatArray = softmax(np.log(np.maximum(likely, LEAST)) / temperature + offsets, axis=1)
+    return probabilities
 
 
 def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> float:
