@@ -91,18 +91,18 @@ import numpy as np
 import pandas as pd
 warnings.filterwarnings("ignore")
 private, public, test = (pd.read_csv(f"{sys.argv[1]}/{name}.csv") for name in ("private", "public", "test"))
-told = json.loads(sys.argv[2])
+asked = json.loads(sys.argv[2])
 y = np.load(f"{sys.argv[1]}/y.npy")
-low, high = told["range"]
+low, high = asked["range"]
 words = [name for name in private if not pd.api.types.is_numeric_dtype(private[name])]
 began = time.process_time()
-if told["method"] == "DP-EBM":
+if asked["method"] == "DP-EBM":
     from interpret.privacy import DPExplainableBoostingRegressor
     bounds = {name: (float(public[name].min()), float(public[name].max())) for name in private if name not in words}
     model = DPExplainableBoostingRegressor(
-        feature_types=["nominal" if name in words else "continuous" for name in private], epsilon=told["epsilon"],
-        delta=told["delta"], privacy_bounds=bounds, privacy_target_min=low, privacy_target_max=high,
-        random_state=told["seed"], n_jobs=1)
+        feature_types=["nominal" if name in words else "continuous" for name in private], epsilon=asked["epsilon"],
+        delta=asked["delta"], privacy_bounds=bounds, privacy_target_min=low, privacy_target_max=high,
+        random_state=asked["seed"], n_jobs=1)
     said = model.fit(private, np.clip(y, low, high)).predict(test)
 else:
     from diffprivlib.models import LinearRegression
@@ -114,7 +114,8 @@ else:
         return np.hstack(parts)
     P = encoded(public)
     bounds = (P.min(axis=0), P.max(axis=0) + 1e-9)
-    model = LinearRegression(epsilon=told["epsilon"], bounds_X=bounds, bounds_y=(low, high), random_state=told["seed"])
+    given = {"epsilon": asked["epsilon"], "random_state": asked["seed"]}
+    model = LinearRegression(bounds_X=bounds, bounds_y=(low, high), **given)
     said = model.fit(encoded(private), np.clip(y, low, high)).predict(encoded(test))
 np.save(f"{sys.argv[1]}/said.npy", np.asarray(said, float))
 print(time.process_time() - began)
@@ -146,13 +147,13 @@ def peer(
 ) -> tuple[Any, float]:
     """The same of a peer, in its own environment."""
     private, y, public, test, _ = parts
-    told = {"method": method, "range": ends, "epsilon": epsilon, "delta": min(DELTA, 0.1 / len(y)), "seed": seed}
+    asked = {"method": method, "range": ends, "epsilon": epsilon, "delta": min(DELTA, 0.1 / len(y)), "seed": seed}
     with tempfile.TemporaryDirectory() as folder:
         for name, rows in (("private", private), ("public", public), ("test", test)):
             rows.to_csv(f"{folder}/{name}.csv", index=False)
         np.save(f"{folder}/y.npy", y)
         done = subprocess.run(
-            [python, "-c", PEER, folder, json.dumps(told)], capture_output=True, text=True, check=True
+            [python, "-c", PEER, folder, json.dumps(asked)], capture_output=True, text=True, check=True
         )
         return np.load(f"{folder}/said.npy"), float(done.stdout.split()[-1])
 
@@ -195,10 +196,10 @@ def main() -> None:
             r2, error = np.mean(found, axis=0)
             print(f"{name}, none, {kind}, {r2:.3f}, {error:.4g},", flush=True)
         for epsilon in given.epsilons:
-            told: dict[str, Any] = {"ends": ends, "epsilon": epsilon}
-            tried: dict[str, Any] = {"ostrakon": partial(ours, **told)}
+            asked: dict[str, Any] = {"ends": ends, "epsilon": epsilon}
+            tried: dict[str, Any] = {"ostrakon": partial(ours, **asked)}
             for method in ("DP-EBM", "diffprivlib") if given.peers else ():
-                tried[method] = partial(peer, python=given.peers, method=method, **told)
+                tried[method] = partial(peer, python=given.peers, method=method, **asked)
             for method, fit in tried.items():
                 found = []
                 for parts, seed in zip(split, given.seeds, strict=True):
