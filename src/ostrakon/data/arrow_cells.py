@@ -20,7 +20,7 @@ from ostrakon.data.quantity import Quantity
 def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
     """What `Columns.apply` makes of the table's frame, column by column, in a fraction of the time.
 
-    Guarantee: as of `Columns`, cell by cell: no row has a say in how another is read.
+    Guarantee: as of `Columns`, cell by cell: no row influences how another is read.
     """
     cells = {name: _typed(table.column(name), columns.kinds[name]) for name in columns.kept}
     return pd.DataFrame(cells, index=pd.RangeIndex(table.num_rows), copy=False)

@@ -1,4 +1,4 @@
-"""What the columns of a table are (numbers, dates, categories), decided on the public table for all others."""
+"""The kinds of the columns of a table (numbers, dates, categories), decided on the public table alone."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MONTH_FIRST: Kind = "date (month first)"
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
-"""Moments beyond which count as missing: microseconds hold no year much beyond."""
+"""Times outside of this range count as missing: microseconds cannot represent years much beyond it."""
 _FINER = r"([.:]\d{6})\d+"
 _EXACT = 2.0**53
 _MOST_CATEGORIES = 200
 _FEWEST_WORDS = 3
-"""In most cells of a column of free text: names have fewer."""
+"""Median number of words in a column of free text: names have fewer."""
 _MOSTLY, _SEVERAL = 0.9, 10
-"""A column is of numbers (dates) where this share of its cells is, and more than this number of different ones are."""
+"""A column has numbers (dates) if this share of its cells are numbers, with more than `_SEVERAL` different ones."""
 
 EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
@@ -66,14 +66,14 @@ class Columns:
     Kinds: "number", "decimal comma" (0,5), "amount" ($1,234.50), "date" (days, from ISO dates), "date (day first)"
     (31/12/2024), "date (month first)" (12/31/2024), "category", "text" or "left out".
 
-    Left out are columns that do not vary in public, whole numbers that number or name the rows and, unless text is
-    read, text that is nearly unique in every row (names, free text).
-    A column of numbers or dates among which there are a few words is one with missing values.
-    notes: why a column was left out, and what of a kept one counts as missing. alike: categories that differ in
-    capitals or spaces alone. All from public cells alone.
+    Columns that do not vary in the public rows are left out, whole numbers that number or name the rows are too and,
+    unless text is read, so is text that is nearly unique in every row (names, free text).
+    A column of numbers or dates with a few words in it has missing values in their cells.
+    notes: why a column was left out, and which cells of a kept one count as missing. alike: categories that differ in
+    capitals or spaces alone. Both from public cells alone.
 
-    Guarantee: learned from public rows alone, and applied cell by cell: no private row has a say in how another
-    is read, so the votes of a teacher rest on its own shard.
+    Guarantee: learned from public rows alone, and applied cell by cell: no private row influences how another
+    is read, so the votes of a teacher depend on its own shard.
     """
 
     kinds: dict[str, Kind]
@@ -82,9 +82,9 @@ class Columns:
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
-        """Look at a public table. text: whether free text is read. Raises `InvalidInput` where no column is of use."""
+        """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
         judged = {str(name): _judged(public[name], text=text) for name in public.columns}
-        # 1,234 has a decimal comma, and 1/2/2024 the day first, where others of the same table have.
+        # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
         known: set[Kind] = {kind for kind, _ in judged.values()}
         judged |= {
             name: _judged(public[name], known=known, text=text)
@@ -97,7 +97,7 @@ class Columns:
         kinds: dict[str, Kind] = {name: kind for name, (kind, _) in judged.items()}
         notes = {name: note for name, (_, note) in judged.items() if note}
         if all(kind == "left out" for kind in kinds.values()):
-            # Free text first: what reads it would help.
+            # Free text first, because there is an option that reads it.
             first = sorted(notes.items(), key=lambda named: named[1] != READABLE)[:5]
             said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
@@ -107,7 +107,7 @@ class Columns:
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
 
-        Raises `InvalidInput` for a column that is not there.
+        Raises `InvalidInput` if a column is missing.
         """
         absent = next((name for name in self.kept if name not in frame.columns), None)
         if absent is not None:
@@ -176,7 +176,7 @@ def alike_in_words(groups: Iterable[Iterable[str]]) -> str:
 
 
 def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: bool = False) -> tuple[Kind, str]:
-    """(kind, note). known: kinds of other columns, which decide what may be of both sorts; None: not yet known."""
+    """(kind, note). known: kinds of other columns, which decide ambiguous ones; None: not yet known."""
     given = column.dropna()
     different = given.nunique()
     if different == 0 or (different == 1 and len(given) == len(column)):
@@ -244,7 +244,7 @@ def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, st
 
 
 def _mostly(text: pd.Series, read: pd.Series) -> bool:
-    # Of few different numbers every word may be one more category: 1, 2, 3 and "crew".
+    # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
     return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
 
 
@@ -262,7 +262,7 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         try:
             return text.map(word, na_action="ignore")
         except UnicodeEncodeError:
-            # Half a character, which pandas' type of text cannot hold: one such cell must not stop the others.
+            # A lone surrogate, which pandas' string type refuses: one such cell must not stop the others.
             return pd.Series([None if cell is None else word(cell) for cell in text], text.index, dtype=object)
     if kind == "date":
         return days(column)
@@ -272,7 +272,7 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
         plain = with_point if kind == "decimal comma" else without_signs
         column = column.astype(object).map(plain, na_action="ignore")
     if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("decimal"):
-        # Of decimal ones with a missing cell pandas loses the missing one.
+        # pandas loses the missing cells of decimal columns.
         column = column.astype("Float64")
     numbers = pd.to_numeric(column, errors="coerce").astype("Float64").astype(float)
     # An infinity in one private row must not stop its teacher: it counts as missing.
@@ -280,15 +280,15 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
 
 
 def word(cell: Any) -> str:
-    """A cell as a category: its text. A missing cell elsewhere makes whole numbers floating: 7 and 7.0 are one word."""
+    """A cell as a category: its text. A missing cell elsewhere turns integers into floats, so 7 and 7.0 are equal."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
 def days(column: pd.Series) -> pd.Series:
-    """Moments as days since 2000, every cell on its own; NaN for anything but an ISO date.
+    """Times as days since 2000, cell by cell; NaN for anything but an ISO date.
 
-    Text is cut to microseconds: one finer cell would have all of the column read in nanoseconds, which hold no year
-    beyond 2262. "now" and other words are not dates.
+    Text is truncated to microseconds: one finer cell would make pandas read the whole column in nanoseconds, which end
+    in the year 2262. "now" and other words are not dates.
     """
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         moments = pd.to_datetime(column, utc=True)
@@ -301,11 +301,11 @@ def days(column: pd.Series) -> pd.Series:
 
 
 def require_same_types(private: Any, public: Any) -> None:
-    """Refuse private columns of other types than the public ones: in frames and arrays they follow from all cells.
+    """Refuse private columns whose types differ from the public ones: in frames and arrays, types depend on all cells.
 
-    One private cell can turn a whole column of numbers or moments into text, or integers into floats that beyond 2**53
-    are no longer the same numbers. Where that would change how other rows are read, the frame is refused.
-    Images, sparse matrices, and columns that one of them lacks are not looked at. Raises `InvalidInput` naming the
+    One private cell can turn a whole column of numbers or times into text, or integers into floats that are inexact
+    beyond 2**53. Where that would change how other rows are read, the frame is refused.
+    Images, sparse matrices, and columns that one of the two lacks are not checked. Raises `InvalidInput` that names the
     column.
     """
     private, public = _as_frame(private), _as_frame(public)
@@ -326,7 +326,7 @@ def require_same_types(private: Any, public: Any) -> None:
 
 
 def _as_frame(X: Any) -> pd.DataFrame | None:
-    """A table in memory with its columns' types; None for what is none."""
+    """A table in memory as a frame; None for anything else."""
     if isinstance(X, pd.DataFrame):
         return X
     return pd.DataFrame(X, copy=False) if isinstance(X, np.ndarray) and X.ndim == 2 else None

@@ -27,7 +27,7 @@ _MOST_PIXELS = 256
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Images:
-    """Images, or features that were made of something, and what stood beside them.
+    """Images or features, with their labels and users.
 
     X: float32 in [0, 1], or as they were where they are not whole numbers of 8 bits; shape (images, height, width), or
     with channels last or first; an array, or `Pixels` that give it block by block. Features: an array, float32 as they
@@ -63,16 +63,16 @@ def read_images(
     in_memory: bool = True,
     like: Images | None = None,
 ) -> Images:
-    """Images from `path`: an array, or `Pixels` of more images than memory has room for.
+    """Images from `path`: an array, or `Pixels` for more images than fit in memory.
 
     in_memory: whether X is an array. like: public images, whose size and colours pictures in a folder get.
 
-    A folder: every picture in it, in the order of their names; where pictures lie in folders, the uppermost folder's
-    name is the label. Pictures are turned as their EXIF data say, and put on white where they are transparent. Those of
-    several sizes are resized (bicubic) to the median height and width, at most 256 pixels a side. They are grey where
-    all of them are, else they have three colours. With `like`, no picture has a say in how another is read.
+    A folder: every picture in it, sorted by name; where pictures are in subfolders, the name of the uppermost subfolder
+    is the label. Pictures are turned as their EXIF data say, and put on white where they are transparent. Those of
+    several sizes are resized (bicubic) to the median height and width, at most 256 pixels a side. They are grey if all
+    of them are, else they have three colours. With `like`, no picture influences how another is read.
     An .npz: the images are the array X (or x, or images), the labels y (or labels, or `target`), the users `by`.
-    An .npy: images alone. Arrays of objects are refused. An array of two dimensions holds features.
+    An .npy: images alone. Arrays of objects are refused. A two-dimensional array has features.
 
     Raises `InvalidInput` in one sentence: no images, a picture that cannot be read, arrays
     that are missing, of different lengths, not finite or of another shape than images have.
@@ -90,7 +90,7 @@ def read_images(
 def require_same_scale(private: Any, other: Any, what: str) -> None:
     """Refuse images on another scale: the brightest value of the middle one eight times the private one, or an eighth.
 
-    private, other: arrays with images, in memory. what: the other ones, in words. Errors: `InvalidInput`.
+    private, other: arrays with images, in memory. what: names the other images in the message. Errors: `InvalidInput`.
     """
     # The median: no single image decides.
     most, other_most = (float(np.median(_brightest(X))) for X in (private, other))
@@ -263,7 +263,7 @@ def _checked(X: NDArray[Any], location: Path) -> Any:
     if X.dtype == np.uint8 and X.ndim > 2:
         return Pixels(X, divisor=255)
     result = Pixels(X, divisor=1)
-    with np.errstate(over="ignore"):  # what single numbers cannot hold is refused
+    with np.errstate(over="ignore"):  # values beyond single precision become infinite and are refused
         if not all(np.isfinite(some).all() for some in blocks_of(result)):
             raise InvalidInput(f"{location} must hold finite numbers, got a NaN or an infinity.")
     return np.asarray(result) if X.ndim == 2 else result

@@ -33,13 +33,13 @@ _FORMS: dict[Kind, str] = {
 
 
 def require_same_form(table: Table, columns: Columns, *, public: Table, what: str) -> None:
-    """Refuse a table of which a whole column would be lost because it is written otherwise than in public.
+    """Refuse a table in which a whole column would be lost because it is written in another form than in public.
 
-    A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of
-    words must not be one of numbers: most of its cells numbers, where most of the public ones are not.
+    A column of numbers or dates must be readable in at least half of its cells that are not missing. A column of words
+    must not have mostly numbers if most of the public cells are not numbers.
     what: "private" or "test", for the message. Cells are counted out of core, in one pass.
-    Errors: `InvalidInput` naming the column. That a run is refused is not covered by its guarantee; nothing else
-    follows from the counts.
+    Errors: `InvalidInput` naming the column. The guarantee does not cover the refusal of a run; the counts have no
+    other effect.
     """
     here = _readable(table, columns)
     there = _readable(public, columns)
@@ -48,7 +48,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
             continue
         words = kind in ("category", "text")
         (known, read), (known_public, read_public) = here[name], there[name]
-        # Of a column of words, numbers are what can be read.
+        # In a column of words, the readable cells are those that are numbers.
         words_lost = words and 2 * read > known and 2 * read_public <= known_public
         if words_lost or (not words and 2 * read < known):
             other = "numbers" if words else "something else"
@@ -59,7 +59,7 @@ def require_same_form(table: Table, columns: Columns, *, public: Table, what: st
 
 
 def _readable(table: Table, columns: Columns) -> dict[str, tuple[int, int]]:
-    """Of every kept column: how many cells are known, and how many of them can be read as the column's kind."""
+    """For every kept column, the number of cells that are not missing, and of those that fit the column's kind."""
     types = dict(table.typed_columns)
     asked = ", ".join(
         f"count({quoted(name)}), count(*) FILTER ({_condition(quoted(name), columns.kinds[name], types[name])})"

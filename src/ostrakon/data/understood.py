@@ -1,4 +1,4 @@
-"""What was understood of a run's data: columns, kinds, classes; from public cells, headers and class names alone."""
+"""How the data of a run were read: columns, kinds, classes; from public cells, headers and class names alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
 
 SHOWN = 12
-"""Names that are listed; of more, only their number is given."""
+"""Maximum number of names in a list; the number of further names follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Understood:
-    """What was understood, in words, to be read before anything is spent and kept in the card.
+    """How the data were read, in words, shown before any privacy budget is spent, and kept in the card.
 
-    facts: what → as what. warnings: sentences that must not be overlooked. notes: sentences for the terminal alone,
-    which may name files; they never enter a release. target: the column to be predicted, where there is one.
-    Guarantee: facts, warnings and the target are made of public cells, names of columns and of classes, which the
-    statement says are public knowledge.
+    facts: subject → how it was read. warnings: sentences that must not be overlooked. notes: sentences for the terminal
+    alone, which may name files and never enter a release. target: the column to predict, if there is one.
+    Guarantee: facts, warnings and the target depend on public cells and on names of columns and classes, which the
+    statement declares public.
     """
 
     facts: dict[str, str] = field(default_factory=dict[str, str])
@@ -43,7 +43,7 @@ def understood_table(
     protects: Protects = "records",
     quantity: Quantity | None = None,
 ) -> Understood:
-    """What was understood of tables. only_public: columns that the private table lacks. quantity: of the target."""
+    """How tables were read. only_public: columns that the private table lacks. quantity: of the target."""
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
@@ -118,7 +118,7 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
 
 
 def listed(names: Iterable[str], *, between: str = ", ") -> str:
-    """The first names, and how many more there are.
+    """The first names, and the number of further names.
 
     >>> listed(["a", "b"])
     'a, b'

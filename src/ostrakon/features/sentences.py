@@ -119,7 +119,7 @@ class SentenceEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings of length 1, float32 (texts, width)."""
-        # How many threads share a product has a say in its rounding. Public rows are encoded to learn from, and again.
+        # The number of threads changes the rounding of products. Public rows are encoded to learn from, and again.
         with threadpool_limits(1, user_api="blas"):
             texts_seen = tracked(texts, "Encoding texts", total=len(texts))
             encoded = [self._last[text] if text in self._last else self._one(text) for text in texts_seen]
