@@ -1,5 +1,6 @@
 """The secure sum, over real processes and sockets of the loopback: what is opened, and all that can go wrong."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -22,6 +23,7 @@ from ostrakon.report.release import publish
 from ostrakon.run.folder import RunFolder
 from ostrakon.study import create, finish_study, join_study, make_certificate, secure_sum, sum_study
 from ostrakon.study.certificates import read_certificate
+from ostrakon.study.party import Meeting
 from ostrakon.study.tables import read_share, read_sum, write_share
 from ostrakon.validation import InvalidInput
 
@@ -515,6 +517,21 @@ def test_an_owner_that_stands_still_during_the_sum_is_named_and_the_sum_is_opene
     assert not list(owners.place.glob("sum-*"))
     done = owners.together(*NAMES)
     assert np.array_equal(owners.opened("west")[1], sum(owners.table(name) for name in NAMES)), done
+
+
+def test_an_owner_that_others_wait_for_does_not_accuse_the_one_that_says_so():
+    """What it passes on may arrive first, and all others would name the wrong owner."""
+    loop = asyncio.new_event_loop()
+    settings = {"names": list(NAMES), "certificates": []}
+    passed_on = {}
+    for own, named in ((1, [1]), (2, [1]), (2, [])):
+        met = Meeting({**settings, "index": own}, loop)
+        met.begun = True
+        met.peer_stopped(0, json.dumps(named).encode())
+        passed_on[own, tuple(named)] = (met.missing, met.failure.result().partition(" left")[0])
+    loop.close()
+    first, second, _ = NAMES
+    assert passed_on == {(1, (1,)): ([1], first), (2, (1,)): ([1], second), (2, ()): ([0], first)}
 
 
 @pytest.mark.slow

@@ -112,8 +112,10 @@ class Meeting:
             named: Any = json.loads(missing)
         except (ValueError, RecursionError):
             named = []
-        others = [owner for owner in self.others if owner != peer and isinstance(named, list) and owner in named]
-        self.missing = others or [peer]
+        named = named if isinstance(named, list) else []
+        others = [owner for owner in self.others if owner != peer and owner in named]
+        # An owner that others wait for in vain must not accuse the one that says so.
+        self.missing = others or [self.own if self.own in named else peer]
         who = self._names_of(others)
         if self.begun:
             self.stop(self.left_message(who or self.names[peer]))
