@@ -1,9 +1,17 @@
-"""The default mechanism of a run, from public numbers alone."""
+"""The mechanism of a run, from public numbers alone, and whether the other options fit to it."""
 
 from __future__ import annotations
 
-from ostrakon.options.options import WORST_CASE, Options, is_auto
-from ostrakon.planning.defaults import DEFAULT_MECHANISM, DEFAULT_OF_COUNTS, DEFAULT_OF_TEACHERS, MOST_OF_MOMENTS
+from ostrakon.mechanisms.registry import find
+from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options, is_auto
+from ostrakon.planning.defaults import (
+    DEFAULT_MECHANISM,
+    DEFAULT_OF_COUNTS,
+    DEFAULT_OF_TEACHERS,
+    MOST_OF_MOMENTS,
+    OF_QUANTITIES,
+)
+from ostrakon.validation import InvalidInput, shown
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
@@ -35,3 +43,39 @@ def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) 
     of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
     trained = of_teachers or of_answers or of_noise
     return DEFAULT_OF_TEACHERS if trained else per_record_mechanism(options, classes=classes, images=images)
+
+
+def choose_mechanism(options: Options, *, classes: int, images: bool) -> str:
+    """The name of the mechanism for classes and public rows.
+
+    Errors: `InvalidInput` for a student that learns from what it does not release, or an objective that needs counts.
+    """
+    name = options.mechanism
+    if name == AUTO:
+        name = auto_mechanism(options, classes=classes, images=images)
+    if name == OF_QUANTITIES:
+        raise InvalidInput(f"mechanism {OF_QUANTITIES} needs a quantity as the target: give its public range.")
+    if learns_moments(options) and name != DEFAULT_MECHANISM:
+        raise InvalidInput(
+            f"student must be one that learns from what {name} releases, got {options.student!r}, which "
+            f"needs the sums of features of {DEFAULT_MECHANISM}."
+        )
+    if options.objective != ACCURACY and (images or not find(name).releases_counts):
+        raise InvalidInput(
+            f"objective must be {ACCURACY} where students learn from images or from labels alone, got "
+            f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
+        )
+    return name
+
+
+def require_quantity_options(options: Options, unit: str) -> None:
+    """Refuse options that belong to classes where the target is a quantity."""
+    if options.objective != ACCURACY:
+        raise InvalidInput(f"objective must be {ACCURACY} for a quantity, got {options.objective!r}.")
+    for name in ("mechanism", "student"):
+        given = getattr(options, name)
+        if not is_auto(given) and not (name == "mechanism" and given == OF_QUANTITIES):
+            raise InvalidInput(
+                f"{name} cannot be chosen where the target is a quantity, got {shown(given)}: every {unit} adds to "
+                f"sums by {OF_QUANTITIES}, and ridge regression learns from them."
+            )

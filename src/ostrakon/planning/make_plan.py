@@ -1,18 +1,20 @@
-"""Planning: settles open options from public sizes alone, and prices the run."""
+"""Planning: choose the mechanism, settle the other options from public sizes alone, price the run."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import ACCURACY, AUTO, Options
-from ostrakon.planning.choose_mechanism import auto_mechanism, learns_moments
+from ostrakon.options.options import Options
+from ostrakon.planning.choices import per_record_choices, trained_choices
+from ostrakon.planning.choose_mechanism import choose_mechanism, per_record_mechanism, require_quantity_options
 from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
-from ostrakon.planning.per_record_plan import additive_plan, per_record_plan, quantity_plan
+from ostrakon.planning.described_plan import described_plan
+from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.trained_plan import trained_plan
+from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
 
 
@@ -41,28 +43,30 @@ def make_plan(
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
     an epsilon that is too small (with the nearest that is possible).
     """
+    sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
     if quantity:
-        if options.objective != ACCURACY:
-            raise InvalidInput(f"objective must be {ACCURACY} for a quantity, got {options.objective!r}.")
-        return quantity_plan(options, units=units, pool=pool, unit=unit)
-    if options.mechanism == OF_QUANTITIES:
-        raise InvalidInput(f"mechanism {OF_QUANTITIES} needs a quantity as the target: give its public range.")
+        require_quantity_options(options, unit)
+        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed={}))
     if domain is not None:
-        return additive_plan(options, domain, units=units, classes=classes, unit=unit)
-    if options.mechanism == AUTO:
-        options = dataclasses.replace(options, mechanism=auto_mechanism(options, classes=classes, images=images))
-    if learns_moments(options) and options.mechanism != DEFAULT_MECHANISM:
-        raise InvalidInput(
-            f"student must be one that learns from what {options.mechanism} releases, got {options.student!r}, which "
-            f"needs the sums of features of {DEFAULT_MECHANISM}."
-        )
-    if options.objective != ACCURACY and (images or not find(options.mechanism).releases_counts):
-        raise InvalidInput(
-            f"objective must be {ACCURACY} where students learn from images or from labels alone, got "
-            f"{options.objective!r}: the others need noisy counts, which {DEFAULT_MECHANISM} releases, and features."
-        )
-    sizes: Any = {"units": units, "pool": pool, "classes": classes, "unit": unit}
-    if not find(options.mechanism).per_record:
-        return trained_plan(options, **sizes)
-    of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and options.mechanism == DEFAULT_MECHANISM else {}
-    return per_record_plan(options, **sizes, fixed=of_sums)
+        return described_plan(options, domain, units=units, classes=classes, unit=unit)
+    name = choose_mechanism(options, classes=classes, images=images)
+    if find(name).per_record:
+        of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
+        return per_record_plan(per_record_choices(options, name, **sizes, fixed=of_sums))
+    choices = trained_choices(options, name, **sizes)
+    try:
+        return trained_plan(choices)
+    except InvalidInput as refused:
+        raise InvalidInput(f"{refused}{_per_record_instead(options, **sizes)}") from None
+
+
+def _per_record_instead(options: Options, **sizes: Any) -> str:
+    """A sentence with what per-record teachers would need, after the refusal of trained ones; else nothing."""
+    name = per_record_mechanism(options, classes=sizes["classes"])
+    asked = Options(epsilon=options.epsilon, delta=options.delta)
+    try:
+        plan = per_record_plan(per_record_choices(asked, name, **sizes, fixed={}))
+    except InvalidInput:
+        return ""
+    epsilon = round_up(plan.bound.epsilon)
+    return f" Without trained teachers, {name} asks {plan.queries} queries within epsilon {epsilon:g}."

@@ -22,6 +22,7 @@ from ostrakon.features.text import reads_text
 from ostrakon.mechanisms.base import DEFAULT_NOISE
 from ostrakon.mechanisms.summed_gnmax import SummedGNMax
 from ostrakon.options.options import AUTO, is_auto
+from ostrakon.planning.choices import BY_THE_OPERATOR
 from ostrakon.planning.defaults import (
     DEFAULT_EPSILON,
     ROWS_PER_TEACHER,
@@ -31,7 +32,6 @@ from ostrakon.planning.defaults import (
     require_delta,
 )
 from ostrakon.planning.per_record_plan import require_votes_above_noise
-from ostrakon.planning.settled import BY_THE_OPERATOR
 from ostrakon.run.inputs.files import refuse_private_folder
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import queries_of

@@ -17,7 +17,7 @@ from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import QuantityGNMax
 from ostrakon.options.options import Options, is_auto
-from ostrakon.planning.per_record_plan import refuse_teacher_options
+from ostrakon.planning.choices import refuse_teacher_options
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.stages.encoding import transform_of
