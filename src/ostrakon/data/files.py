@@ -38,12 +38,17 @@ def private_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def write_atomically(
-    path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object], *, mode: int = 0o600
+    path: str | os.PathLike[str],
+    content: bytes | str | Callable[[BinaryIO], object],
+    *,
+    mode: int = 0o600,
+    durable: bool = True,
 ) -> None:
     """Write a file so that a process that is killed at any moment leaves the old file or the new one, never a part.
 
     content: bytes, text (written as UTF-8), or a function that writes to the open binary file.
     mode: permissions of the new file; default: readable by its owner alone.
+    durable: False saves the flush of the folder; a power cut may then bring the old file back.
     Raises `CannotWrite` on a full disk or any other failure of the system; the file under `path` stays as it was.
     """
     target = Path(path)
@@ -60,7 +65,8 @@ def write_atomically(
             os.fsync(file.fileno())
         os.chmod(aside, mode)
         os.replace(aside, target)
-        sync_folder(target.parent)
+        if durable:
+            sync_folder(target.parent)
     except OSError as error:
         _forget(aside)
         raise cannot_write(target, error) from error

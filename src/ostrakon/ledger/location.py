@@ -95,8 +95,8 @@ class Head:
     """The newest entry that was seen of an SQLite ledger, in a file beside it. A restored database lacks that entry.
 
     The file carries a keyed hash: without the ledger's key, only a head that was written before can replace it. It is
-    written after the entry itself. If the process is killed in between, the head is one entry behind, which refuses
-    nothing.
+    written after the entry itself. If the process is killed in between, the head is behind by that entry; if the power
+    fails, it may be behind by those of the last seconds. Neither refuses anything.
 
     Parameters
     ----------
@@ -142,11 +142,11 @@ class Head:
         # A pipe under this name must not stop every run without a word.
         return json.loads(read_regular(self.path, largest=_LARGEST_HEAD))
 
-    def write(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
-        """Note that this entry was seen, even if a later one was."""
+    def write(self, key: bytes, identity: str, sequence: int, seen: str, *, durable: bool = True) -> None:
+        """Note that this entry was seen, even if a later one was. durable: as of `write_atomically`."""
         content = {"identity": identity, "sequence": sequence, "hash": seen}
         sealed = seal(key, "seen", identity, sequence, seen)
-        write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600)
+        write_atomically(self.path, json.dumps({**content, "seal": sealed}) + "\n", mode=0o600, durable=durable)
 
     def advance(self, key: bytes, identity: str, sequence: int, seen: str) -> None:
         """Note that this entry was seen, unless a later one was.
@@ -165,6 +165,6 @@ class Head:
             ) from None
         try:
             if self.read(key)[1] < sequence:
-                self.write(key, identity, sequence, seen)
+                self.write(key, identity, sequence, seen, durable=False)
         finally:
             self._lock.release()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from random import uniform
-from time import monotonic
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -43,7 +42,7 @@ class Connection(HttpToolsProtocol):
     If there are too many connections, the oldest one without a request is closed. If every one has a request, the new
     connection is refused. A connection is also closed if the head or the body of a request takes too long, if the
     client does not read its answers, or if it sends more than `MAX_PIPELINED` requests ahead. Refusals have the shape
-    of all others, and the audit log counts them.
+    of all others, and the audit log counts them. Each server has a subclass of its own.
 
     Attributes
     ----------
@@ -55,18 +54,25 @@ class Connection(HttpToolsProtocol):
     audit: AuditFile
     max_connections: int = MAX_CONNECTIONS
     max_per_address: int = MAX_PER_ADDRESS
+    _open: dict[Connection, None]
+    """All connections, the oldest first. A new one takes the same time whatever their number."""
+    _open_by_address: dict[str | None, dict[Connection, None]]
+
+    def __init_subclass__(cls) -> None:
+        """Start without connections."""
+        super().__init_subclass__()
+        cls._open, cls._open_by_address = {}, {}
 
     def connection_made(self, transport: Any) -> None:
         """Close a connection if there are too many (called by asyncio)."""
         super().connection_made(transport)
-        self._started = monotonic()
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._received, self._limit = 0, MAX_HEAD
         self._close_after(SECONDS_FOR_HEAD * uniform(0.5, 1))
-        everyone: list[Any] = list(self.connections)
-        same_address = [other for other in everyone if other.client and other.client[0] == self._address]
-        for group, limit in ((same_address, self.max_per_address), (everyone, self.max_connections)):
+        same_address = self._open_by_address.setdefault(self._address, {})
+        for group, limit in ((same_address, self.max_per_address), (self._open, self.max_connections)):
+            group[self] = None
             if len(group) > limit and not _close_oldest_idle(group, keep=self):
                 self._refuse(503, "Service Unavailable", _BUSY)
                 return
@@ -75,6 +81,7 @@ class Connection(HttpToolsProtocol):
         """Stop all timers (called by asyncio)."""
         self._stop_timer()
         self._stop_unread()
+        self._forget()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -137,13 +144,21 @@ class Connection(HttpToolsProtocol):
         return self._unread is not None or cycle is None or cycle.response_complete
 
     @property
-    def started(self) -> float:
-        """The time at which the connection began, by the monotonic clock."""
-        return self._started
-
-    @property
     def _address(self) -> str | None:
         return self.client[0] if self.client else None
+
+    def close_now(self) -> None:
+        """Close without an answer, and make room at once."""
+        self.connections.discard(self)
+        self._forget()
+        self.transport.abort()
+
+    def _forget(self) -> None:
+        self._open.pop(self, None)
+        same_address = self._open_by_address.get(self._address, {})
+        same_address.pop(self, None)
+        if not same_address:
+            self._open_by_address.pop(self._address, None)
 
     def _close_after(self, seconds: float) -> None:
         self._stop_timer()
@@ -171,12 +186,10 @@ class Connection(HttpToolsProtocol):
         self.audit.write_refusal(self._address, {"client": None, "route": None, "rows": 0, "status": status})
 
 
-def _close_oldest_idle(connections: list[Any], *, keep: Connection) -> bool:
+def _close_oldest_idle(connections: dict[Connection, None], *, keep: Connection) -> bool:
     """Close the oldest idle connection besides `keep`. Returns False if none is idle."""
-    idle = [other for other in connections if other is not keep and getattr(other, "idle", False)]
-    if not idle:
+    oldest = next((other for other in connections if other is not keep and other.idle), None)
+    if oldest is None:
         return False
-    oldest = min(idle, key=lambda connection: connection.started)
-    oldest.connections.discard(oldest)
-    oldest.transport.abort()
+    oldest.close_now()
     return True
