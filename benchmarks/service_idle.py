@@ -7,7 +7,8 @@ handshake and send nothing; slow ones send one byte of a header a second; each t
 Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
 is opened again after 10 seconds.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
-a process of their own.
+a process of their own. They start when the idle and
+slow connections are open.
 """
 
 from __future__ import annotations
@@ -149,7 +150,8 @@ def measure(port: int, folder: Path, token: str, server: int, given: argparse.Na
             # A process of its own: these connections must not slow down the client that is measured.
             what = [str(port), str(folder / "cert.pem"), *map(str, counts)]
             attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
-            time.sleep(15 if counts[0] else 0)
+            while len(os.listdir(f"/proc/{server}/fd")) < counts[0] + counts[1]:
+                time.sleep(0.5)
         before = processor_seconds(server)
         took = honest(port, trust, token, given.seconds)
         used = processor_seconds(server) - before

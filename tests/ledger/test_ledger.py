@@ -389,11 +389,11 @@ def test_a_ledger_that_was_killed_while_it_is_made_is_made_the_next_time(sqlite,
     for writes in range(3):  # head, key, and after both
         left = [writes]
 
-        def write(path, content, *, mode, left=left):
+        def write(path, content, *, left=left, **how):
             if not left[0]:
                 raise Killed
             left[0] -= 1
-            files.write_atomically(path, content, mode=mode)
+            files.write_atomically(path, content, **how)
 
         with monkeypatch.context() as killed:
             killed.setattr("ostrakon.ledger.location.write_atomically", write)

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -297,18 +298,44 @@ def pump(source, target):
     threading.Thread(target=run, daemon=True).start()
 
 
-def test_a_relay_that_changes_a_byte_ends_the_sum_and_changes_nothing(owners):
-    """Somebody on the wire before south flips one bit of what passes, once the sum has begun."""
+def change(pieces):
+    """Flip one bit of each."""
+    for piece in map(bytearray, pieces):
+        piece[len(piece) // 2] ^= 1
+        yield piece
+
+
+def drop(pieces):
+    """Hold back the first and pass on the rest."""
+    next(pieces, None)
+    yield from pieces
+
+
+def repeat(pieces):
+    """Send each twice."""
+    for piece in pieces:
+        yield piece + piece
+
+
+def swap(pieces):
+    """Exchange the halves of each."""
+    for piece in pieces:
+        yield piece[len(piece) // 2 :] + piece[: len(piece) // 2]
+
+
+@pytest.mark.parametrize("tamper", [change, repeat, swap, pytest.param(drop, marks=pytest.mark.slow)])
+def test_a_relay_that_tampers_ends_the_sum_and_changes_nothing(owners, tamper):
+    """Somebody on the wire before south changes what passes, once the sum has begun."""
     owners.seat(*NAMES)
     port, real = owners.study.owner("south").host_and_port[1], free_ports(1)[0]
     begun = threading.Event()
 
     def carry(source, target):
         with contextlib.suppress(OSError):
-            while piece := bytearray(source.recv(65536)):
-                if begun.is_set():
-                    piece[len(piece) // 2] ^= 1
-                target.sendall(piece)
+            pieces = iter(lambda: source.recv(65536), b"")
+            for piece in pieces:
+                for sent in tamper(chain([piece], pieces)) if begun.is_set() else [piece]:
+                    target.sendall(sent)
         target.close()
 
     def serve():

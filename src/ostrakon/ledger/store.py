@@ -249,7 +249,7 @@ def _sqlite_engine(url: str) -> sql.Engine:
         connection.isolation_level = None
         # Five flushes a transaction: the journal, its folder, its header, the database, the journal's end. The journal
         # stays and is overwritten, which is faster than making and removing it. If the power fails before the last
-        # flush, the journal undoes the transaction, and its caller was not told that it has reserved.
+        # flush, the journal undoes the transaction, and its caller has not gone on.
         connection.execute("PRAGMA journal_mode = PERSIST")
         connection.execute("PRAGMA synchronous = FULL")
 
