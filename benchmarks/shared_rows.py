@@ -3,7 +3,8 @@
     python benchmarks/shared_rows.py --data DIR [--splits 15]
 
 Real tables are split at random into private and public rows, without the label. Reported is how many splits are refused
-without more, and where half of the private rows are added to the public ones.
+without more, and where half of the private rows are added to the public ones. A second table has public tables that are
+half of the private rows with changed numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ostrakon.data.changed_rows import refuse_changed_rows
+from ostrakon.data.columns import Columns
 from ostrakon.data.partition import row_marks
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.validation import InvalidInput
@@ -25,6 +28,39 @@ ADULT = {
     "adult, 3 columns": [0, 8, 9],
     "adult, age": [0],
 }
+
+
+CHANGES = {
+    "two decimals": lambda column: column.round(2),
+    "two digits": lambda column: column.map(lambda value: float(f"{value:.2g}")),
+    "float16": lambda column: column.astype(np.float16).astype(float),
+    "standardised": lambda column: (column - column.mean()) / (column.std() or 1),
+}
+
+
+def changed(private: pd.DataFrame, public: pd.DataFrame) -> bool:
+    """Whether these rows are refused as private rows with changed numbers."""
+    try:
+        refuse_changed_rows(private, public)
+    except InvalidInput:
+        return True
+    return False
+
+
+def line_of_changes(name: str, rows: pd.DataFrame, splits: int) -> str:
+    """A line of the table of changed numbers; one row in ten is public in honest splits."""
+    rows = rows.set_axis([str(column) for column in rows.columns], axis=1)
+    rows = Columns.of(rows).apply(rows)
+    found = dict.fromkeys(["honest", *CHANGES], 0)
+    for seed in range(splits):
+        shuffled, tenth = rows.sample(frac=1, random_state=seed), len(rows) // 10
+        public, private = shuffled[:tenth], shuffled[tenth:]
+        found["honest"] += changed(private, public)
+        half = private[: len(private) // 2]
+        for how, change in CHANGES.items():
+            numbers = half.select_dtypes("number")
+            found[how] += changed(private, half.assign(**{column: change(numbers[column]) for column in numbers}))
+    return f"| {name} | {splits} | {' | '.join(map(str, found.values()))} |"
 
 
 def refused(private: np.ndarray, public: np.ndarray) -> bool:
@@ -61,6 +97,11 @@ def main() -> None:
     for name, columns in ADULT.items():
         for share in (0.02, 0.3):
             print(line(name, adult.iloc[:, list(columns)], share, given.splits), flush=True)
+    print(f"\n| table | splits | honest | {' | '.join(CHANGES)} |\n|{'---|' * (3 + len(CHANGES))}")
+    for file in sorted((given.data / "tables").glob("*.csv")):
+        print(line_of_changes(file.stem, pd.read_csv(file, header=None).iloc[:, :-1], given.splits), flush=True)
+    for name, columns in ADULT.items():
+        print(line_of_changes(name, adult.iloc[:, list(columns)], given.splits), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import (
     CLASSES_FROM,
     FROM_PRIVATE,
@@ -504,6 +505,8 @@ def _require_apart(private: Any, public: Any) -> None:
     for ours, theirs in pairs:
         marks = row_marks(theirs, rounded=True)
         refuse_shared_rows(CountedRows.of(row_marks(ours, rounded=True)), marks, allow="allow_shared_rows=True")
+    if np.ndim(public) > 1 and not hasattr(public, "tocsr"):
+        refuse_changed_rows(*pairs[-1], allow="allow_shared_rows=True")
 
 
 def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:

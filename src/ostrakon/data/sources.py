@@ -21,6 +21,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ostrakon.data.changed_rows import MOST_PRIVATE
 from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
 from ostrakon.data.object_store import AnyPath, ObjectPath, client, is_uri, stored_path, talk
@@ -146,6 +147,10 @@ class Table:
     def read(self, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """The table, or some of its columns, in memory."""
         return self.frame(self.select(columns))
+
+    def some(self, columns: Sequence[str]) -> pd.DataFrame:
+        """As `read`; of a large table a random part of `MOST_PRIVATE` rows."""
+        return self.frame(f"SELECT * FROM ({self.select(columns)}) USING SAMPLE reservoir({MOST_PRIVATE} ROWS)")
 
     def rows(self) -> int:
         """Number of rows, without reading them into memory."""

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, refused_quantity
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
@@ -210,6 +211,8 @@ def open_task(
     _no_line_breaks(hidden, columns, seen)
     if protect == "records":
         require_same_form(hidden, columns, public=shown, what="private")
+        if not allow_shared_rows:
+            refuse_changed_rows(columns.apply(hidden.some(columns.kept)), columns.apply(seen))
     if tested is not None:
         require_same_form(tested, columns, public=shown, what="test")
     return TableTask(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import label_indices
 from ostrakon.data.embeddings import as_columns
 from ostrakon.data.images import PICTURES, Images, read_images, require_same_scale
@@ -78,6 +79,7 @@ def task_from_images(
             _fits(hidden, other, what)
     if public is not None and not allow_shared_rows:
         refuse_shared(image_digests(hidden.X), image_digests(shown.X))
+        refuse_changed_rows(hidden.X, shown.X)
     known = None if shown is hidden else shown.labels
     where = f"the public images {shown.path}"
     named = target if target is not None or hidden.path.is_dir() else "y"

@@ -1,0 +1,87 @@
+"""Private rows with changed numbers in the public data are found, and independent rows are not taken for them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ostrakon.data.changed_rows import refuse_changed_rows
+from ostrakon.data.task import open_task
+from ostrakon.validation import InvalidInput
+
+
+def people(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 90, rows)
+    income = rng.lognormal(10, 0.7, rows)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "income": income,
+            "weight": rng.normal(70, 12, rows),
+            "height": rng.normal(170, 9, rows) + age / 9,
+            "city": rng.choice(["Ulm", "Bonn", "Rom"], rows),
+        }
+    )
+
+
+NUMBERS = ["age", "income", "weight", "height"]
+CHANGES = {
+    "two decimals": lambda rows: rows.round(2),
+    "float16": lambda rows: rows.assign(**rows[NUMBERS].clip(upper=6e4).astype(np.float16).astype(float)),
+    "standardised": lambda rows: rows.assign(**(rows[NUMBERS] - rows[NUMBERS].mean()) / rows[NUMBERS].std()),
+    "other units": lambda rows: rows.assign(
+        age=12.0 * rows["age"], weight=2.2 * rows["weight"], height=32 + rows["height"]
+    ),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_changed_numbers_are_recognised(how, share):
+    private = people(600, 0)
+    copies = private.sample(frac=share, random_state=1)
+    with pytest.raises(InvalidInput, match=r"of \d+ public rows that were compared are private rows with .*numbers"):
+        refuse_changed_rows(private, CHANGES[how](copies))
+
+
+@pytest.mark.parametrize("columns", [[*NUMBERS, "city"], ["age", "city"], ["income"], ["age", "height"]])
+@pytest.mark.parametrize("sizes", [(600, 60), (600, 300), (60, 600)])
+def test_independent_rows_pass(columns, sizes):
+    for seed in range(7):
+        private, public = (people(rows, 2 * seed + at)[columns] for at, rows in enumerate(sizes))
+        refuse_changed_rows(private, public)
+        refuse_changed_rows(private, public.assign(**{columns[0]: 0.8 * public[columns[0]]}))
+
+
+def test_a_file_of_scaled_private_rows_is_refused(tmp_path):
+    private = people(400, 0)
+    label = np.where(private["age"] > 50, "yes", "no")
+    private.assign(ill=label).to_csv(tmp_path / "private.csv", index=False)
+    CHANGES["standardised"](private).to_csv(tmp_path / "public.csv", index=False)
+    files = tmp_path / "private.csv", tmp_path / "public.csv"
+    options = {"target": "ill", "classes": ["no", "yes"]}
+    with pytest.raises(InvalidInput, match=r"private rows with numbers on another scale: .*--allow-shared-rows"):
+        open_task(*files, **options)
+    assert open_task(*files, **options, allow_shared_rows=True).private.rows() == 400
+
+
+def drawings(rows: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    across, down, width = rng.uniform(4, 24, (3, rows, 1, 1))
+    grid = np.arange(28)
+    far = (grid - across) ** 2 + (grid[:, None] - down) ** 2 * rng.uniform(0.3, 2, (rows, 1, 1))
+    return (255 * np.exp(-far / width / 4)).astype(np.uint8)
+
+
+@pytest.mark.parametrize("colours", [False, True])
+def test_changed_pictures_are_recognised(colours):
+    private, other = drawings(500, 0), drawings(500, 1)
+    if colours:
+        private, other = (np.repeat(images[..., None], 3, axis=3) for images in (private, other))
+    refuse_changed_rows(private, other)
+    rng = np.random.default_rng(2)
+    grey = np.clip(private[:250] + rng.integers(-1, 2, private[:250].shape), 0, 255)
+    with pytest.raises(InvalidInput, match="slightly changed pixels"):
+        refuse_changed_rows(private, grey)
+    with pytest.raises(InvalidInput, match="flipped from left to right"):
+        refuse_changed_rows(private, private[:250, :, ::-1], allow="allow_shared_rows=True")
