@@ -6,13 +6,13 @@ from ostrakon import progress
 
 
 def test_long_work_prints_lines_where_there_is_no_terminal(monkeypatch, capsys) -> None:
-    clock = iter(range(0, 1000, 10))
+    clock = iter(range(0, 1000, 4))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
     with progress.reporting(True, label="Collecting votes", total=8) as report:
         for done in range(1, 9):
             report(done, 8)
     lines = [line for line in capsys.readouterr().out.splitlines() if "left" in line]
     assert lines == [
-        "Collecting votes: 3 of 8, about 50 seconds left",
-        "Collecting votes: 6 of 8, about 20 seconds left",
+        "Collecting votes: 3 of 8, about 20 seconds left",
+        "Collecting votes: 6 of 8, about 8 seconds left",
     ]

@@ -467,7 +467,9 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         require_different(classes.tolist())
         number_of = {label: number for number, label in enumerate(classes.tolist())}
         if same := alike(classes.tolist()):
-            warnings.warn(f"The classes {alike_in_words(same)} differ in capitals or spaces alone.", stacklevel=3)
+            warnings.warn(
+                f"The classes {alike_in_words(same)} differ in capitals, spaces or signs alone.", stacklevel=3
+            )
         foreign = [label for label in present.tolist() if label not in number_of]
         if foreign:
             raise InvalidInput(

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 Report = Callable[[int, int], None]
 T = TypeVar("T")
 _MANY = 64
-_EVERY = 25.0
+_EVERY = 10.0
 """Seconds between lines where there is no terminal."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)

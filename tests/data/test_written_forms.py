@@ -218,16 +218,32 @@ def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> No
     public.to_csv(folder / "public.csv", index=False)
     task = open_task(*files(folder), target="ill", classes=["no", "yes", "No"])
     assert [warning.partition("; make")[0] for warning in task.understood(public_rows=N).warnings] == [
-        "The classes 'No', 'no' differ in capitals or spaces alone",
-        "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ in capitals or spaces alone",
+        "The classes 'No', 'no' differ in capitals, spaces or signs alone",
+        "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ in capitals, spaces or signs alone",
     ]
-    with pytest.raises(InvalidInput, match=r"class 'no' .* \(it differs from 'No' in capitals or spaces alone\)"):
+    with pytest.raises(InvalidInput, match=r"class 'no' .* \(it differs from 'No' in capitals, spaces or signs"):
         open_task(*files(folder), target="ill", classes=["No", "yes"])
     private = pd.read_csv(folder / "private.csv")
     private["ill"] = np.where(np.arange(len(private)) % 2, private["ill"], private["ill"].str.upper())
     private.to_csv(folder / "private.csv", index=False)
     with pytest.raises(InvalidInput, match=r"alone: 'NO', 'no'; 'YES', 'yes'\. Make the spellings the same"):
         open_task(*files(folder), target="ill")
+
+
+def test_equal_columns_and_numbers_in_two_forms_are_pointed_out(folder: Path) -> None:
+    for seed, name in enumerate(["private", "public"]):
+        table = rows(seed).assign(
+            town=lambda made: made["city"],
+            again=lambda made: [f"{x:.4f}" for x in made["a"]],
+            size=np.random.default_rng(seed).choice(["1280", "1,280", "2 m"], N),
+        )
+        table.to_csv(folder / f"{name}.csv", index=False)
+    warnings = open_task(*files(folder), target="ill").understood(public_rows=N).warnings
+    assert [warning.partition("; ")[0] for warning in warnings] == [
+        "The columns 'a', 'again' are equal in every public row",
+        "The columns 'city', 'town' are equal in every public row",
+        "The categories '1,280', '1280' of 'size' differ in capitals, spaces or signs alone",
+    ]
 
 
 @pytest.mark.parametrize(

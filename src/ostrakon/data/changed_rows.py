@@ -42,7 +42,7 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
 
     Parameters
     ----------
-    private, public : DataFrame, or array of shape (rows, columns) or of images (rows, height, width[, channels])
+    private, public : DataFrame, or array of shape (rows, columns) or pictures (rows, height, width[, channels])
         Typed rows of the same columns, without the target, or pictures of the same shape.
     allow : str
         The option that allows them, as the user writes it.
@@ -74,10 +74,10 @@ def _near(private: FloatArray, public: FloatArray) -> tuple[int, int]:
     known = NearestNeighbors(n_neighbors=3).fit(private)
     asked = public[rng.permutation(len(public))[:_MOST]]
     own = private[rng.permutation(len(private))[:_MOST]]
-    found = _is_near(known.kneighbors(asked)[0])
+    copied = _is_near(known.kneighbors(asked)[0])
     by_chance = float(_is_near(known.kneighbors(own)[0][:, 1:]).mean())
     margin = _SHARE + _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
-    return (int(found.sum()) if found.mean() > by_chance + margin else 0), len(asked)
+    return (int(copied.sum()) if copied.mean() > by_chance + margin else 0), len(asked)
 
 
 def _is_near(distances: FloatArray) -> NDArray[np.bool_]:

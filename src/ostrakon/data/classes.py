@@ -155,8 +155,8 @@ def agree_on_classes(
         labels = _often(counts)
         if same := alike(labels_seen):
             raise InvalidInput(
-                f"The {what} has labels that differ in capitals or spaces alone: {alike_in_words(same)}. Make the "
-                "spellings the same in the files, then name the classes with --classes."
+                f"The {what} has labels that differ in capitals, spaces or signs alone: {alike_in_words(same)}. Make "
+                "the spellings the same in the files, then name the classes with --classes."
             )
         written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
         subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
@@ -170,7 +170,7 @@ def agree_on_classes(
     if unseen:
         where = public if origin == "public" else "the classes given"
         near = next((label for label in given if alike([unseen[0], label])), None)
-        hint = "" if near is None else f" (it differs from {near!r} in capitals or spaces alone)"
+        hint = "" if near is None else f" (it differs from {near!r} in capitals, spaces or signs alone)"
         raise InvalidInput(
             f"The class {unseen[0]!r} of the private {what} does not occur in {where}{hint}; "
             "name all classes with --classes."

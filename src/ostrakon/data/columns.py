@@ -70,7 +70,7 @@ class Columns:
     unless text is read, so is text that is nearly unique in every row (names, free text).
     A column of numbers or dates with a few words in it has missing values in their cells.
     notes: why a column was left out, and which cells of a kept one count as missing. alike: categories that differ in
-    capitals or spaces alone. Both from public cells alone.
+    capitals, spaces or signs alone. equal: columns that are equal in every public row. All from public cells alone.
 
     Guarantee: learned from public rows alone, and applied cell by cell: no private row influences how another
     is read, so the votes of a teacher depend on its own shard.
@@ -79,6 +79,7 @@ class Columns:
     kinds: dict[str, Kind]
     notes: dict[str, str] = field(default_factory=dict[str, str])
     alike: dict[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict[str, tuple[tuple[str, ...], ...]])
+    equal: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
@@ -102,7 +103,7 @@ class Columns:
             said = "; ".join(f"{name} is {note}" for name, note in first)
             raise InvalidInput(f"No column of the public table varies in a way to learn from: {said}.")
         words = {name: alike(typed(public[name], "category")) for name, kind in kinds.items() if kind == "category"}
-        return cls(kinds, notes, {name: groups for name, groups in words.items() if groups})
+        return cls(kinds, notes, {name: groups for name, groups in words.items() if groups}, _equal(public, kinds))
 
     def apply(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The kept columns, typed: numbers and days as float64, NaN where unreadable or infinite; text as objects.
@@ -153,16 +154,27 @@ def is_text(column: pd.Series) -> bool:
     return _judged(column, text=True)[0] == "text"
 
 
-def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
-    """Groups of words that differ in capitals or spaces alone, in order.
+def _equal(public: pd.DataFrame, kinds: dict[str, Kind]) -> tuple[tuple[str, ...], ...]:
+    """Groups of kept columns with equal cells in every row; of few rows none, which may be equal by chance."""
+    groups = dict[bytes, list[str]]()
+    for name, kind in kinds.items() if len(public) >= _FEWEST_IDS else ():
+        if kind != "left out":
+            cells = pd.util.hash_pandas_object(typed(public[name], kind), index=False)
+            groups.setdefault(cells.to_numpy().tobytes(), []).append(name)
+    return tuple(tuple(names) for names in groups.values() if len(names) > 1)
 
-    >>> alike(["No", "yes", "no "])
-    (('No', 'no '),)
+
+def alike(words: Iterable[Any]) -> tuple[tuple[str, ...], ...]:
+    """Groups of words that differ in capitals, spaces or the signs of a number alone, in order.
+
+    >>> alike(["No", "yes", "no ", "1280", "1,280"])
+    (('No', 'no '), ('1,280', '1280'))
     """
     groups = dict[str, dict[str, None]]()
     for cell in words:
         if cell is not None:
-            groups.setdefault("".join(str(cell).split()).casefold(), {})[str(cell)] = None
+            plain = without_signs(str(cell)) or "".join(str(cell).split()).casefold()
+            groups.setdefault(plain, {})[str(cell)] = None
     return tuple(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
 
 

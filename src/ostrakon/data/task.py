@@ -203,8 +203,7 @@ def open_task(
     _enough_rows(shown)
     seen = shown.read(features)
     if protect == "records" and not allow_shared_rows:
-        for compared in compared_columns(seen):
-            refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
+        _refuse_shared(hidden, shown, seen)
     how: dict[str, Any] = {"alone": alone, "quantity": quantity}
     labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
     columns = Columns.of(seen, text=text)
@@ -229,6 +228,11 @@ def open_task(
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
         quantity=quantity,
     )
+
+
+def _refuse_shared(hidden: Table, shown: Table, seen: pd.DataFrame) -> None:
+    for compared in compared_columns(seen):
+        refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
 
 
 def _open_both(

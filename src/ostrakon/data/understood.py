@@ -106,7 +106,12 @@ def _warnings(columns: Columns, target: str, classes: Sequence[str], only_public
     pairs = [f"The classes {alike_in_words(same)}" for same in [alike(classes)] if same]
     pairs += [f"The categories {alike_in_words(same[:SHOWN])} of {name!r}" for name, same in columns.alike.items()]
     warnings += [
-        f"{pair} differ in capitals or spaces alone; make the spellings the same in the files if they mean the same."
+        f"The columns {listed(map(repr, names))} are equal in every public row; --drop leaves out all but one."
+        for names in columns.equal
+    ]
+    warnings += [
+        f"{pair} differ in capitals, spaces or signs alone; make the spellings the same in the files if they "
+        "mean the same."
         for pair in pairs
     ]
     if looks_like_a_quantity(classes):
