@@ -1,5 +1,6 @@
 import math
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -8,6 +9,7 @@ from ostrakon.accounting import gaussian_dp_delta, gaussian_dp_epsilon
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.mechanisms import GNMax
+from ostrakon.report import charts
 from ostrakon.report.curve_chart import curve_chart
 from ostrakon.statements.statement import Round, Statement
 
@@ -72,3 +74,14 @@ def test_a_curve_of_zeros_and_one_of_huge_numbers_are_drawn():
     huge = curve_chart(statement(PrivacyCurve(points=((9e5, 1e-5), (3.0, 1e-3)))))
     assert "nan" not in huge
     assert "inf" not in huge
+
+
+@pytest.mark.parametrize(("parts", "curve", "bars"), [(1, "<svg>", 0), (2, "<svg>", 1), (1, "", 1)])
+def test_a_single_use_of_the_budget_is_no_chart_beside_the_curve(monkeypatch, parts, curve, bars):
+    monkeypatch.setattr(charts, "budget_shares", lambda outcome: [("answers", 1 / parts, "answered")] * parts)
+    monkeypatch.setattr(charts, "curve_chart", lambda statement: curve)
+    monkeypatch.setattr(charts, "_labels", lambda outcome: "labels")
+    outcome = SimpleNamespace(statement=SimpleNamespace(guarantee=None), quantity=None)
+    page = charts.released_charts(outcome)
+    assert page.count("Where the privacy budget went") == bars
+    assert page.endswith(f"{curve}labels")

@@ -63,7 +63,10 @@ def released_charts(outcome: FinishedRun) -> str:
         for what, share, colour in budget_shares(outcome)
     ]
     learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
-    return bar_chart(f"Where the privacy budget went: {claim}", budget) + curve_chart(outcome.statement) + learned
+    curve = curve_chart(outcome.statement)
+    # A single bar of 100% says nothing that the curve does not.
+    spent = "" if curve and len(budget) == 1 else bar_chart(f"Where the privacy budget went: {claim}", budget)
+    return spent + curve + learned
 
 
 def _quantities(outcome: FinishedRun) -> str:
