@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import (
     CLASSES_FROM,
     FROM_PRIVATE,
@@ -30,186 +25,14 @@ from ostrakon.data.classes import (
 from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
-from ostrakon.data.images import require_same_scale
-from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
-from ostrakon.data.owners import likely_owners
-from ostrakon.data.partition import row_marks
-from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.mechanisms import Mechanism
-from ostrakon.mechanisms.registry import find
-from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options
-from ostrakon.options.report_details import ReportDetails
-from ostrakon.run.day import today
+from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
+from ostrakon.private_estimator import PrivateEstimator
+from ostrakon.rows_in_memory import is_free_form, warn_outside
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_described, of_protection
-from ostrakon.run.spending import note_fit, note_search, warn_of_searches
-from ostrakon.run.steps import FinishedRun, run_steps
-from ostrakon.run.storage import InMemory
-from ostrakon.statements.statement import PROTECTS
+from ostrakon.run.inputs.task import Task
+from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
-
-
-class OutsidePublicRange(UserWarning):
-    """Private values look wrong beside the public ones: another unit, or an identifier. The message is private."""
-
-
-_SCALED = (
-    "The steps of a Pipeline learn from X and leave X_public as it is. Fit them on public rows instead, "
-    "FrozenEstimator(scaler.fit(X_public)), and give the Pipeline transform_input=['X_public'] under "
-    "sklearn.set_config(enable_metadata_routing=True)."
-)
-
-
-class PrivateEstimator(BaseEstimator):
-    """What `PATEClassifier` and `PATERegressor` share: a run in memory, and its release."""
-
-    protect: Any = "records"
-    partition: Any = "hash"
-    mechanism: Any = AUTO
-    allow_shared_rows: bool = False
-    random_state: Any = None
-
-    def _run(self, task: Task, noise: np.random.Generator | None) -> None:
-        """Do the run of `task`, whose rows are in memory, and keep what it gives."""
-        assert isinstance(task.private, Rows)
-        memory = InMemory()
-        try:
-            # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
-            with config_context(enable_metadata_routing=False):
-                finished = run_steps(task, self._options(), memory, rng=noise)
-        except InvalidInput as error:
-            error.args = (in_python_words(str(error)),)
-            raise
-        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
-        statement, self._fits = note_fit(
-            finished.statement,
-            task.private.users,
-            known=getattr(self, "_fits", {}),
-            in_ledger=finished.budget is not None,
-        )
-        self._store(replace(finished, statement=statement), memory)
-
-    def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
-        """Check X_public and return (X as its domain types it, the task's public arguments)."""
-        if self.protect not in PROTECTS:
-            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
-        only_labels = self.protect == "labels"
-        if only_labels and X_public is not None:
-            raise InvalidInput(
-                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
-                "about."
-            )
-        if X_public is None and not only_labels:
-            raise InvalidInput(
-                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
-                "label; private rows cannot stand in for them."
-            )
-        own: dict[str, Any] = dict(of_protection(self.protect))
-        if isinstance(X_public, Domain):
-            _require_described(given, X_public)
-            # The domain types each cell alone; a column's own type would depend on all private rows.
-            given = X_public.typed(given)
-            own = of_described(X_public)
-        else:
-            own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
-        _require_same_images(given, own["X_public"])
-        if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
-            _require_apart(given, own["X_public"])
-        if self.partition not in ("hash", "random"):
-            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
-        return given, own
-
-    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
-        self.votes_, self.teachers_ = memory.cast, memory.teachers
-        self.queries_ = finished.queries
-        self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
-        self.mechanism_ = finished.plan.mechanism
-        self.statement_, self.finished_ = finished.statement, finished
-        self.student_name_, self.agreement_ = finished.student_name, finished.agreement
-        self.released_ = finished.student
-
-    def __sklearn_clone__(self) -> Self:
-        note_search()
-        copy: Any = super().__sklearn_clone__()
-        return copy
-
-    def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
-        """Write the files that may be published: student, statement, released labels, model card and report.
-
-        Parameters
-        ----------
-        folder : path
-            A new or empty folder.
-        **details : str
-            `operator`, `contact`, `purpose` and `data_name`, for the report.
-
-        Returns
-        -------
-        Path
-            The folder.
-
-        Raises
-        ------
-        InvalidInput
-            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
-
-        Notes
-        -----
-        Guarantee: as `statement_.guarantee` says, for all files together.
-        """
-        from ostrakon.report.release import save_release
-
-        check_is_fitted(self)
-        unknown = [name for name in details if name not in ReportDetails.options()]
-        if unknown:
-            raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")
-        return save_release(self.finished_, folder, ReportDetails(**details), date=today())
-
-    def _repr_html_inner(self) -> str:
-        own = str(super()._repr_html_inner())
-        return own + self.statement_.to_html() if hasattr(self, "statement_") else own
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
-
-    def predict(self, X: Any) -> Any:
-        """Predict a label for every row.
-
-        Parameters
-        ----------
-        X : same form as in `fit`
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            The student's labels.
-        """
-        check_is_fitted(self)
-        return self.released_.predict(self._same_form(X))
-
-    def _options(self) -> Options:
-        """The options of a run, from the arguments of the same or of scikit-learn's name."""
-        names = {name: one.python or name for name, one in Options.options().items()}
-        given: dict[str, Any] = {name: getattr(self, own) for name, own in names.items() if hasattr(self, own)}
-        if isinstance(self.mechanism, Mechanism):
-            registered = find(self.mechanism.name)
-            if type(self.mechanism) is not registered:
-                raise InvalidInput(
-                    f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
-                    f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
-                )
-            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
-        given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Options(**given)
-
-    def _same_form(self, X: Any, name: str = "X") -> Any:
-        rows = as_frame(X, name)
-        if hasattr(rows, "iloc") and _is_free_form(rows):
-            return validate_data(self, rows, reset=False, skip_check_array=True)
-        if _is_free_form(rows):
-            return np.asarray(rows)
-        return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
 
 
 # A dataclass only for its __init__: it stores its arguments as scikit-learn asks, and type checkers see them.
@@ -436,7 +259,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
         if np.ndim(raw) and hasattr(X, "shape") and len(raw) != X.shape[0]:
             raise InvalidInput(f"y must have one label for each of the {X.shape[0]} rows of X, got {len(raw)}.")
-        if _is_free_form(X):
+        if is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)
         else:
@@ -476,83 +299,3 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
                 f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
             )
         return classes, np.array([number_of[label] for label in present.tolist()])[numbers]
-
-
-def warn_outside(given: Any, task: Task) -> None:
-    """Warn of private values that look wrong beside the public ones (`OutsidePublicRange`)."""
-    assert isinstance(task.private, Rows)
-    for sentence in _remarks(given, task.X_public, users=task.private.users):
-        warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
-
-
-def in_python_words(refusal: str) -> str:
-    """Replace the option's name at the start of an error message by its name in Python.
-
-    >>> in_python_words("teachers must be an integer of at least 1, got 0.")
-    'n_teachers must be an integer of at least 1, got 0.'
-    """
-    name, space, rest = refusal.partition(" ")
-    option = Options.options().get(name)
-    return f"{name if option is None else option.python or name}{space}{rest}"
-
-
-def _require_apart(private: Any, public: Any) -> None:
-    """Refuse private rows that are in the public data, above chance."""
-    pairs = [(private, public)]
-    if np.ndim(public) == 2 and not hasattr(public, "tocsr"):
-        here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(rows) for rows in (private, public))
-        here, there = (frame.set_axis([str(name) for name in frame.columns], axis=1) for frame in (here, there))
-        if set(here.columns) == set(there.columns):
-            pairs = [(here[names], there[names]) for names in compared_columns(there)]
-    for ours, theirs in pairs:
-        marks = row_marks(theirs, rounded=True)
-        refuse_shared_rows(CountedRows.of(row_marks(ours, rounded=True)), marks, allow="allow_shared_rows=True")
-    if np.ndim(public) > 1 and not hasattr(public, "tocsr"):
-        refuse_changed_rows(*pairs[-1], allow="allow_shared_rows=True")
-
-
-def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:
-    """Sentences on private columns that look like identifiers, or have values far beyond the public range."""
-    outside, owners = outside_memory(private, public), list[str]()
-    if users is None and hasattr(private, "iloc") and hasattr(public, "iloc"):
-        columns = {str(name): private[name] for name in private.columns}
-        owners = likely_owners(public, outside, lambda name: columns[name].nunique() / max(len(private), 1))
-    sentences = [
-        f"{name!r} looks like an identifier with several rows each, and only single rows are protected: "
-        f"users=X[{name!r}] protects all rows of each; leave the column out of X."
-        for name in owners
-    ]
-    if is_standardised(private):
-        sentences.append(
-            "Every column of X has mean 0 and standard deviation 1: a scaler seems to have learned from private rows, "
-            f"which the guarantee does not cover. {_SCALED}"
-        )
-    far = in_words({name: share for name, share in outside.items() if name not in owners}, public_rows=len(public))
-    return sentences if far is None else [*sentences, f"{far} {_SCALED}"]
-
-
-def _require_described(X: Any, domain: Domain) -> None:
-    """Refuse X unless it is a frame with exactly the described columns."""
-    if not hasattr(X, "iloc") or {str(name) for name in X.columns} != set(domain.names):
-        present = ", ".join(map(str, X.columns)) if hasattr(X, "iloc") else type(X).__name__
-        raise InvalidInput(
-            f"X must be a frame of the columns that are described, {', '.join(domain.names)}, where the public rows "
-            f"are to be drawn; got {present}."
-        )
-
-
-def _require_same_images(private: Any, public: Any) -> None:
-    """Refuse public images of another shape or scale; anything else passes."""
-    if max(np.ndim(private), np.ndim(public)) < 3:
-        return
-    if np.shape(public)[1:] != np.shape(private)[1:]:
-        raise InvalidInput(
-            f"X_public must have rows of the shape of those of X, {np.shape(private)[1:]}, got {np.shape(public)[1:]}."
-        )
-    if len(public) and len(private):
-        require_same_scale(private, public, "X_public")
-
-
-def _is_free_form(X: Any) -> bool:
-    """Whether X is a frame (which may have text and gaps) or images: scikit-learn would refuse or flatten them."""
-    return hasattr(X, "iloc") or (hasattr(X, "ndim") and X.ndim > 2)

@@ -14,8 +14,9 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.quantity import Quantity
-from ostrakon.estimator import PrivateEstimator, warn_outside
 from ostrakon.options.options import AUTO
+from ostrakon.private_estimator import PrivateEstimator
+from ostrakon.rows_in_memory import warn_outside
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_quantity
 from ostrakon.run.spending import warn_of_searches

@@ -16,7 +16,7 @@ from ostrakon.cli import app
 from ostrakon.data.columns import Columns
 from ostrakon.data.outside_range import in_words, outside_memory, outside_table
 from ostrakon.data.sources import open_table
-from ostrakon.estimator import OutsidePublicRange
+from ostrakon.rows_in_memory import OutsidePublicRange
 
 N = 300
 

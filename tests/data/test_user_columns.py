@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import ostrakon
-from ostrakon.estimator import OutsidePublicRange
+from ostrakon.rows_in_memory import OutsidePublicRange
 from ostrakon.run.inputs.files import task_from_files
 
 

@@ -1,0 +1,193 @@
+"""What `PATEClassifier` and `PATERegressor` share: a run in memory, and its release."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ostrakon.data.domain import Domain
+from ostrakon.data.frames import as_frame
+from ostrakon.mechanisms import Mechanism
+from ostrakon.mechanisms.registry import find
+from ostrakon.options.options import AUTO, Options
+from ostrakon.options.report_details import ReportDetails
+from ostrakon.rows_in_memory import is_free_form, require_apart, require_described, require_same_images
+from ostrakon.run.day import today
+from ostrakon.run.inputs.private_data import Rows
+from ostrakon.run.inputs.task import Task, of_described, of_protection
+from ostrakon.run.spending import note_fit, note_search
+from ostrakon.run.steps import FinishedRun, run_steps
+from ostrakon.run.storage import InMemory
+from ostrakon.statements.statement import PROTECTS
+from ostrakon.validation import InvalidInput
+
+
+class PrivateEstimator(BaseEstimator):
+    """The run of an estimator's rows, the options from its arguments, and the release."""
+
+    protect: Any = "records"
+    partition: Any = "hash"
+    mechanism: Any = AUTO
+    allow_shared_rows: bool = False
+    random_state: Any = None
+
+    def _run(self, task: Task, noise: np.random.Generator | None) -> None:
+        """Do the run of `task`, whose rows are in memory, and keep what it gives."""
+        assert isinstance(task.private, Rows)
+        memory = InMemory()
+        try:
+            # The learners pass weights to each other, so the caller's metadata routing does not apply to them.
+            with config_context(enable_metadata_routing=False):
+                finished = run_steps(task, self._options(), memory, rng=noise)
+        except InvalidInput as error:
+            error.args = (in_python_words(str(error)),)
+            raise
+        # `_fits` travels with a pickled estimator: other processes compose its earlier fits, too.
+        statement, self._fits = note_fit(
+            finished.statement,
+            task.private.users,
+            known=getattr(self, "_fits", {}),
+            in_ledger=finished.budget is not None,
+        )
+        self._store(replace(finished, statement=statement), memory)
+
+    def _public_part(self, given: Any, X_public: Any) -> tuple[Any, dict[str, Any]]:
+        """Check X_public and return (X as its domain types it, the task's public arguments)."""
+        if self.protect not in PROTECTS:
+            raise InvalidInput(f"protect must be one of {', '.join(PROTECTS)}, got {self.protect!r}.")
+        only_labels = self.protect == "labels"
+        if only_labels and X_public is not None:
+            raise InvalidInput(
+                "X_public cannot be given where labels alone are protected: the rows of X are public, and are asked "
+                "about."
+            )
+        if X_public is None and not only_labels:
+            raise InvalidInput(
+                "X_public must be given: fit(X, y, X_public=...) needs unlabelled public rows for the teachers to "
+                "label; private rows cannot stand in for them."
+            )
+        own: dict[str, Any] = dict(of_protection(self.protect))
+        if isinstance(X_public, Domain):
+            require_described(given, X_public)
+            # The domain types each cell alone; a column's own type would depend on all private rows.
+            given = X_public.typed(given)
+            own = of_described(X_public)
+        else:
+            own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
+        require_same_images(given, own["X_public"])
+        if not (self.allow_shared_rows or only_labels or isinstance(X_public, Domain)):
+            require_apart(given, own["X_public"])
+        if self.partition not in ("hash", "random"):
+            raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
+        return given, own
+
+    def _store(self, finished: FinishedRun, memory: InMemory) -> None:
+        self.votes_, self.teachers_ = memory.cast, memory.teachers
+        self.queries_ = finished.queries
+        self.answers_, self.counts_ = finished.answers.labels, finished.answers.counts
+        self.mechanism_ = finished.plan.mechanism
+        self.statement_, self.finished_ = finished.statement, finished
+        self.student_name_, self.agreement_ = finished.student_name, finished.agreement
+        self.released_ = finished.student
+
+    def __sklearn_clone__(self) -> Self:
+        note_search()
+        copy: Any = super().__sklearn_clone__()
+        return copy
+
+    def save_release(self, folder: str | os.PathLike[str], **details: str) -> Path:
+        """Write the files that may be published: student, statement, released labels, model card and report.
+
+        Parameters
+        ----------
+        folder : path
+            A new or empty folder.
+        **details : str
+            `operator`, `contact`, `purpose` and `data_name`, for the report.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator is not fitted, the folder is not empty, or the student cannot be stored.
+
+        Notes
+        -----
+        Guarantee: as `statement_.guarantee` says, for all files together.
+        """
+        from ostrakon.report.release import save_release
+
+        check_is_fitted(self)
+        unknown = [name for name in details if name not in ReportDetails.options()]
+        if unknown:
+            raise InvalidInput(f"{unknown[0]} must be one of {', '.join(ReportDetails.options())}.")
+        return save_release(self.finished_, folder, ReportDetails(**details), date=today())
+
+    def _repr_html_inner(self) -> str:
+        own = str(super()._repr_html_inner())
+        return own + self.statement_.to_html() if hasattr(self, "statement_") else own
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        return bundle | ({"text/html": self._repr_html_inner()} if "text/html" in bundle else {})
+
+    def predict(self, X: Any) -> Any:
+        """Predict a label for every row.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The student's labels.
+        """
+        check_is_fitted(self)
+        return self.released_.predict(self._same_form(X))
+
+    def _options(self) -> Options:
+        """The options of a run, from the arguments of the same or of scikit-learn's name."""
+        names = {name: one.python or name for name, one in Options.options().items()}
+        given: dict[str, Any] = {name: getattr(self, own) for name, own in names.items() if hasattr(self, own)}
+        if isinstance(self.mechanism, Mechanism):
+            registered = find(self.mechanism.name)
+            if type(self.mechanism) is not registered:
+                raise InvalidInput(
+                    f"mechanism must be a {registered.__name__}, which is what the name {registered.name!r} stands "
+                    f"for, got a {type(self.mechanism).__name__}; register it under a name of its own."
+                )
+            given |= {"mechanism": self.mechanism.name, "parameters": self.mechanism.parameters()}
+        given["seed"] = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Options(**given)
+
+    def _same_form(self, X: Any, name: str = "X") -> Any:
+        rows = as_frame(X, name)
+        if hasattr(rows, "iloc") and is_free_form(rows):
+            return validate_data(self, rows, reset=False, skip_check_array=True)
+        if is_free_form(rows):
+            return np.asarray(rows)
+        return validate_data(self, rows, reset=False, dtype=None, accept_sparse=False)
+
+
+def in_python_words(refusal: str) -> str:
+    """Replace the option's name at the start of an error message by its name in Python.
+
+    >>> in_python_words("teachers must be an integer of at least 1, got 0.")
+    'n_teachers must be an integer of at least 1, got 0.'
+    """
+    name, space, rest = refusal.partition(" ")
+    option = Options.options().get(name)
+    return f"{name if option is None else option.python or name}{space}{rest}"
