@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
