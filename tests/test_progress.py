@@ -1,11 +1,16 @@
 """Who is told how far work is: nobody, a function, or whoever watches the terminal."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from ostrakon.features import FrozenEncoder, SentenceEncoder
+from ostrakon import progress
+from ostrakon.features import FrozenEncoder, SentenceEncoder, representatives
+from ostrakon.features.patches import PatchFeatures
+from ostrakon.features.rowwise import in_blocks
 from ostrakon.progress import reporting, showing, tracked, working
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate, Released, select
@@ -82,4 +87,28 @@ def test_what_takes_minutes_in_a_run_shows_how_far_it_is(work, told, tmp_path, c
     said = capsys.readouterr().out
     assert [word for word in told if word not in said] == []
     work(tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("work", "told"),
+    [
+        (
+            lambda: representatives(np.random.default_rng(0).normal(size=(300, 4)), 40, random_state=0),
+            "Choosing queries",
+        ),
+        (lambda: in_blocks(lambda block: block, np.zeros((70, 2)), rows=10), "Computing features"),
+        (lambda: PatchFeatures(atoms=4, random_state=0).fit(np.random.default_rng(0).random((70, 8, 8, 3))), "Cutting"),
+    ],
+)
+def test_lines_say_how_far_features_are_and_never_go_back(work, told, monkeypatch, capsys):
+    clock = iter(range(0, 10**7, 10))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    with showing(True):
+        work()
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(told) and " left" in line]
+    done = [int(line.split(": ")[1].split(" of ")[0]) for line in lines]
+    assert done == sorted(done)
+    assert len(set(done)) >= 5
+    work()
     assert capsys.readouterr().out == ""

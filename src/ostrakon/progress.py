@@ -37,9 +37,9 @@ def working(label: str, total: int) -> Generator[Report]:
         yield report
 
 
-def tracked(items: Iterable[T], label: str, *, total: int) -> Iterator[T]:
-    """The items, with the number of those taken reported to `working`; few are not worth a bar."""
-    with reporting(_shown.get() and total >= _MANY, label=label, total=total) as report:
+def tracked(items: Iterable[T], label: str, *, total: int, least: int = _MANY) -> Iterator[T]:
+    """The items, with the number of those taken reported to `working`; fewer than `least` are not worth a bar."""
+    with reporting(_shown.get() and total >= least, label=label, total=total) as report:
         for done, item in enumerate(items, 1):
             yield item
             report(done, total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float32]
+Advance = Callable[[float], None]
 
 _CELLS = 2**20
 """Number of distances in memory at once."""
@@ -19,11 +20,18 @@ _TOGETHER = 8
 """Rounds in which all centres choose their points together, before the remaining ones choose one by one."""
 
 
-def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Generator) -> FloatArray:
+def _silent(share: float) -> None:
+    """Report nothing."""
+
+
+def spread(
+    points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Generator, *, advance: Advance = _silent
+) -> FloatArray:
     """`more` different points, far from each other and from the `fixed` ones: the initial centres of clusters.
 
     Each is the best of a few points, drawn in proportion to their squared distance from the points before it (greedy
-    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances.
+    k-means++, Arthur and Vassilvitskii 2007): the one with the smallest remaining sum of squared distances. advance:
+    receives the share of the work that is done.
     """
     squares = np.square(points).sum(axis=1)
 
@@ -49,20 +57,22 @@ def spread(points: FloatArray, fixed: FloatArray, more: int, rng: np.random.Gene
         away = np.minimum(distances(points[drawn]), least)
         best = int(away.sum(axis=1, dtype=np.float64).argmin())
         chosen[index], least = drawn[best], away[best]
+        advance((index + 1) / more)
     return points[chosen]
 
 
 def settled(
-    points: FloatArray, fixed: FloatArray, centres: FloatArray, *, rounds: int
+    points: FloatArray, fixed: FloatArray, centres: FloatArray, *, rounds: int, advance: Advance = _silent
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """(centres after `rounds` rounds of Lloyd's algorithm, number of points of every centre in the last round).
 
     points: (rows, features); centres: (centres, features). fixed: additional centres that do not move. A centre without
-    points does not move, either. It ends early when no centre moves.
+    points does not move, either. It ends early when no centre moves. advance: as of `spread`,
+    after every block of a round.
     """
     members = np.zeros(len(centres), np.int64)
-    for _ in range(rounds):
-        sums = np.zeros(centres.shape)
+    for done in range(rounds):
+        sums, rows = np.zeros(centres.shape), 0
         members[:] = 0
         for block, near in _near(points, np.concatenate([fixed, centres])):
             own = near.argmax(axis=1) - len(fixed)
@@ -71,6 +81,8 @@ def settled(
             shape = (len(centres), len(block))
             sums += csr_array((ones, (own[here], here)), shape=shape) @ block
             members += np.bincount(own[here], minlength=len(centres))
+            rows += len(block)
+            advance((done + rows / len(points)) / rounds)
         moved = np.where(members[:, None] > 0, sums / np.maximum(members, 1)[:, None], centres).astype(np.float32)
         if np.allclose(moved, centres):
             break

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float32]
@@ -93,7 +94,10 @@ class DeskewHOG(TransformerMixin, BaseEstimator):
         images = as_grey_images(X)
         if images.shape[1:] != self.shape_:
             raise InvalidInput(f"X must hold images of {self.shape_}, as the public ones are, got {images.shape[1:]}.")
-        return np.concatenate([self._some(images[at : at + _AT_ONCE]) for at in range(0, len(images), _AT_ONCE)])
+        starts = range(0, len(images), _AT_ONCE)
+        # The images of a block of `in_blocks` are not worth a bar of their own.
+        blocks = tracked(starts, "Finding gradients", total=len(starts), least=8)
+        return np.concatenate([self._some(images[at : at + _AT_ONCE]) for at in blocks])
 
     def _some(self, images: FloatArray) -> FloatArray:
         height, width = (max(2, size // self.cells) for size in self.shape_)

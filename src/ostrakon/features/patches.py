@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from threadpoolctl import threadpool_limits
 
 from ostrakon.features.pixels import as_colours, brightest_of, resized
+from ostrakon.progress import tracked
 from ostrakon.validation import InvalidInput, whole
 
 FloatArray = NDArray[np.float64]
@@ -62,7 +63,8 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         self.shape_ = np.shape(X)[1:]
         random = check_random_state(self.random_state)
         per_image = max(1, min(_AN_IMAGE, _MOST // len(images)))
-        chosen = [_patches(image)[random.choice(PLACES**2, per_image, replace=False)] for image in images]
+        seen = tracked(images, "Cutting patches", total=len(images))
+        chosen = [_patches(image)[random.choice(PLACES**2, per_image, replace=False)] for image in seen]
         patches = np.concatenate(chosen)
         mean = patches.mean(axis=0)
         variances, directions = np.linalg.eigh(np.cov(patches, rowvar=False))
@@ -83,7 +85,7 @@ class PatchFeatures(TransformerMixin, BaseEstimator):
         images = as_colours(X, brightest=self.brightest_)
         # Every image is computed by one thread, so the number of workers does not change its features.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(effective_n_jobs(-1)) as workers:
-            features = list(workers.map(self._one, images))
+            features = list(tracked(workers.map(self._one, images), "Comparing patches", total=len(images)))
         return np.stack(features) if features else np.empty((0, 8 * self.atoms_.shape[1]))
 
     def _one(self, image: NDArray[Any]) -> FloatArray:

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from ostrakon.features.clusters import medoids, settled, spread
+from ostrakon.features.clusters import Advance, medoids, settled, spread
+from ostrakon.progress import working
 from ostrakon.validation import InvalidInput, whole
 
 IntArray = NDArray[np.int64]
@@ -127,34 +128,46 @@ def representatives(
     chosen = list(done)
     size = max(FIRST_STAGE, len(chosen))
     # The number of threads changes the rounding of sums, and on a busy machine threads wait for each other.
-    with threadpool_limits(1):
+    with threadpool_limits(1), working("Choosing queries", budget) as report:
         while len(chosen) - len(done) < budget:
             size = size if size > len(chosen) else 2 * size
             more = min(size, len(points)) - len(chosen)
             # The seed of a stage depends on its size alone, never on the budget: lists must be prefixes of each other.
             seed = int(seeds.spawn(1)[0].generate_state(1)[0] >> 1)
             stage = _stage if size <= LAST_STAGE else _at_random
-            chosen.extend(stage(points, np.array(chosen, np.int64), more, seed))
+            before = len(chosen) - len(done)
+
+            def advance(share: float, before: int = before, more: int = more) -> None:
+                # The work for one more cluster is the same in every stage.
+                report(min(int(before + share * more), budget), budget)
+
+            chosen.extend(stage(points, np.array(chosen, np.int64), more, seed, advance))
     return np.array(chosen[len(done) : len(done) + budget], np.int64)
 
 
-def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
-    """`more` medoids of new clusters, given the clusters around the `fixed` examples."""
+def _stage(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
+    """`more` medoids of new clusters, given the clusters around the `fixed` examples. advance: as of `settled`."""
     total = len(fixed) + more
     if total >= len(points):
         return [int(i) for i in np.setdiff1d(np.arange(len(points)), fixed)]
     rng = np.random.default_rng(seed)
     some = rng.choice(len(points), min(len(points), max(FEWEST, PER_CLUSTER * total)), replace=False)
     sample = points[np.sort(some)]
-    centres = spread(sample, points[fixed], more, rng)
+    centres = spread(sample, points[fixed], more, rng, advance=lambda share: advance(share / 5))
     if len(sample) < len(points):
-        centres, _ = settled(sample, points[fixed], centres, rounds=ROUNDS)
+        centres, _ = settled(
+            sample, points[fixed], centres, rounds=ROUNDS, advance=lambda share: advance(1 / 5 + share * 2 / 5)
+        )
     # More rows need fewer rounds.
-    centres, members = settled(points, points[fixed], centres, rounds=min(ROUNDS, max(4, 4_000_000 // len(points))))
+    rounds = min(ROUNDS, max(4, 4_000_000 // len(points)))
+    begun = 3 / 5 if len(sample) < len(points) else 1 / 5
+    centres, members = settled(
+        points, points[fixed], centres, rounds=rounds, advance=lambda share: advance(begun + share * (1 - begun))
+    )
     return medoids(points, centres, members=members, without=fixed)
 
 
-def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int) -> list[int]:
+def _at_random(points: FloatArray, fixed: IntArray, more: int, seed: int, advance: Advance) -> list[int]:
     left = np.setdiff1d(np.arange(len(points)), fixed)
     return [int(position) for position in np.random.default_rng(seed).permutation(left)[:more]]
 

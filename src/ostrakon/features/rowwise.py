@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.progress import working
+
 # A multiple of the block sizes of linear algebra libraries, so that no row is in an incomplete block.
 _BLOCK = 768
 _MANY = 49_152
@@ -39,7 +41,13 @@ def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]
         return [function(X if len(here) == row_count(X) else take_rows(X, here)) for here in places]
     starts = range(0, row_count(X), rows)
     places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
-    return [function(take_rows(X, np.resize(here, rows)))[: len(here)] for here in places]
+    results, done = [], 0
+    with working("Computing features", row_count(X)) as report:
+        for here in places:
+            results.append(function(take_rows(X, np.resize(here, rows)))[: len(here)])
+            done += len(here)
+            report(done, row_count(X))
+    return results
 
 
 def row_count(X: Any) -> int:
