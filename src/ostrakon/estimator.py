@@ -25,12 +25,13 @@ from ostrakon.data.classes import (
 from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
+from ostrakon.data.labels import Labels, require_indicators
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import is_free_form, warn_outside
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task
+from ostrakon.run.inputs.task import Task, of_labels
 from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
@@ -93,7 +94,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     protect : {"records", "labels"}, default "records"
         With "labels", the features of X and its membership are public, and the rows of X are the public rows.
     classes : array-like of shape (n_classes,) or "from-private"
-        All labels, which are public; required. "from-private" publishes those of y.
+        All labels, which are public; required. "from-private" publishes those of y. Of a y with a column for each
+        label, their names.
     allow_shared_rows : bool, default False
         Accept rows of X that are in X_public too. They are not protected.
     random_state : int, RandomState or None, default None
@@ -185,8 +187,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         ----------
         X : array-like or frame of shape (n_rows, n_features), or images of shape (n_rows, height, width[, 3])
             Private rows.
-        y : array-like of shape (n_rows,)
-            Labels, all among `classes`.
+        y : array-like of shape (n_rows,) or (n_rows, n_labels)
+            Labels, all among `classes`; or 0 and 1 for each label of `classes`, of which a row may have several.
         X_public : same form as X, or Domain
             Unlabelled public rows. Without them, a `Domain` describes the columns of a frame; an additive model then
             learns from noisy counts. Must be None if `protect="labels"`.
@@ -211,9 +213,16 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         """
         warn_of_searches()
         given, labels = self._checked(as_frame(X), y)
+        several = labels.ndim == 2
+        if several:
+            self._require_labels(given, labels, X_public)
         given, own = self._public_part(given, X_public)
-        present, numbers = np.unique(labels, return_inverse=True)
-        self.classes_, numbers = self._class_numbers(present, numbers)
+        if several:
+            self.classes_, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
+            own |= of_labels(Labels(names=tuple(str(name) for name in self.classes)))
+        else:
+            present, numbers = np.unique(labels, return_inverse=True)
+            self.classes_, numbers = self._class_numbers(present, numbers)
         rows = Rows(
             X=given,
             y=numbers.astype(np.int64),
@@ -223,11 +232,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         )
         task = Task(
             private=rows,
-            classes=tuple(self.classes_),
+            **({"classes": tuple(self.classes_)} | own),
             classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
             kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
-            **own,
         )
         if not isinstance(X_public, Domain) and self.protect == "records":
             warn_outside(given, task)
@@ -244,7 +252,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
-            Columns in the order of `classes_`; 0 for a class that no answer named.
+            Columns in the order of `classes_`; 0 for a class that no answer named. If rows may have several labels,
+            the probability of each.
         """
         check_is_fitted(self)
         student: Any = self.released_
@@ -263,11 +272,26 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)
         else:
-            rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False)
+            rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=raw.ndim == 2)
+        if labels.ndim == 2 and labels.shape[1] > 1:
+            return rows, labels
         check_classification_targets(labels)
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
         return rows, labels
+
+    def _require_labels(self, X: Any, Y: Any, X_public: Any) -> None:
+        """Refuse what several labels of a row do not go with. Errors: `InvalidInput`."""
+        if self.classes is None or isinstance(self.classes, str):
+            raise InvalidInput(
+                f"classes must name the {Y.shape[1]} labels that are the columns of y, such as "
+                f"classes={[f'label {at}' for at in range(min(Y.shape[1], 2))]}, got {self.classes!r}."
+            )
+        if np.ndim(X) > 2 or isinstance(X_public, Domain) or self.protect == "labels":
+            raise InvalidInput(
+                "y must be one label per row for images, for described columns and where labels alone are protected: "
+                f"several labels need a table and public rows; got a y of shape {np.shape(Y)}."
+            )
 
     @property
     def _from_private(self) -> bool:

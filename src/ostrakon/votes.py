@@ -198,16 +198,22 @@ class BoundedVotes(Votes):
             raise InvalidInput(f"abstentions must be True for bounded votes, got {abstentions!r}.")
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
         self.moments = None
-        if self.steps > 1:
-            teachers = whole("teachers", teachers, at_least=1) * self.steps
+        most = self.steps * self.votes_at_once(np.shape(counts))
+        if most > 1:
+            teachers = whole("teachers", teachers, at_least=1) * most
         super().__init__(counts, teachers=teachers, abstentions=True)
-        self.teachers //= self.steps
+        self.teachers //= most
         total = int(self.counts.sum())
-        if total > self.teachers * self.max_contributions * self.steps:
+        if total > self.teachers * self.max_contributions * most:
             raise InvalidInput(
                 f"counts must sum to at most {self.teachers * self.max_contributions}, {self.max_contributions} for "
                 f"each of {self.teachers} teachers, got {total}."
             )
+
+    @staticmethod
+    def votes_at_once(shape: tuple[int, ...]) -> int:
+        """Votes that a teacher may cast on one query, of counts of this shape."""
+        return 1
 
     @classmethod
     def from_predictions(
@@ -259,13 +265,29 @@ class SplitVotes(BoundedVotes):
     steps: ClassVar[int] = STEPS
 
 
+class LabelVotes(BoundedVotes):
+    """Votes on several labels at once, in steps of 1/1024 vote: at most one for every column.
+
+    The caller is responsible for the joint length of a teacher's votes (`ostrakon.features.labels.LabelMap`).
+    """
+
+    __slots__ = ()
+
+    steps: ClassVar[int] = STEPS
+
+    @staticmethod
+    def votes_at_once(shape: tuple[int, ...]) -> int:
+        return shape[-1] if shape else 1
+
+
 class Moments:
     """Sums of contributions besides votes, in whole steps of 1/1024 vote. Private.
 
     counts: integers, (directions, classes): sums of features by class, where the first direction is the constant one
     (`ostrakon.features.moments`), counts of pairs of columns (`ostrakon.features.cells.PairMap`), or sums of features
-    times a quantity (`ostrakon.features.sums.SumMap`). teachers: maximum number of contributing teachers. The caller
-    ensures that no two contributions are farther apart than the root of two votes.
+    times a quantity (`ostrakon.features.sums.SumMap`) or labels (`ostrakon.features.labels.LabelMap`). teachers:
+    maximum number of contributing teachers. The caller ensures that no two contributions are farther apart than the
+    mechanism says.
     """
 
     __slots__ = ("counts", "teachers")

@@ -25,6 +25,7 @@ from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
 from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
 from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.mechanisms.contrib.sparse_vector import SparseVector
+from ostrakon.mechanisms.labels_gnmax import LabelsGNMax
 from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
 from ostrakon.votes import STEPS, Votes
 
@@ -38,6 +39,7 @@ SOUND: dict[str, Mechanism] = {
     "bounded-gnmax": BoundedGNMax(sigma2=3.0),
     "moment-gnmax": MomentGNMax(sigma2=3.0),
     "quantity-gnmax": QuantityGNMax(sigma2=3.0),
+    "labels-gnmax": LabelsGNMax(sigma2=3.0),
     "exponential": ExponentialMechanism(epsilon_per_query=0.1),
     "permute-and-flip": PermuteAndFlip(epsilon_per_query=0.1),
     "screened-exponential": ScreenedExponential(threshold=60.0, sigma1=10.0, epsilon_per_query=0.1),

@@ -15,6 +15,7 @@ from ostrakon.mechanisms import (
     ExponentialMechanism,
     GNMax,
     InteractiveGNMax,
+    LabelsGNMax,
     LNMax,
     Mechanism,
     MomentGNMax,
@@ -162,6 +163,14 @@ CASES = [
         noise=("sigma2",),
         counts=(60, 30, 10),
         whole=("max_contributions",),
+        votes=_bounded,
+    ),
+    Case(
+        mechanism=LabelsGNMax,
+        parameters={"sigma2": 20.0, "max_contributions": 1, "moments": 0.8, "max_labels": 1},
+        noise=("sigma2",),
+        counts=(60, 30, 10),
+        whole=("max_contributions", "max_labels"),
         votes=_bounded,
     ),
     Case(

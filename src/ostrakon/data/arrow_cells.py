@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns, typed
+from ostrakon.data.labels import Labels
 from ostrakon.data.partition import identity_numbers
 from ostrakon.data.quantity import Quantity
 
@@ -26,10 +27,12 @@ def typed_cells(table: pa.Table, columns: Columns) -> pd.DataFrame:
     return pd.DataFrame(cells, index=pd.RangeIndex(table.num_rows), copy=False)
 
 
-def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity) -> NDArray[np.int64]:
-    """`label_indices` of a column of labels, or the `Quantity.steps` of its numbers. Errors: as there."""
+def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | Labels) -> NDArray[np.int64]:
+    """`label_indices` of a column, or its `Quantity.steps`, or its `Labels.indicators`. Errors: as there."""
     if isinstance(classes, Quantity):
         return classes.steps(labels.to_pandas())
+    if isinstance(classes, Labels):
+        return classes.indicators(labels.to_pandas())
     if labels.null_count or not len(labels):
         return label_indices(labels.to_pandas(), classes)
     different, codes = _coded(labels)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ostrakon.data.changed_rows import MOST_PRIVATE
 from ostrakon.data.column_names import resolve_names
 from ostrakon.data.embeddings import unfolded
+from ostrakon.data.labels import NO, SEPARATOR, YES
 from ostrakon.data.object_store import AnyPath, ObjectPath, client, is_uri, stored_path, talk
 from ostrakon.data.partition import describe_columns, fingerprint_from, fingerprint_sql, identity_sql, quoted
 from ostrakon.data.shared_rows import CountedRows
@@ -80,8 +81,9 @@ class Table:
     """A readable table: where it is and how it is read. Cells of CSV are text without outer spaces.
 
     columns: names in order. types: DuckDB's types (all VARCHAR for CSV). header: whether the file itself names its
-    columns. named: False if neither the file nor the user does (then they are column0, column1, ...). dialect: of a
-    CSV, else None. stamps: of its files, taken before they were read.
+    columns. named: False if neither the file nor the user does (then they are column0, column1, ...). joined: the last
+    column, if it was made from others (`with_labels`). dialect: of a CSV, else None. stamps: of its files, taken before
+    they were read.
     """
 
     path: Path | ObjectPath
@@ -93,6 +95,7 @@ class Table:
     relation: str
     dialect: Dialect | None = None
     stamps: tuple[tuple[str, ...], ...] = ()
+    joined: str | None = None
 
     def require_unchanged(self) -> None:
         """Refuse a table whose files were written, added or removed since it was opened.
@@ -185,7 +188,7 @@ class Table:
 
     def fingerprint(self, *, by: str | None, key: bytes) -> str:
         """A keyed fingerprint of the rows, or of the users in the column `by`, in bounded memory."""
-        columns = self.columns if by is None else [by]
+        columns = [name for name in self.columns if name != self.joined] if by is None else [by]
         query = fingerprint_sql(self.identity(columns), f"({self.select(columns)})", key=key, once=by is not None)
         return fingerprint_from(self.fetch(query))
 
@@ -239,6 +242,36 @@ class Table:
             raise InvalidInput(
                 f"The target {column!r} must be a number in every row, and it is {what} in {how_many} of {rows}."
             )
+
+    def with_labels(self, columns: Sequence[str], name: str) -> Table:
+        """The table with one more column, `name`, of cells such as `a;b`: the labels whose columns say 1, yes or true.
+
+        Errors: `InvalidInput` for a column that holds anything else, missing values included.
+        """
+        kinds = dict(self.typed_columns)
+        own = [f"label {number}" for number in range(len(columns))]
+        cleaned = [f"{_clean_cell(one, kinds[one])} AS {quoted(to)}" for one, to in zip(columns, own, strict=True)]
+        rows = f"(SELECT *, {', '.join(cleaned)} FROM {self.relation})"
+        texts = [f"lower({label_sql(to, kinds[one])})" for one, to in zip(columns, own, strict=True)]
+        yes, no = (", ".join(map(literal, words)) for words in (YES, NO))
+        wrong = ", ".join(f"count(*) FILTER (({text} IN ({yes}, {no})) IS NOT TRUE)" for text in texts)
+        for column, times in zip(columns, self.fetch(f"SELECT {wrong} FROM {rows}")[0], strict=True):
+            if times:
+                raise InvalidInput(
+                    f"Each column of several in --target must be 1 or 0, yes or no, true or false in every row of "
+                    f"{self.path}; {column!r} is something else in {times} rows."
+                )
+        pairs = zip(columns, texts, strict=True)
+        joined = ", ".join(f"CASE WHEN {text} IN ({yes}) THEN {literal(column)} END" for column, text in pairs)
+        hidden = ", ".join(map(quoted, own))
+        labels = f"concat_ws({literal(SEPARATOR)}, {joined}) AS {quoted(name)}"
+        return replace(
+            self,
+            columns=(*self.columns, name),
+            types=(*self.types, "VARCHAR"),
+            relation=f"(SELECT * EXCLUDE ({hidden}), {labels} FROM {rows})",
+            joined=name,
+        )
 
     def share_outside(self, column: str, low: float, high: float) -> float:
         """The share of the numbers of `column` below `low` or above `high`. As private as the table."""
@@ -654,17 +687,22 @@ def _checked(
 
 
 def _cleaned(name: str, kind: str) -> str:
+    cell, clean = quoted(name), _clean_cell(name, kind)
+    return cell if clean == cell else f"{clean} AS {cell}"
+
+
+def _clean_cell(name: str, kind: str) -> str:
     cell = quoted(name)
     if kind.startswith("DECIMAL"):
-        return f"{cell}::DOUBLE AS {cell}"
+        return f"{cell}::DOUBLE"
     if kind == "DATE" or kind.startswith("TIMESTAMP"):
         # Infinite dates have no number of days.
-        return f"CASE WHEN isfinite({cell}) THEN {cell} ELSE NULL END AS {cell}"
+        return f"CASE WHEN isfinite({cell}) THEN {cell} ELSE NULL END"
     if _KEPT_TYPES.fullmatch(kind):
         return cell
     text = f"nullif({unquoted_sql(f'trim({cell}::VARCHAR)')}, '')"
     signs = ", ".join(f"'{sign}'" for sign in _MISSING)
-    return f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END AS {cell}"
+    return f"CASE WHEN {text} IN ({signs}) THEN NULL ELSE {text} END"
 
 
 def unquoted_sql(text: str) -> str:

@@ -18,13 +18,14 @@ from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, 
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
+from ostrakon.data.labels import SEPARATOR, Labels
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
-from ostrakon.data.sources import Table, open_described, open_labels_only, open_table, same_content
+from ostrakon.data.sources import Table, literal, open_described, open_labels_only, open_table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput, did_you_mean
@@ -40,7 +41,8 @@ class TableTask:
     in order. classes_from: "user", "public" or "private"; the list of classes becomes part of the release, so the
     statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
     "labels" where all but the target is public: then `public` is the private table, read without its labels. quantity:
-    the range of a target that is a number; `classes` are then its two ends.
+    the range of a target that is a number; `classes` are then its two ends. labels: the labels of which a row may have
+    several; `classes` are then their names.
     """
 
     private: Table
@@ -55,6 +57,7 @@ class TableTask:
     protects: Protects = "records"
     only_public: tuple[str, ...] = ()
     quantity: Quantity | None = None
+    labels: Labels | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
         """How the data were read, in words."""
@@ -68,12 +71,13 @@ class TableTask:
             only_public=self.only_public,
             protects=self.protects,
             quantity=self.quantity,
+            several=self.labels is not None,
         )
 
     @property
-    def read_by(self) -> tuple[str, ...] | Quantity:
-        """By what labels become numbers: the classes, or the range of a quantity."""
-        return self.classes if self.quantity is None else self.quantity
+    def read_by(self) -> tuple[str, ...] | Quantity | Labels:
+        """By what labels become numbers: the classes, the range of a quantity, or several labels."""
+        return self.quantity or self.labels or self.classes
 
     @property
     def unit(self) -> Unit:
@@ -112,11 +116,14 @@ class TableTask:
         return self.columns.apply(self.public.read(self.features))
 
     def test_rows(self) -> tuple[pd.DataFrame, NDArray[Any]]:
-        """Features and class indices (of a quantity, its values) of the labelled test table."""
+        """Features and class indices (of a quantity its values, of labels 0 or 1 each) of the labelled test table."""
         if self.test is None:
             raise InvalidInput("No test table was given.")
         labels = self.test.labels(self.target)
-        right = self.indices(labels) if self.quantity is None else self.quantity.numbers(labels)
+        if self.quantity is not None:
+            right: NDArray[Any] = self.quantity.numbers(labels)
+        else:
+            right = self.indices(labels) if self.labels is None else self.labels.indicators(labels)
         return self.columns.apply(self.test.read(self.features)), right
 
     def indices(self, labels: Any) -> NDArray[np.int64]:
@@ -140,6 +147,7 @@ def open_task(
     allow_shared_rows: bool = False,
     drop: Sequence[str] = (),
     quantity: Quantity | None = None,
+    labels: Labels | None = None,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
@@ -170,6 +178,9 @@ def open_task(
         Columns to leave out; an embedding by its name.
     quantity : Quantity, optional
         The public range of a target that is a number, for which there are no classes.
+    labels : Labels, optional
+        The labels of which a row may have several. The cells of the target are then such as `a;b`, or the target is
+        their names, `a,b,c`, of which each is a column.
 
     Returns
     -------
@@ -185,27 +196,26 @@ def open_task(
         than 5 public rows, the private table given as public, private rows in the public table, a first private row
         that may be a header or a record.
     """
-    hidden, shown = _open_both(private, public, names=names, header=header, given=(target, by))
+    parts = _label_columns(target, labels)
+    hidden, shown = _open_both(private, public, names=names, header=header, target=target, by=by, parts=parts)
     target_name = hidden.column(target, what="target column")
-    by_name = None if by is None else hidden.column(by, what="column of users")
-    if by_name == target_name:
-        raise InvalidInput(f"by must be another column than the target, got {by_name!r} for both.")
+    by_name = _user_column(hidden, by, (target_name, *parts))
     shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
-    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name))
+    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name, *parts)) | {*parts}
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
     _needs(shown, features, hidden, "public", target=target_name)
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
-    tested = None if test is None else _test_table(test, hidden, features, target_name, header)
+    tested = None if test is None else _test_table(test, hidden, features, target_name, header, parts=parts)
     if by_name is not None:
         _no_gaps(hidden, by_name)
     _enough_rows(shown)
     seen = shown.read(features)
     if protect == "records" and not allow_shared_rows:
         _refuse_shared(hidden, shown, seen)
-    how: dict[str, Any] = {"alone": alone, "quantity": quantity}
-    labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
+    how: dict[str, Any] = {"alone": alone, "quantity": quantity, "several": labels}
+    all_labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
     if protect == "records":
@@ -222,11 +232,12 @@ def open_task(
         by=by_name,
         features=features,
         columns=columns,
-        classes=labels,
+        classes=all_labels,
         classes_from=origin,
         protects=protect,
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
         quantity=quantity,
+        labels=labels,
     )
 
 
@@ -235,23 +246,47 @@ def _refuse_shared(hidden: Table, shown: Table, seen: pd.DataFrame) -> None:
         refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
 
 
+def _user_column(table: Table, by: str | int | None, target: Sequence[str]) -> str | None:
+    name = None if by is None else table.column(by, what="column of users")
+    if name in target:
+        raise InvalidInput(f"by must be another column than the target, got {name!r} for both.")
+    return name
+
+
+def _label_columns(target: str | int, labels: Labels | None) -> tuple[str, ...]:
+    """The columns of labels if the target names one for each; () if one column holds them all."""
+    return labels.names if labels is not None and target == ",".join(labels.names) else ()
+
+
+def _with_labels(table: Table, parts: Sequence[str], target: str) -> Table:
+    for part in parts:
+        if table.column(part, what="target column") != part:
+            raise InvalidInput(f"target must give several columns by their names, got the position {part}.")
+    return table.with_labels(parts, target)
+
+
 def _open_both(
     private: str | os.PathLike[str],
     public: str | os.PathLike[str] | None,
     *,
     names: Sequence[str] | str | None,
     header: bool | None,
-    given: tuple[str | int | None, ...],
+    target: str | int,
+    by: str | int | None,
+    parts: Sequence[str],
 ) -> tuple[Table, Table]:
-    """The private and the public table; without a public one, the private table without its labels twice."""
+    """The private and the public table; without a public one, the private table without its labels twice.
+
+    parts: columns of labels, which are joined to `target`; () if it is one column.
+    """
     if public is None:
         hidden = shown = open_labels_only(private, names=names)
     else:
         shown = open_table(public, header=header)
         hidden = open_table(private, names=names, header=header, like=shown)
     if names is None and (public is None or header is None):
-        _require_vouched_header(hidden, None if public is None else shown, *given)
-    return hidden, shown
+        _require_vouched_header(hidden, None if public is None else shown, *(parts or (target,)), by)
+    return (_with_labels(hidden, parts, str(target)) if parts else hidden), shown
 
 
 def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str]) -> tuple[str, ...]:
@@ -262,11 +297,19 @@ def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str
 
 
 def _test_table(
-    test: str | os.PathLike[str], hidden: Table, features: tuple[str, ...], target: str, header: bool | None
+    test: str | os.PathLike[str],
+    hidden: Table,
+    features: tuple[str, ...],
+    target: str,
+    header: bool | None,
+    *,
+    parts: Sequence[str],
 ) -> Table:
     tested = _named_like(open_table(test, header=header), hidden, target, header)
     require_same_widths(features, tested.columns, what="test table")
-    _needs(tested, (*features, target), hidden, "test")
+    _needs(tested, (*features, *(parts or (target,))), hidden, "test")
+    if parts:
+        tested = tested.with_labels(parts, target)
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
     return tested
@@ -428,7 +471,12 @@ def _classes(
     *,
     alone: bool,
     quantity: Quantity | None = None,
+    several: Labels | None = None,
 ) -> tuple[tuple[str, ...], str]:
+    if several is not None:
+        cells = f"SELECT string_split(label, {literal(SEPARATOR)}) AS part FROM ({private.label_query(target)})"
+        several.indicators([part for (part,) in private.fetch(f"SELECT DISTINCT unnest(part) FROM ({cells})")])
+        return several.names, "user"
     if quantity is not None:
         private.require_numbers(target)
         return ENDS, "user"

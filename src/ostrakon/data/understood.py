@@ -42,8 +42,11 @@ def understood_table(
     only_public: Sequence[str],
     protects: Protects = "records",
     quantity: Quantity | None = None,
+    several: bool = False,
 ) -> Understood:
-    """How tables were read. only_public: columns that the private table lacks. quantity: of the target."""
+    """How tables were read. only_public: columns that the private table lacks. quantity: of the
+    target. several: a row may have several of the classes.
+    """
     embeddings = groups(columns.of_kind("number"))
     parts = {part for names in embeddings.values() for part in names}
     kinds = {
@@ -69,7 +72,9 @@ def understood_table(
     if reasons:
         facts["Not used"] = "; ".join(f"{listed(names)}: {why}" for why, names in reasons.items())
     said = _in_words(classes, classes_from) if quantity is None else f"a quantity from {quantity.in_words}"
-    facts["Target"] = f"{target}: {said}"
+    if several:
+        said = f"none, one or several of {len(classes)} labels ({listed(classes)}; {classes_from})"
+    facts["Target"] = said if several and "," in target else f"{target}: {said}"
     if by is not None:
         facts["User column"] = by
     facts |= _pool(public_rows, protects)

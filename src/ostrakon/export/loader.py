@@ -49,19 +49,20 @@ class Student:
         self.description = json.loads((self.folder / "student.json").read_text(encoding="utf-8"))
         self.classes_ = np.asarray(self.description.get("classes", []))
         self._estimates = "quantity" in self.description
+        self._several = self.description.get("several_labels", False)
         path = self.folder / Path(self.description["file"]).name
         kind = {"onnx": _Onnx, "safetensors": _Torch}[self.description["format"]]
         self._model = kind(path, self.description)
 
     def predict_proba(self, rows: Any) -> np.ndarray:
-        """Class probabilities, (rows, classes), columns as in `classes_`; of a quantity there are none."""
+        """Probabilities, (rows, classes), columns as in `classes_`; of a quantity there are none."""
         if self._estimates:
             raise ValueError("This student estimates a quantity: it has no probabilities.")
         return self._answers(rows)[1]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The likeliest class of every row, or its estimated quantity."""
-        if self._estimates:
+        """The likeliest class of every row, its estimated quantity, or 0 and 1 of several labels, (rows, labels)."""
+        if self._estimates or self._several:
             return self._answers(rows)[0]
         return self.classes_[self._answers(rows)[0]]
 
@@ -74,7 +75,8 @@ class Student:
         if not parts and self._estimates:
             return (np.zeros(0),)
         if not parts:
-            return np.zeros(0, np.int64), np.zeros((0, len(self.classes_)))
+            places = (0, len(self.classes_)) if self._several else 0
+            return np.zeros(places, np.int64), np.zeros((0, len(self.classes_)))
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
     def _inputs(self, rows: Any) -> dict[str, Any]:

@@ -76,12 +76,24 @@ def majority(graph: Graph, model: Any, rows: str) -> Answer:
 
 def quantity(graph: Graph, model: Any, rows: str) -> str:
     """`QuantityRidge`: a weight for each feature of a `SumMap`, as a share of the range."""
+    return graph.add("Squeeze", shares(graph, model, model.coef_[:, None], rows), AXIS)
+
+
+def several(graph: Graph, model: Any, rows: str) -> Answer:
+    """`LabelRidge`: 0 or 1 for every label, and its probability."""
+    likely = shares(graph, model, model.coef_, rows)
+    given = graph.add("GreaterOrEqual", likely, as_doubles(model.thresholds_)[None])
+    return graph.add("Cast", given, to=7), likely
+
+
+def shares(graph: Graph, model: Any, coefficients: Any, rows: str) -> str:
+    """Linear models of the features of a `SumMap`, (features, targets), from -1 to 1, as shares from 0 to 1."""
     known = model.directions_
-    weights = known.weights_by_part(model.coef_)
+    weights = known.weights_by_part(coefficients)
     away = graph.add("Sub", rows, as_doubles(known.centre)[None])
     squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
     cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
-    total = graph.add("Add", graph.add("MatMul", cut, weights.linear[:, None]), weights.constant)
+    total = graph.add("Add", graph.add("MatMul", cut, weights.linear), as_doubles(weights.constant)[None])
     if len(known.ranked):
         cells = graph.add("Unsqueeze", graph.add("Gather", rows, known.ranked, axis=1), np.array([2]))
         low, width = known.intervals
@@ -90,9 +102,9 @@ def quantity(graph: Graph, model: Any, rows: str) -> str:
         rank = graph.add("ReduceMean", passed, np.array([2]), keepdims=0)
         for number, of_wave in enumerate(weights.ranks, 1):
             wave = graph.add("Cos", graph.add("Mul", rank, float(np.pi * number)))
-            total = graph.add("Add", total, graph.add("MatMul", wave, of_wave[:, None]))
+            total = graph.add("Add", total, graph.add("MatMul", wave, of_wave))
     turned = graph.add("MatMul", away, as_doubles(known.waves))
     for shape, of_waves in (("Cos", weights.cosines), ("Sin", weights.sines)):
-        total = graph.add("Add", total, graph.add("MatMul", graph.add(shape, turned), of_waves[:, None]))
-    share = graph.add("Div", graph.add("Add", graph.add("Squeeze", total, AXIS), 1.0), 2.0)
+        total = graph.add("Add", total, graph.add("MatMul", graph.add(shape, turned), of_waves))
+    share = graph.add("Div", graph.add("Add", total, 1.0), 2.0)
     return graph.add("Min", graph.add("Max", share, 0.0), 1.0)

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.ensemble import VotingClassifier
 
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented, transformed
-from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments, quantity
+from ostrakon.export.onnx_formulas import dense_network, gaussian_bayes, linear, majority, moments, quantity, several
 from ostrakon.export.onnx_graph import OPSET, Graph, as_doubles
 from ostrakon.export.onnx_machines import machine, margins, squared_distances
 from ostrakon.export.onnx_scores import AXIS, Answer, best, softmax
@@ -191,6 +191,7 @@ _WRITERS: dict[str, Callable[[Graph, Any, Any], Answer]] = {
     "SklearnStudent": _inner,
     "SelfTrainingStudent": _inner,
     "VotingClassifier": _voting,
+    "LabelRidge": several,
     "MomentLogistic": moments,
     "AdditiveLogistic": linear,
     "MomentVote": _moment_vote,

@@ -1,4 +1,4 @@
-"""The student as it leaves: from a raw row to a label or a quantity, in one object."""
+"""The student as it leaves: from a raw row to a label, several, or a quantity, in one object."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ class ReleasedStudent(ClassifierMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+
+class ReleasedLabels(ReleasedStudent):
+    """A student of rows that may have several labels, behind all that raw rows go through. Already fitted."""
+
+    def predict(self, X: Any) -> Any:
+        """0 or 1 for every label of every raw row, (rows, labels)."""
+        return self.student.predict(self._features(X))
 
 
 class ReleasedQuantity(RegressorMixin, BaseEstimator):

@@ -22,9 +22,10 @@ from ostrakon.export import loader, onnx_features, onnx_models
 from ostrakon.export.onnx_features import ImageRows, TableRows, represented
 from ostrakon.export.onnx_graph import Graph
 from ostrakon.export.onnx_models import classified, estimated
-from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
+from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.representation import Encoder, Representation
+from ostrakon.students.label_student import LabelRidge
 from ostrakon.validation import InvalidInput
 
 MANIFEST = "student.json"
@@ -47,9 +48,9 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
     student: a `ReleasedStudent`, or a fitted classifier of numbers, named columns of numbers, or images. rows: what a
     row of its input is, in words.
     Returns: {"version", "format", "file", "loader", "needs", "how_to_load", "input", "classes" (or "quantity", with its
-    range)}, of networks "layers" and, where a frozen encoder stands before the student, "encoding": what it "needs"
-    (packages, and "files") and its "lines". how_to_load, lines: Python that loads the student and predicts made-up
-    rows, to run inside `folder`; with the encoder from raw rows on.
+    range)}, of several labels "several_labels", of networks "layers" and, where a frozen encoder stands before the
+    student, "encoding": what it "needs" (packages, and "files") and its "lines". how_to_load, lines: Python that loads
+    the student and predicts made-up rows, to run inside `folder`; with the encoder from raw rows on.
     Nothing but the student is written, the same bytes for the same student; that it was made from public data and
     released labels is the caller's claim.
     Errors: `InvalidInput` for a student that is not fitted, or that ONNX cannot hold.
@@ -93,6 +94,7 @@ def export_student(student: Any, folder: str | os.PathLike[str], *, rows: str | 
         "needs": needs,
         "how_to_load": _lines(form, said="labels" if quantity is None else "values"),
         **({"classes": classes.tolist()} if quantity is None else {"quantity": asdict(quantity)}),
+        **({"several_labels": True} if isinstance(student, ReleasedLabels) else {}),
         "input": given,
         **({} if encoding is None else {"encoding": encoding}),
         **({} if plain is None else {"layers": plain[1]}),
@@ -174,7 +176,7 @@ def _as_graph(
 ) -> bytes:
     """`student.onnx`: from rows as the loader reads them to "place" among the classes, "label" and "probabilities".
 
-    Of a quantity, to its "value".
+    Of a quantity, to its "value"; of several labels, to 0 or 1 for each as their "place".
     """
     graph = Graph()
     rows = _inputs(graph, form)
@@ -186,6 +188,10 @@ def _as_graph(
         graph.output("value", value, "double", ())
         return graph.serialized()
     label, likely = classified(graph, model, rows)
+    if isinstance(model, LabelRidge):
+        graph.output("place", label, "int64", (len(classes),))
+        graph.output("probabilities", likely, "double", (len(classes),))
+        return graph.serialized()
     graph.output("place", label, "int64", ())
     kind = {"i": "int64", "u": "int64", "b": "int64", "f": "double"}.get(classes.dtype.kind, "string")
     labels = graph.constant(classes.astype(str) if kind == "string" else classes)

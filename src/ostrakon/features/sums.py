@@ -30,10 +30,11 @@ _FEWEST_VALUES = 8
 class Weights:
     """Weights of the parts of a row, scales included: see `SumMap.weights_by_part`.
 
-    constant: added. linear: (features,). ranks: (WAVES, ranks). cosines, sines: (2 * DIRECTIONS,).
+    constant: added, (targets,). linear: (features, targets). ranks: (WAVES, ranks, targets). cosines, sines:
+    (2 * DIRECTIONS, targets).
     """
 
-    constant: float
+    constant: FloatArray
     linear: FloatArray
     ranks: FloatArray
     cosines: FloatArray
@@ -132,14 +133,18 @@ class SumMap:
         return self.knots[:-1], np.maximum(np.diff(self.knots, axis=0), 1e-9)
 
     def weights_by_part(self, weights: FloatArray) -> Weights:
-        """Of `of_rows(X) @ weights`, the weights of clipped differences, ranks and directions."""
+        """Of `of_rows(X) @ weights`, the weights of clipped differences, ranks and directions.
+
+        weights: (features, targets).
+        """
         shares = np.sqrt(PARTS)
         constant, linear, ranks, *directions = self.blocks
         weight = shares[3] / math.sqrt(self.waves.shape[1])
         waves = [weight * weights[block] for block in directions]
-        of_ranks = shares[2] * wave_weights(len(self.ranked))[:, None] * weights[ranks].reshape(WAVES, -1)
+        given = weights[ranks].reshape(WAVES, len(self.ranked), weights.shape[1])
+        of_ranks = shares[2] * wave_weights(len(self.ranked))[:, None, None] * given
         return Weights(
-            constant=float(shares[0] * weights[constant][0]),
+            constant=shares[0] * weights[constant][0],
             linear=shares[1] * (self.axes @ weights[linear]),
             ranks=of_ranks,
             cosines=np.concatenate([block[:DIRECTIONS] for block in waves]),
@@ -198,7 +203,12 @@ def quantity_steps(steps: IntArray, quantity: IntArray) -> IntArray:
 
     quantity: t of every row, whole steps from 0 to `STEPS`, (rows,).
     """
-    product = steps * (2 * quantity - STEPS)[:, None]
+    return rounded_product(steps, 2 * quantity - STEPS)
+
+
+def rounded_product(steps: IntArray, signs: IntArray) -> IntArray:
+    """`steps` (rows, features) times `signs` (rows,), both in steps, rounded towards 0."""
+    product = steps * signs[:, None]
     return np.sign(product) * (np.abs(product) // STEPS)
 
 

@@ -13,6 +13,7 @@ from ostrakon.mechanisms.confident_gnmax import ConfidentGNMax
 from ostrakon.mechanisms.exponential import ExponentialMechanism
 from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.mechanisms.interactive_gnmax import InteractiveGNMax
+from ostrakon.mechanisms.labels_gnmax import LabelsGNMax
 from ostrakon.mechanisms.lnmax import LNMax
 from ostrakon.mechanisms.moment_gnmax import MomentGNMax
 from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
@@ -27,6 +28,7 @@ __all__ = [
     "GNMax",
     "InteractiveGNMax",
     "LNMax",
+    "LabelsGNMax",
     "Mechanism",
     "MomentGNMax",
     "Parameter",
@@ -45,6 +47,7 @@ for _kind in (
     BoundedGNMax,
     MomentGNMax,
     QuantityGNMax,
+    LabelsGNMax,
 ):
     register(_kind)
 for _module in iter_modules(contrib.__path__, f"{contrib.__name__}."):

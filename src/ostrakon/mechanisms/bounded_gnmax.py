@@ -139,10 +139,15 @@ class BoundedGNMax(StatefulMechanism):
     def run_cost(self, *, queries: int) -> RunCost:
         return RunCost(mu=math.sqrt(self._moved_entries(queries)) / self.sigma2)
 
+    @property
+    def _squared_length(self) -> int:
+        """The largest squared length of a teacher's vote on one query."""
+        return 1
+
     def _moved_entries(self, queries: int) -> int:
         """The largest squared distance of two neighbours' counts. A teacher votes on no more queries than there are."""
         entries = min(self.max_contributions, whole("queries", queries, at_least=1))
-        return entries if self.neighbours == REMOVED else 2 * entries
+        return (entries if self.neighbours == REMOVED else 2 * entries) * self._squared_length
 
     def require_votes(self, votes: Votes) -> None:
         """Refuse votes without a known bound of at most `max_contributions` per teacher."""

@@ -100,6 +100,7 @@ class MomentGNMax(BoundedGNMax):
 
     def run_cost(self, *, queries: int) -> RunCost:
         of_counts = math.sqrt(self._moved_entries(queries)) / self.sigma2
-        of_sums = math.sqrt(self._removed_sums if self.neighbours == REMOVED else 2) / self._moment_noise
+        moved = (self._removed_sums if self.neighbours == REMOVED else 2) * self._squared_length
+        of_sums = math.sqrt(moved) / self._moment_noise
         # The factor covers rounding, so that the cost is not underestimated.
         return RunCost(mu=math.hypot(of_counts, of_sums) * (1 + 1e-12))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
+from ostrakon.data.labels import Labels, labels_named
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.option import Option, Settings
@@ -47,7 +48,8 @@ class Files(Settings):
     private, public, test: paths, converted to absolute ones, or s3://BUCKET/KEY of tables. protect: "records", or
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
     columns: a description of the columns, where there is no public data. classes: labels joined by commas, or
-    `FROM_PRIVATE`. range: the public range of a quantity, LOW,HIGH. publish_accuracy: the test file is public, too.
+    `FROM_PRIVATE`; by semicolons, if cells hold several labels. target: one column, or several of labels, joined by
+    commas. range: the public range of a quantity, LOW,HIGH. publish_accuracy: the test file is public, too.
     drop: columns that are left out, joined by commas. allow_shared_rows: private rows may be in the public data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
@@ -83,7 +85,12 @@ class Files(Settings):
         ),
     ] = "records"
     target: Annotated[
-        str | None, Option(help="The column to predict (of tables).", panel=_DATA, from_toml=_as_text)
+        str | None,
+        Option(
+            help="The column to predict (of tables), or columns of 0 and 1, as a,b.",
+            panel=_DATA,
+            from_toml=_as_text,
+        ),
     ] = None
     by: Annotated[
         str | None,
@@ -97,7 +104,11 @@ class Files(Settings):
     ] = None
     classes: Annotated[
         str | None,
-        Option(help="All labels, as a,b,c, where PUBLIC has none; or from-private.", panel=_DATA, from_toml=_joined),
+        Option(
+            help="All labels, as a,b,c, where PUBLIC has none (a;b;c: several in a cell); or from-private.",
+            panel=_DATA,
+            from_toml=_joined,
+        ),
     ] = None
     range: Annotated[
         str | None,
@@ -127,10 +138,32 @@ class Files(Settings):
                 raise InvalidInput(
                     f"range cannot be given with {other}: a quantity has a range, and needs public rows."
                 )
+        self._require_labels()
         if self.range is not None and self.protect == "labels":
             raise InvalidInput("range cannot be given where labels alone are protected: a quantity protects records.")
         if self.allow_shared_rows and self.public is None:
             raise InvalidInput("allow_shared_rows needs public data: without it no row is in both.")
+
+    @property
+    def labels(self) -> Labels | None:
+        """The labels of which a row may have several: columns of the target, or classes written a;b;c."""
+        columns = labels_in(self.target) or []
+        names = tuple(columns) if len(columns) > 1 else labels_named(self.classes)
+        return None if names is None else Labels(names=names)
+
+    def _require_labels(self) -> None:
+        if self.labels is None:
+            return
+        if self.target is not None and "," in self.target and self.classes is not None:
+            raise InvalidInput("classes cannot be given with several columns in target: their names are the labels.")
+        for other in ("range", "columns"):
+            if getattr(self, other) is not None:
+                raise InvalidInput(f"{other} cannot be given for several labels, which need 0 or 1, and public rows.")
+        if self.protect == "labels":
+            raise InvalidInput(
+                "several labels cannot be learned where labels alone are protected: give public rows, and protect "
+                "records, or one target for each run."
+            )
 
     def for_task(self) -> dict[str, Any]:
         """The arguments of `ostrakon.run.inputs.files.task_from_files`."""
@@ -140,4 +173,7 @@ class Files(Settings):
         given["drop"] = labels_in(self.drop) or ()
         if given.pop("range") is not None:
             given["quantity"] = Quantity.of(self.range)
+        if (labels := self.labels) is not None:
+            columns = {"target": ",".join(labels.names)} if labels.names != labels_named(self.classes) else {}
+            return {**given, **columns, "labels": labels, "classes": None}
         return {**given, "classes": FROM_PRIVATE if self.classes == FROM_PRIVATE else labels_in(self.classes)}

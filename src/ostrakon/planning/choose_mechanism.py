@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from ostrakon.features.labels import is_limited
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
@@ -9,12 +12,17 @@ from ostrakon.planning.defaults import (
     DEFAULT_OF_COUNTS,
     DEFAULT_OF_TEACHERS,
     MOST_OF_MOMENTS,
+    OF_LABELS,
     OF_QUANTITIES,
 )
-from ostrakon.validation import InvalidInput, shown
+from ostrakon.validation import InvalidInput, shown, whole
 
 _PER_RECORD = ("max_contributions", "moments")
 """Parameters of mechanisms of per-record teachers."""
+_NEEDS = {
+    OF_QUANTITIES: "a quantity as the target: give its public range",
+    OF_LABELS: "rows with several labels: give their columns, --target a,b,c, or --classes a;b;c for cells such as a;b",
+}
 
 
 def learns_moments(options: Options) -> bool:
@@ -53,8 +61,8 @@ def choose_mechanism(options: Options, *, classes: int, images: bool) -> str:
     name = options.mechanism
     if name == AUTO:
         name = auto_mechanism(options, classes=classes, images=images)
-    if name == OF_QUANTITIES:
-        raise InvalidInput(f"mechanism {OF_QUANTITIES} needs a quantity as the target: give its public range.")
+    if name in _NEEDS:
+        raise InvalidInput(f"mechanism {name} needs {_NEEDS[name]}.")
     if learns_moments(options) and name != DEFAULT_MECHANISM:
         raise InvalidInput(
             f"student must be one that learns from what {name} releases, got {options.student!r}, which "
@@ -68,14 +76,29 @@ def choose_mechanism(options: Options, *, classes: int, images: bool) -> str:
     return name
 
 
-def require_quantity_options(options: Options, unit: str) -> None:
-    """Refuse options that belong to classes where the target is a quantity."""
+def require_sums_options(options: Options, unit: str, *, several: bool) -> None:
+    """Refuse options that belong to classes where the target is a quantity, or rows have several labels."""
+    name, target = (OF_LABELS, "rows have several labels") if several else (OF_QUANTITIES, "the target is a quantity")
+    instead = " For others run once for each label." if several else ""
     if options.objective != ACCURACY:
-        raise InvalidInput(f"objective must be {ACCURACY} for a quantity, got {options.objective!r}.")
-    for name in ("mechanism", "student"):
-        given = getattr(options, name)
-        if not is_auto(given) and not (name == "mechanism" and given == OF_QUANTITIES):
+        raise InvalidInput(f"objective must be {ACCURACY} where {target}, got {options.objective!r}.{instead}")
+    for other in ("mechanism", "student"):
+        given = getattr(options, other)
+        if not is_auto(given) and not (other == "mechanism" and given == name):
             raise InvalidInput(
-                f"{name} cannot be chosen where the target is a quantity, got {shown(given)}: every {unit} adds to "
-                f"sums by {OF_QUANTITIES}, and ridge regression learns from them."
+                f"{other} cannot be chosen where {target}, got {shown(given)}: every {unit} adds to "
+                f"sums by {name}, and ridge regression learns from them.{instead}"
             )
+
+
+def most_labels(options: Options, labels: int) -> int:
+    """The parameter max_labels of `LabelsGNMax`, for the form of votes with less noise, from public numbers.
+
+    The given one, or the root of the number of labels, rounded up; all labels if votes on all have less noise.
+    Errors: `InvalidInput` for more than there are.
+    """
+    given = options.parameters.get("max_labels")
+    most = math.isqrt(labels - 1) + 1 if given is None else whole("max_labels", given, at_least=1)
+    if most > labels:
+        raise InvalidInput(f"max_labels must be at most {labels}, the number of labels, got {most}.")
+    return most if is_limited(labels, most) else labels

@@ -17,6 +17,8 @@ DEFAULT_OF_COUNTS = "bounded-gnmax"
 """The default if the student cannot use sums of features: for images, and for most students with a name."""
 OF_QUANTITIES = "quantity-gnmax"
 """The mechanism of a target that is a number."""
+OF_LABELS = "labels-gnmax"
+"""The mechanism of rows that have several labels."""
 MOST_OF_MOMENTS = 20
 """The most classes for which sums of features are worth their part of the budget."""
 SUMS_OF_EMBEDDINGS = 0.8

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import Options
 from ostrakon.planning.choices import per_record_choices, trained_choices
-from ostrakon.planning.choose_mechanism import choose_mechanism, per_record_mechanism, require_quantity_options
-from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
+from ostrakon.planning.choose_mechanism import choose_mechanism, most_labels, per_record_mechanism, require_sums_options
+from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_LABELS, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
 from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan
@@ -29,24 +30,28 @@ def make_plan(
     embedded: bool = False,
     domain: Domain | None = None,
     quantity: bool = False,
+    labels: bool = False,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
-    description of the columns, where there are no public rows; else None. quantity: whether the target is one.
-    Without an epsilon, and unless all of the
-    noise is given, the noise is calibrated to an epsilon of 2: a single parameter does not silently weaken the
-    guarantee.
+    description of the columns, where there are no public rows; else None. quantity: whether the target is one. labels:
+    whether rows may have several of the classes. Without an epsilon, and unless all of the noise is given, the noise is
+    calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
     parameters that the mechanism does not have, a student that learns from numbers that the mechanism does not release,
     an epsilon that is too small (with the nearest that is possible).
     """
     sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
-    if quantity:
-        require_quantity_options(options, unit)
-        return per_record_plan(per_record_choices(options, OF_QUANTITIES, **sizes, fixed={}))
+    if quantity or labels:
+        require_sums_options(options, unit, several=labels)
+        fixed = {"max_labels": most_labels(options, classes)} if labels else {}
+        # The plan has the form of votes that is less noisy; a given number chooses between them.
+        own = {name: value for name, value in options.parameters.items() if name not in fixed}
+        asked, name = replace(options, parameters=own), OF_LABELS if labels else OF_QUANTITIES
+        return per_record_plan(per_record_choices(asked, name, **sizes, fixed=fixed))
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
     name = choose_mechanism(options, classes=classes, images=images)

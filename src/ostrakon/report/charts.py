@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
 from ostrakon.report.curve_chart import curve_chart
 from ostrakon.run.stages.queries import Answers
 from ostrakon.run.steps import FinishedRun
@@ -62,11 +63,23 @@ def released_charts(outcome: FinishedRun) -> str:
         Bar(name=what, share=share, value=f"{share:.0%}", colour=colour)
         for what, share, colour in budget_shares(outcome)
     ]
-    learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
+    if outcome.several:
+        learned = _rates(outcome)
+    else:
+        learned = _labels(outcome) if outcome.quantity is None else _quantities(outcome)
     curve = curve_chart(outcome.statement)
     # A single bar of 100% says nothing that the curve does not.
     spent = "" if curve and len(budget) == 1 else bar_chart(f"Where the privacy budget went: {claim}", budget)
     return spent + curve + learned
+
+
+def _rates(outcome: FinishedRun) -> str:
+    """The share of records that have each label, of many labels the most frequent ones."""
+    rates: FloatArray = outcome.student.student.rates_
+    shown = range(len(rates)) if len(rates) <= MOST_CLASSES else np.argsort(-rates, kind="stable")[:MOST_CLASSES]
+    most = max(float(rates.max()), 1e-9)
+    bars = [Bar(name=str(outcome.classes[at]), share=rates[at] / most, value=f"{rates[at]:.1%}") for at in shown]
+    return bar_chart("What was learned: the share of records with each label, as released", bars)
 
 
 def _quantities(outcome: FinishedRun) -> str:

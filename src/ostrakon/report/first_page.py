@@ -11,7 +11,7 @@ from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import of_records
-from ostrakon.students.measures import Measures, QuantityMeasures
+from ostrakon.students.measures import AnyMeasures, LabelMeasures, QuantityMeasures
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -27,7 +27,7 @@ def first_page(
     ledger: bool = False,
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
-    measures: Measures | QuantityMeasures | None = None,
+    measures: AnyMeasures | None = None,
 ) -> list[str]:
     """Paragraphs of Markdown, without a table.
 
@@ -47,7 +47,7 @@ def first_page(
         Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
     estimates : sequence of Agreement
         Of the student and of the majority class, from released numbers.
-    measures : Measures or QuantityMeasures, optional
+    measures : AnyMeasures, optional
         On the rows of a test file that the operator declared public.
 
     Returns
@@ -89,6 +89,8 @@ def predicts(content: dict[str, Any]) -> str:
     """What the student predicts, in one sentence."""
     if "quantity" in content:
         return f"It estimates a quantity from {_range(content)}."
+    if "several_labels" in content:
+        return f"It predicts which of {len(content['classes'])} labels a row has; it may have none or several."
     return f"It predicts one of {len(content['classes'])} labels."
 
 
@@ -183,9 +185,7 @@ def _given(text: str | None) -> str:
     return NOT_GIVEN if text is None else escaped(text)
 
 
-def _quality(
-    content: dict[str, Any], estimates: Sequence[Agreement], measures: Measures | QuantityMeasures | None
-) -> str:
+def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: AnyMeasures | None) -> str:
     by = {estimate.of: estimate for estimate in estimates}
     said: list[str] = []
     if "student" in by and "majority" in by:
@@ -210,7 +210,7 @@ def _quality(
             )
     if not said:
         said.append("The released numbers allow no estimate.")
-    if isinstance(measures, QuantityMeasures):
+    if isinstance(measures, LabelMeasures | QuantityMeasures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
         said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
     elif measures is not None:

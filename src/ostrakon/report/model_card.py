@@ -156,6 +156,14 @@ def _files(
             NOISY_COUNTS: "for each of these rows how its votes were split between both ends of the range, with noise",
             NOISY_MOMENTS: "sums of features times the quantity, with their noise",
         }
+    if "several_labels" in content:
+        against = any(asked["parameters"].get("max_labels") == len(content["classes"]) for asked in content["rounds"])
+        said = "for and against every label" if against else "for every label"
+        table = {}
+        noisy = {
+            NOISY_COUNTS: f"the {rows} that were asked about, and the votes {said}, with their noise",
+            NOISY_MOMENTS: "sums of features for every label, with their noise",
+        }
     return {
         manifest["file"]: "the student",
         "student.json": "what a row is, column by column, what is predicted and the format",

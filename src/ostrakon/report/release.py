@@ -16,6 +16,7 @@ from ostrakon.data.files import sync_folder, write_atomically, writing
 from ostrakon.data.quantity import Quantity
 from ostrakon.export.student_files import export_student
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.charts import cell_shares, released_charts
 from ostrakon.report.earlier import write_recipe
@@ -111,9 +112,9 @@ def _write_whole(
 def _write_tables(aside: Path, finished: FinishedRun) -> None:
     """The statement and everything that was drawn."""
     write_statement(aside, finished.statement)
-    if finished.quantity is None:
+    if finished.quantity is None and not finished.several:
         write_atomically(aside / LABELS, labels_csv(finished), mode=_PUBLIC)
-    else:
+    elif finished.quantity is not None:
         write_atomically(aside / VALUES, values_csv(finished, finished.quantity), mode=_PUBLIC)
     if finished.answers.counts is not None:
         write_atomically(aside / NOISY_COUNTS, counts_csv(finished), mode=_PUBLIC)
@@ -229,11 +230,17 @@ def counts_csv(outcome: FinishedRun) -> str:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_kind(outcome), *(str(label) for label in outcome.classes)])
     counts = outcome.answers.counts
+    writer.writerow([_kind(outcome), *_columns(outcome, counts)])
     for row, noisy in zip(_asked(outcome), [] if counts is None else counts.tolist(), strict=True):
         writer.writerow([row, *noisy])
     return text.getvalue()
+
+
+def _columns(outcome: FinishedRun, table: FloatArray | None) -> list[str]:
+    """Names of the columns of a released table: the classes, or votes for labels and after them those against."""
+    names = [str(label) for label in outcome.classes]
+    return names if table is None or table.shape[1] == len(names) else [*names, *(f"not {name}" for name in names)]
 
 
 def _kind(outcome: FinishedRun) -> str:
@@ -251,14 +258,15 @@ def moments_csv(outcome: FinishedRun) -> str:
 
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote; the others are those of
     `ostrakon.features.moments.MomentMap`, a function of the public rows. Of a quantity the numbers are, line after
-    line, sums of features times it (`ostrakon.features.sums.SumMap`). Of a run without public rows they are, line after
+    line, sums of features times it (`ostrakon.features.sums.SumMap`), of several labels a number for each
+    (`ostrakon.features.labels.LabelMap`). Of a run without public rows they are, line after
     line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact: steps of
     1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["direction", *(str(label) for label in outcome.classes)])
     moments = outcome.answers.moments
+    writer.writerow(["direction", *_columns(outcome, moments)])
     for direction, sums in enumerate([] if moments is None else moments.tolist()):
         writer.writerow([direction, *sums])
     return text.getvalue()

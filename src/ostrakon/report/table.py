@@ -17,7 +17,7 @@ from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
-from ostrakon.students.measures import QuantityMeasures
+from ostrakon.students.measures import LabelMeasures, QuantityMeasures
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
@@ -82,7 +82,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     if statement.adjacent:
         yield "Neighbours", "; ".join(_counted(adjacent, statement.unit) for adjacent in statement.adjacent)
     yield from _student(outcome)
-    if isinstance(outcome.measures, QuantityMeasures):
+    if isinstance(outcome.measures, LabelMeasures | QuantityMeasures):
         yield "Test rows", f"{outcome.measures.rows:,}"
         for what, value in outcome.measures.in_words().items():
             yield f"  {what}", value

@@ -39,7 +39,7 @@ _MOSTLY_MISSING = 0.5
 
 _ONLY = {
     ADDITIVE: "the student of runs without public rows",
-    SUMS: "ridge regression from released sums; its penalties were chosen on these alone",
+    SUMS: "ridge regression from released sums; its penalties (and thresholds of labels) were chosen on these alone",
 }
 
 _SAME_SIZE = " Both lead to the same default settings, which depend on the approximate number of records."
@@ -102,12 +102,12 @@ def make_statement(
             *([] if warning is None else [warning]),
             *(
                 warnings_of(answers, selection, said, [str(label) for label in task.classes])
-                if task.quantity is None
+                if task.quantity is None and task.labels is None
                 else ()
             ),
             *remarks,
             *_cell_remarks(plan, answers, task),
-            *(_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task),
+            *_sum_remarks(plan, answers, task),
             *([ENCODER_NOT_COVERED[protects]] if encoder else []),
             *_gate_remarks(plan, answers),
         ),
@@ -117,6 +117,7 @@ def make_statement(
         rounds=answers.rounds,
         teachers=plan.teachers,
         classes=() if task.quantity is not None else tuple(str(label) for label in task.classes),
+        several=task.labels is not None,
         quantity=None if task.quantity is None else (task.quantity.low, task.quantity.high),
         unit=task.private.unit,
         protects=protects,
@@ -203,6 +204,29 @@ def _moment_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]
         f"Besides its vote, every {task.private.unit} added its features, scaled to a length of at most one vote, to "
         f"the {len(answers.moments)} sums of its class. The sums were released with Gaussian noise of standard "
         f"deviation {plan.mechanism.moment_noise:.4g} votes. The guarantee covers votes and sums together.",
+    )
+
+
+def _sum_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
+    """What every record added to sums of features, by the kind of target."""
+    if task.labels is not None:
+        return _label_remarks(plan, task)
+    return (_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task)
+
+
+def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
+    parameters, unit, labels = plan.mechanism.parameters(), task.private.unit, len(task.classes)
+    most = int(parameters["max_labels"])
+    cast = (
+        f"voted for or against each of the {labels} labels"
+        if most == labels
+        else f"voted for each of its labels (with more than {most} of the {labels} labels, for less than a vote each)"
+    )
+    return (
+        f"Rows may have several labels. Every {unit} {cast}, on the public row that is nearest to it, and added its "
+        "features, scaled to a length of at most 0.71 of these votes, to a sum for each label. Votes were released "
+        f"with Gaussian noise of standard deviation {parameters['sigma2']:.4g} votes, and sums with "
+        f"{plan.mechanism.moment_noise:.4g}. The guarantee covers all labels of a {unit} together.",
     )
 
 

@@ -16,7 +16,7 @@ from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.understood import Understood
 from ostrakon.estimators.choices import is_images, require_choices, sees_images
-from ostrakon.export.released import ReleasedQuantity, ReleasedStudent
+from ostrakon.export.released import ReleasedLabels, ReleasedQuantity, ReleasedStudent
 from ostrakon.export.row_form import RowForm
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import is_embedded, name_without_folder
@@ -39,7 +39,13 @@ from ostrakon.run.statement import make_statement
 from ostrakon.run.storage import Storage
 from ostrakon.statements.statement import Statement
 from ostrakon.statements.trust_model import with_engines, with_private_table, with_store
-from ostrakon.students.measures import Measures, QuantityMeasures, measure_student, measures_of_quantity
+from ostrakon.students.measures import (
+    AnyMeasures,
+    Measures,
+    measure_student,
+    measures_of_labels,
+    measures_of_quantity,
+)
 from ostrakon.students.selection import Selection
 from ostrakon.teachers import TeacherStore
 from ostrakon.teachers.engines import LOCAL, on_engine
@@ -70,7 +76,7 @@ class FinishedRun:
     answers : Answers
         Released labels and, where the mechanism releases them, noisy counts and sums.
     classes : tuple
-    measures : Measures, QuantityMeasures or None
+    measures : AnyMeasures or None
         Of the student on the test rows.
     rows : str
         What a row of the student's input is, in words.
@@ -95,7 +101,7 @@ class FinishedRun:
     images: NDArray[Any] | None
     answers: Answers
     classes: tuple[Any, ...]
-    measures: Measures | QuantityMeasures | None
+    measures: AnyMeasures | None
     rows: str
     representation: str
     student_name: str
@@ -106,8 +112,13 @@ class FinishedRun:
     quantity: Quantity | None = None
 
     @property
+    def several(self) -> bool:
+        """Whether rows may have several of the classes."""
+        return self.statement.several
+
+    @property
     def accuracy(self) -> float | None:
-        """Accuracy on the test rows, None without any and for a quantity."""
+        """Accuracy on the test rows, None without any, for a quantity and for several labels."""
         return self.measures.accuracy if isinstance(self.measures, Measures) else None
 
 
@@ -272,6 +283,8 @@ def finish(
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
     seen = None if raw else view.representation
     released: ReleasedStudent | ReleasedQuantity = ReleasedStudent(form, seen, selection.student, list(task.classes))
+    if task.labels is not None:
+        released = ReleasedLabels(form, seen, selection.student, list(task.classes))
     if task.quantity is not None:
         released = ReleasedQuantity(form, seen, selection.student, task.quantity)
     return FinishedRun(
@@ -295,15 +308,18 @@ def finish(
     )
 
 
-def measure(context: RunContext, view: View, selection: Selection) -> Measures | QuantityMeasures | None:
+def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasures | None:
     """Measures of the student on the test rows, noted on the trusted side; None without test rows."""
     task = context.task
     if task.y_test is None:
         return None
     # In doubles, as the released student computes.
     X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
-    measures: Measures | QuantityMeasures
-    if task.quantity is None:
+    measures: AnyMeasures
+    if task.labels is not None:
+        student = selection.student
+        measures = measures_of_labels(student.predict_proba(X_test), student.predict(X_test), task.y_test, task.classes)
+    elif task.quantity is None:
         measures = measure_student(selection.student, X_test, task.y_test, task.classes)
     else:
         measures = measures_of_quantity(task.quantity.values(selection.student.predict(X_test)), task.y_test)
@@ -325,6 +341,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         or plan.trained
         or not task.counted
         or task.quantity is not None
+        or task.labels is not None
     ):
         return None
     return {
@@ -349,6 +366,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         embedded=is_embedded(options.representation, task.X_public),
         domain=task.domain,
         quantity=task.quantity is not None,
+        labels=task.labels is not None,
     )
     if data.protects == "labels" and plan.mechanism.relation == "take-out":
         raise InvalidInput(

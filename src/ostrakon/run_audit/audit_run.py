@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.audit.one_run import OneRunAudit, audit_one_run
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.mechanisms.registry import MECHANISMS
@@ -24,7 +25,7 @@ from ostrakon.run.pipeline import run
 from ostrakon.run.stages.features import view_of
 from ostrakon.run.stages.votes import collect, moment_map, queries_of
 from ostrakon.run.steps import Say, plan_of
-from ostrakon.run_audit.canaries import WithCanaries, at_ends, plant
+from ostrakon.run_audit.canaries import WithCanaries, plant, targets
 from ostrakon.run_audit.rebuilt import rebuilt_differs
 from ostrakon.run_audit.released_tables import RunNoise, release_breaks
 from ostrakon.run_audit.repeated import COUNTS, SUMS, repeat
@@ -93,11 +94,10 @@ def audit_run(
     mu = _require_auditable(plan, task)
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
-    canaries = plant(view, queries, classes=plan.classes, rng=rng)
+    sums = moment_map(plan, view)
+    canaries = plant(view, queries, classes=2 if isinstance(sums, LabelMap) else plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
-    private = WithCanaries(
-        base=task.private, X=X, y=canaries.labels if task.quantity is None else at_ends(canaries.labels)
-    )
+    private = WithCanaries(base=task.private, X=X, y=targets(canaries.labels, sums))
     digest = hashlib.sha256(canaries.coins.tobytes()).hexdigest()
     with_canaries = dataclasses.replace(task, private=private, fingerprints={**task.fingerprints, "canaries": digest})
     again = _same_numbers(options, plan)
@@ -112,7 +112,7 @@ def audit_run(
     contradiction = rebuilt_differs(folder, outcome.plan, with_canaries, again, say=say)
     if contradiction is None:
         stored = RunNoise.of(folder, outcome.plan)
-        expected = canaries.added_to(without, moment_map(outcome.plan, view), view.public[queries])
+        expected = canaries.added_to(without, sums, view.public[queries])
         most = private.units * (1 if private.unit == "record" else expected.max_contributions)
         error = (1 - _CANARIES) * (1 - confidence) / 2
         contradiction = release_breaks(folder, outcome.plan, stored, expected, most=most, error=error)
@@ -120,7 +120,7 @@ def audit_run(
             before = None if original is None else RunNoise.of(original, plan)
             contradiction = repeated.breaks(plan, [run.noise for run in (before, stored) if run], error=error)
     say("Guessing the canaries")
-    guessed = {COUNTS: (canaries.scores(counts, without.in_votes), canaries.coins)}
+    guessed = {COUNTS: (canaries.scores(counts, without.in_votes, sums), canaries.coins)}
     if repeated.scores is not None and repeated.coins is not None:
         guessed[SUMS] = repeated.scores, repeated.coins
     certified = _certified(guessed, outcome.plan, mu=mu, confidence=confidence)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.data.object_store import StoredFolder
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.sums import SumMap, quantity_steps
 from ostrakon.mechanisms.base import FloatArray, Relation
@@ -21,6 +22,8 @@ from ostrakon.teachers.per_record import Block, nearest
 from ostrakon.teachers.shards import Shards
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
+
+Sums = MomentMap | SumMap | LabelMap | None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,23 +43,32 @@ class Canaries:
         """The class of every canary."""
         return self.pairs[np.arange(len(self.coins)), self.coins]
 
-    def scores(self, counts: FloatArray, without: NDArray[Any]) -> FloatArray:
+    def scores(self, counts: FloatArray, without: NDArray[Any], sums: Sums) -> FloatArray:
         """How much released `counts` (queries, classes) speak for coin 0 of each; `without`: counts without canaries.
 
         The canary adds one vote to one of its two classes: of the differences that noise and all others leave, that is
-        the whole signal, so no other use of the two counts tells the coins apart better.
+        the whole signal, so no other use of the two counts tells the coins apart better. With several labels it adds
+        the votes of one of two sets of labels. sums: what the run sums besides votes.
         """
         rest = counts - without
+        if isinstance(sums, LabelMap):
+            first, other = sums.votes(sums.ends)
+            return rest[self.cells] @ (first - other)
         return rest[self.cells, self.pairs[:, 0]] - rest[self.cells, self.pairs[:, 1]]
 
-    def added_to(self, without: BoundedVotes, sums: MomentMap | SumMap | None, queries: FloatArray) -> BoundedVotes:
+    def added_to(self, without: BoundedVotes, sums: Sums, queries: FloatArray) -> BoundedVotes:
         """`without` and what the canaries say: one vote each at its own query, and its features in the `sums`."""
         counts = without.counts.copy()
-        np.add.at(counts, (self.cells, self.labels), without.steps)
+        if isinstance(sums, LabelMap):
+            np.add.at(counts, self.cells, sums.votes(sums.ends[self.labels]))
+        else:
+            np.add.at(counts, (self.cells, self.labels), without.steps)
         votes = type(without)(counts, teachers=without.teachers, max_contributions=without.max_contributions)
         if sums is not None and without.moments is not None:
             moments, steps = without.moments.counts.copy(), sums.steps(queries)[self.cells]
-            if isinstance(sums, SumMap):
+            if isinstance(sums, LabelMap):
+                moments += sums.table(sums.added(steps, sums.ends[self.labels]))
+            elif isinstance(sums, SumMap):
                 moments += sums.table(quantity_steps(steps, at_ends(self.labels)).sum(axis=0))
             else:
                 np.add.at(moments.T, self.labels, steps)
@@ -67,6 +79,13 @@ class Canaries:
 def at_ends(labels: IntArray) -> IntArray:
     """The steps of quantities at the ends 0 (low) and 1 (high)."""
     return labels * STEPS
+
+
+def targets(labels: IntArray, sums: Sums) -> IntArray:
+    """What private rows have of which the class, or the end of a quantity or of label sets, is given."""
+    if isinstance(sums, LabelMap):
+        return sums.ends[labels]
+    return at_ends(labels) if isinstance(sums, SumMap) else labels
 
 
 def plant(view: View, queries: IntArray, *, classes: int, rng: np.random.Generator) -> Canaries:

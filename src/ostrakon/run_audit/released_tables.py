@@ -96,6 +96,7 @@ def release_breaks(
         return "the votes that the run counted are not those of its records"
     by_class = expected.steps == 1 and expected.moments is not None
     sums = expected.moments.counts[0].sum() if by_class and expected.moments is not None else 0
+    most *= expected.votes_at_once(expected.counts.shape)
     if expected.counts.sum() > most * expected.steps or sums > CONSTANT * plan.teachers:
         return f"{plan.teachers} records cast {expected.in_votes.sum():g} votes, where they may cast {most}"
     sigmas = {COUNTS: plan.mechanism.vote_noise, SUMS: plan.mechanism.moment_noise}

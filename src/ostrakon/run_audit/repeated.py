@@ -9,6 +9,7 @@ import numpy as np
 
 from ostrakon.audit.repeated_noise import repeated_noise_breaks
 from ostrakon.audit.table_noise import noise_breaks
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.noise import secure_rng
@@ -17,7 +18,7 @@ from ostrakon.run.noise_log import MemoryLog
 from ostrakon.run.stages.features import View
 from ostrakon.run.stages.queries import ask
 from ostrakon.run.stages.votes import moment_map
-from ostrakon.run_audit.canaries import at_ends
+from ostrakon.run_audit.canaries import targets
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.votes import STEPS, BoundedVotes, IntArray, Moments
 
@@ -87,14 +88,14 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
     features, sums = view.public[queries], moment_map(plan, view)
     steps = None if sums is None else sums.steps(features)
     far = 0 if steps is None else int(np.argmax(np.square(steps).sum(axis=1)))
-    pairs = np.arange(plan.classes // 2 * 2).reshape(-1, 2)
+    pairs = np.arange(2 if isinstance(sums, LabelMap) else plan.classes // 2 * 2).reshape(-1, 2)
     asked: Any = {"units": plan.teachers, "max_contributions": without.max_contributions, "moments": sums}
     said = [
         collect_per_record([([0], features[[far]], [label])], features, classes=plan.classes, **asked)
-        for label in (at_ends(np.arange(2)) if isinstance(sums, SumMap) else np.arange(pairs.size))
+        for label in targets(np.arange(pairs.size), sums)
     ]
     size = without.counts.size
-    kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * plan.classes), 2)
+    kept = max(_NUMBERS // (size if steps is None else size + steps.shape[1] * without.classes), 2)
     rounds = kept if steps is None else -(-_CANARIES // len(pairs))
     coins = rng.integers(0, 2, size=(rounds, len(pairs)))
     scores, secure = np.zeros(coins.shape), secure_rng()
@@ -112,7 +113,10 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
             if number < _NUMBERS // answers.moments.size:
                 noise[SUMS].append((answers.moments - votes.moments.counts / STEPS).ravel())
             rest = answers.moments - without.moments.counts / STEPS
-            if isinstance(sums, SumMap):
+            if isinstance(sums, LabelMap):
+                first, other = sums.signs(sums.ends)
+                scores[number] = steps[far] @ sums.sums(rest) @ (first - other)
+            elif isinstance(sums, SumMap):
                 scores[number] = -2 * (steps[far] @ sums.sums(rest))
             else:
                 scores[number] = (steps[far] @ rest)[pairs[:, 0]] - (steps[far] @ rest)[pairs[:, 1]]

@@ -165,6 +165,8 @@ class Statement:
         That there were no public rows, and what was counted instead. None: there were some.
     quantity : tuple of (float, float), optional
         The public range of a target that is a number; `classes` are then empty.
+    several : bool
+        Whether a row may have several of the classes.
     trust_model : str
         Who sees what, and who must be trusted, without its final full stop.
 
@@ -198,6 +200,7 @@ class Statement:
     tuned: dict[str, str] = field(default_factory=dict[str, str])
     public_rows: Mapping[str, Any] | None = None
     quantity: tuple[float, float] | None = None
+    several: bool = False
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
@@ -354,7 +357,7 @@ class Statement:
 
     def _target(self) -> dict[str, Any]:
         if self.quantity is None:
-            return {"classes": list(self.classes)}
+            return {"classes": list(self.classes), **({"several_labels": True} if self.several else {})}
         return {"quantity": {"low": self.quantity[0], "high": self.quantity[1]}}
 
     def _guess(self) -> dict[str, Any] | None:

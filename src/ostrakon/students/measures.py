@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+from sklearn.metrics import average_precision_score, f1_score, log_loss, roc_auc_score
 
 from ostrakon.validation import InvalidInput
 
@@ -127,6 +127,81 @@ def measures_of_quantity(estimated: ArrayLike, y: ArrayLike) -> QuantityMeasures
         mean_absolute_error=float(np.abs(right - said).mean()),
         mean_absolute_deviation=float(np.abs(away).mean()),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelMeasures:
+    """What was measured on test rows that may have several labels.
+
+    Parameters
+    ----------
+    rows : int
+        Number of test rows.
+    macro_f1, micro_f1 : float in [0, 1]
+        The mean of the F1 of all labels; the F1 of all (row, label) pairs together.
+    subset_accuracy, hamming_loss : float in [0, 1]
+        Share of rows of which every label is right; share of pairs that are wrong.
+    auc : float or None
+        The mean of the areas under the ROC curves of the labels that some test rows have and others do not.
+    by_label : tuple of (str, float, float or None)
+        For each label, its name, its F1 and its AUC.
+    """
+
+    rows: int
+    macro_f1: float
+    micro_f1: float
+    subset_accuracy: float
+    hamming_loss: float
+    auc: float | None
+    by_label: tuple[tuple[str, float, float | None], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `by_label` by name."""
+        return {**asdict(self), "by_label": {name: {"f1": f1, "auc": auc} for name, f1, auc in self.by_label}}
+
+    def in_words(self) -> dict[str, str]:
+        """Name by name, as it is printed."""
+        ranked = self.by_label if len(self.by_label) <= _NAMED else sorted(self.by_label, key=_area)[:_NAMED]
+        areas = ", ".join(f"{name} {_number(auc)}" for name, _, auc in ranked)
+        return {
+            "Macro F1": f"{self.macro_f1:.3f}",
+            "Micro F1": f"{self.micro_f1:.3f}",
+            "All labels right": f"{self.subset_accuracy:.1%} of rows",
+            "Hamming loss": f"{self.hamming_loss:.3f}",
+            "AUC": _number(self.auc),
+            "AUC by label": areas + ("" if len(ranked) == len(self.by_label) else " (the lowest)"),
+        }
+
+
+def _area(one: tuple[str, float, float | None]) -> float:
+    return 1.0 if one[2] is None else one[2]
+
+
+def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, names: Sequence[Any]) -> LabelMeasures:
+    """Measure probabilities and predictions of labels against `y`, all (rows, labels).
+
+    >>> y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+    >>> measures_of_labels(y * 0.5, [[1, 0], [0, 1], [1, 0], [0, 0]], y, ["a", "b"]).in_words()["Macro F1"]
+    '0.833'
+    """
+    right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
+    scores = np.atleast_1d(f1_score(right, said, average=None, zero_division=0))
+    mixed = (right.min(axis=0) == 0) & (right.max(axis=0) == 1)
+    areas = [float(roc_auc_score(right[:, at], likely[:, at])) if mixed[at] else None for at in range(right.shape[1])]
+    known = [area for area in areas if area is not None]
+    return LabelMeasures(
+        rows=len(right),
+        macro_f1=float(scores.mean()),
+        micro_f1=float(f1_score(right, said, average="micro", zero_division=0)),
+        subset_accuracy=float((right == said).all(axis=1).mean()),
+        hamming_loss=float((right != said).mean()),
+        auc=float(np.mean(known)) if known else None,
+        by_label=tuple((str(name), float(f1), area) for name, f1, area in zip(names, scores, areas, strict=True)),
+    )
+
+
+AnyMeasures = Measures | LabelMeasures | QuantityMeasures
+"""Of a student of classes, of several labels or of a quantity."""
 
 
 def measure_student(student: Any, X: Any, y: ArrayLike, classes: Sequence[Any]) -> Measures:

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.cells import PairMap
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.sums import SumMap
 from ostrakon.validation import InvalidInput, positive
@@ -36,7 +37,7 @@ class ReleasedMoments:
     sums: FloatArray
     sigma: float
     records: int
-    directions: MomentMap | PairMap | SumMap
+    directions: MomentMap | PairMap | SumMap | LabelMap
 
 
 class MomentLogistic(ClassifierMixin, BaseEstimator):

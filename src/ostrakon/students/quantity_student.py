@@ -15,6 +15,7 @@ from ostrakon.students.cells import cell_means, cell_of
 from ostrakon.validation import InvalidInput
 
 FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
 
 SUMS = "sums"
 """The name of the student."""
@@ -74,28 +75,18 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
             raise InvalidInput("The released sums must be finite.")
         sigma = float(feature_map.sums(np.full(moments.sums.shape, moments.sigma))[0])
-        rows = feature_map.of_rows(X)
-        values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
-        values = moments.records * np.maximum(values, 0)
-        given = np.asarray(X, np.float32)
-        own, cells = cell_of(given, given[released.queries]), len(counts)
-        means = cell_means(rows, own, np.zeros((cells, rows.shape[1])))
-        members = np.bincount(own, minlength=cells).astype(np.float64)
-        expected, noise = _records(counts, members, moments.records, released.sigma2), 2 * released.sigma2**2
-        spread = 1 + moments.records / len(rows)
-        fitted: list[tuple[float, FloatArray, FloatArray]] = []
-        for left in _UNEXPLAINED:
-            variances = values * left * spread + sigma**2
-            by_cell = expected * left * spread + noise
-            rotated, differences = vectors.T @ sums, counts[:, 1] - counts[:, 0]
-            precision = (vectors * (values**2 / variances)) @ vectors.T
-            precision += (means.T * (expected**2 / by_cell)) @ means
-            weighted_sums = vectors @ (values / variances * rotated) + means.T @ (expected / by_cell * differences)
-            constant = np.log(variances).sum() + (rotated**2 / variances).sum()
-            constant += np.log(by_cell).sum() + (differences**2 / by_cell).sum()
-            weights, penalties, likelihood = _likeliest(precision, weighted_sums, feature_map.blocks)
-            fitted.append((likelihood - constant / 2, weights, penalties))
-        _, self.coef_, self.penalties_ = max(fitted, key=lambda entry: entry[0])
+        self.coef_, self.penalties_ = weights_of_sums(
+            feature_map.of_rows(X),
+            *own_cells(X, released),
+            sums=sums[:, None],
+            differences=(counts[:, 1] - counts[:, 0])[:, None],
+            totals=counts.sum(axis=1),
+            noise=(sigma, released.sigma2 * np.sqrt(2)),
+            noise_of_totals=released.sigma2 * np.sqrt(2),
+            records=moments.records,
+            blocks=feature_map.blocks,
+        )
+        self.coef_ = self.coef_[:, 0]
         self.directions_ = feature_map
         return self
 
@@ -105,20 +96,87 @@ class QuantityRidge(RegressorMixin, BaseEstimator):
         return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
 
 
-def _records(counts: FloatArray, members: FloatArray, records: int, sigma2: float) -> FloatArray:
+def own_cells(X: Any, released: Any) -> tuple[IntArray, int]:
+    """(the cell of every public row, the number of cells)."""
+    given = np.asarray(X, np.float32)
+    return cell_of(given, given[released.queries]), len(released.queries)
+
+
+def weights_of_sums(
+    rows: FloatArray,
+    own: IntArray,
+    cells: int,
+    *,
+    sums: FloatArray,
+    differences: FloatArray,
+    totals: FloatArray | None,
+    noise: tuple[float, float],
+    noise_of_totals: float,
+    records: int,
+    blocks: tuple[slice, ...],
+) -> tuple[FloatArray, FloatArray]:
+    """(weights, (features, targets); prior variance of each block) of the likeliest linear model.
+
+    Parameters
+    ----------
+    rows : array of shape (rows, features)
+        Features of public rows.
+    own, cells
+        As of `own_cells`.
+    sums : array of shape (features, targets)
+        Noisy sums of features times each target, on the scale from -1 to 1.
+    differences : array of shape (cells, targets)
+        Noisy sums of each target by cell.
+    totals : array of shape (cells,) or None
+        Noisy numbers of records by cell; None where they are not known.
+    noise : tuple of (float, float)
+        Standard deviations of the noise on sums and on differences.
+    noise_of_totals : float
+        The same, of totals.
+    records : int
+        Number of private records.
+    blocks : tuple of slice
+        The blocks of features, the constant first. All targets share their prior variances.
+    """
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    values = records * np.maximum(values, 0)
+    means = cell_means(rows, own, np.zeros((cells, rows.shape[1])))
+    members = np.bincount(own, minlength=cells).astype(np.float64)
+    expected = _records(totals, members, records, noise_of_totals)
+    spread = 1 + records / len(rows)
+    rotated = vectors.T @ sums
+    fitted: list[tuple[float, FloatArray, FloatArray]] = []
+    for left in _UNEXPLAINED:
+        variances = values * left * spread + noise[0] ** 2
+        by_cell = expected * left * spread + noise[1] ** 2
+        precision = (vectors * (values**2 / variances)) @ vectors.T
+        precision += (means.T * (expected**2 / by_cell)) @ means
+        weighted_sums = vectors @ ((values / variances)[:, None] * rotated)
+        weighted_sums += means.T @ ((expected / by_cell)[:, None] * differences)
+        constant = np.log(variances).sum() * sums.shape[1] + (rotated**2 / variances[:, None]).sum()
+        constant += np.log(by_cell).sum() * sums.shape[1] + (differences**2 / by_cell[:, None]).sum()
+        weights, penalties, likelihood = _likeliest(precision, weighted_sums, blocks)
+        fitted.append((likelihood - constant / 2, weights, penalties))
+    _, best, penalties = max(fitted, key=lambda entry: entry[0])
+    return best, penalties
+
+
+def _records(totals: FloatArray | None, members: FloatArray, records: int, sigma: float) -> FloatArray:
     """How many records speak in each cell: its noisy number, drawn towards its share of the public rows."""
-    noisy, noise = counts.sum(axis=1), 2 * sigma2**2
+    if totals is None:
+        return records * members / members.sum()
     # Users may speak in several cells.
-    total = max(float(noisy.sum()), records) if noisy.sum() > records + 4 * np.sqrt(noise * len(noisy)) else records
+    several = totals.sum() > records + 4 * sigma * np.sqrt(len(totals))
+    total = max(float(totals.sum()), records) if several else records
     public = total * members / members.sum()
     spread = np.square(_APART * public) + public + 1e-9
-    return np.maximum((public / spread + noisy / noise) / (1 / spread + 1 / noise), 0)
+    return np.maximum((public / spread + totals / sigma**2) / (1 / spread + 1 / sigma**2), 0)
 
 
 def _likeliest(
     precision: FloatArray, weighted_sums: FloatArray, blocks: tuple[slice, ...]
 ) -> tuple[FloatArray, FloatArray, float]:
-    """(weights, prior variance of each block, log likelihood but for a constant).
+    """(weights, prior variance of each block, log likelihood but for a constant). weighted_sums: (features, targets).
 
     One variance for all blocks but the constant is found first. Few records say little about each block, so that
     theirs are drawn towards it.
@@ -131,19 +189,21 @@ def _likeliest(
         factor = cho_factor(precision + np.diag(inverse), lower=True, check_finite=False)
         weights: FloatArray = cho_solve(factor, weighted_sums)
         log_det = 2 * np.log(np.diag(factor[0])).sum() - np.log(inverse).sum()
-        return weights, float(weighted_sums @ weights - log_det) / 2, factor, inverse
+        return weights, float((weighted_sums * weights).sum() - targets * log_det) / 2, factor, inverse
+
+    targets = weighted_sums.shape[1]
 
     starts = [np.array([_OF_CONSTANT, *[value] * (len(blocks) - 1)]) for value in _FIRST]
     penalties = max(starts, key=lambda value: at(value)[1])
     first = penalties[-1]
     for _ in range(_ROUNDS):
         weights, _, factor, _ = at(penalties)
-        covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(weighted_sums))))
+        covariance: FloatArray = np.diag(cho_solve(factor, np.eye(len(precision))))
         before = penalties.copy()
         for number, block in enumerate(blocks[1:], 1):
             size = block.stop - block.start
             if size:
-                determined = max(size - covariance[block].sum() / penalties[number], 0)
+                determined = targets * max(size - covariance[block].sum() / penalties[number], 0)
                 penalties[number] = (np.square(weights[block]).sum() + _DRAWN * first) / (determined + _DRAWN)
         if np.abs(np.log(penalties / before)).max() < 0.05:
             break

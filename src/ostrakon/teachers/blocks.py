@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
 from ostrakon.data.columns import Columns
 from ostrakon.data.images_on_disk import Pixels
+from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sharding import ShardFolder, ShardPart, pieces
 from ostrakon.data.streaming import stream
@@ -23,7 +24,7 @@ from ostrakon.features.rowwise import row_count, take_rows
 IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
 Block = tuple[Any, Any, Any]
-"""(owner of every row, features, class numbers or steps of a quantity), with all rows of every owner in it."""
+"""(owner of every row, features, classes, or steps of a quantity, or labels), with all rows of every owner in it."""
 
 FEWEST, MOST, _CELLS = 1536, 49_152, 2**20
 """Minimum and maximum number of rows of a block, and of its features: large blocks are faster."""
@@ -55,7 +56,7 @@ class UnitPart:
     columns: Columns
     by: str | None
     target: str
-    classes: tuple[str, ...] | Quantity
+    classes: tuple[str, ...] | Quantity | Labels
 
     def blocks(self, transform: Transform) -> Iterator[Block]:
         """The rows in blocks; a shard per block for users. Guarantee: as of `blocks_of_records`."""

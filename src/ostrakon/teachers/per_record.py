@@ -12,15 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ostrakon.data.object_store import AnyPath
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap
 from ostrakon.features.nearest import nearest
-from ostrakon.features.sums import SumMap, quantity_steps
+from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report, reporting
 from ostrakon.teachers.blocks import Block, Transform, UnitPart
 from ostrakon.teachers.parallel import in_parallel
 from ostrakon.teachers.shared import SharedValue, share
 from ostrakon.validation import InvalidInput, whole
-from ostrakon.votes import STEPS, BoundedVotes, Moments, SplitVotes
+from ostrakon.votes import STEPS, BoundedVotes, LabelVotes, Moments, SplitVotes
 
 IntArray = NDArray[np.int64]
 
@@ -32,7 +33,7 @@ def collect_per_record(
     classes: int,
     units: int,
     max_contributions: int = 1,
-    moments: MomentMap | SumMap | None = None,
+    moments: MomentMap | SumMap | LabelMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """The votes of per-record teachers on the queries nearest to their own rows, with bounded contributions.
@@ -49,9 +50,10 @@ def collect_per_record(
         Number of records or users: the `teachers` of the votes.
     max_contributions : int
         Number of queries on which a unit votes at most, at least 1.
-    moments : MomentMap or SumMap, optional
+    moments : MomentMap, SumMap or LabelMap, optional
         The features to sum by class beside the votes, as the `moments` of the result. Default: none. With a `SumMap`
         the rows have a quantity instead of a class, in whole steps from 0 to `STEPS`: votes are split between two ends.
+        With a `LabelMap` they have several labels, 0 or 1 each, (rows, labels).
     progress : bool or callable, optional
         True for a progress bar, or a function (done, total).
 
@@ -90,7 +92,7 @@ def collect_from_parts(
     units: int,
     max_contributions: int = 1,
     folder: AnyPath,
-    moments: MomentMap | SumMap | None = None,
+    moments: MomentMap | SumMap | LabelMap | None = None,
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """`collect_per_record` with rows that the workers of an engine read (`ostrakon.teachers.engines`): the same votes.
@@ -137,7 +139,7 @@ class _Asked:
     """The public inputs of all units; arguments and errors as of `collect_per_record`."""
 
     def __init__(
-        self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | SumMap | None
+        self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | SumMap | LabelMap | None
     ) -> None:
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
         self.queries = np.asarray(queries, np.float32)
@@ -149,8 +151,9 @@ class _Asked:
 
     def nothing(self) -> _Said:
         """The contributions of no unit."""
-        sums = None if self.moments is None else np.zeros((self.moments.directions, self.classes), np.int64)
-        return _Said(np.zeros((len(self.queries), self.classes), np.int64), sums, 0)
+        columns = self.moments.columns if isinstance(self.moments, LabelMap) else self.classes
+        sums = None if self.moments is None else np.zeros((self.moments.directions, columns), np.int64)
+        return _Said(np.zeros((len(self.queries), columns), np.int64), sums, 0)
 
     def contributions_of(self, block: Block) -> _Said:
         """The contributions of the units of one block."""
@@ -162,6 +165,8 @@ class _Asked:
         nearest_query, label = nearest(features, self.queries), np.asarray(given, np.int64)
         if isinstance(self.moments, SumMap):
             return self._quantities(self.moments, features, whose, everyone, nearest_query, label)
+        if isinstance(self.moments, LabelMap):
+            return self._several(self.moments, features, whose, everyone, nearest_query, label)
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
         options: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
@@ -186,11 +191,28 @@ class _Asked:
             added = _means(whose, added, everyone)
         return _Said(counts, sums.table(added.sum(axis=0)), everyone)
 
+    def _several(
+        self, sums: LabelMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, labels: IntArray
+    ) -> _Said:
+        """The contributions of units whose rows have several labels."""
+        if labels.shape != (len(whose), sums.labels) or not np.isin(labels, (0, 1)).all():
+            raise InvalidInput(f"The private rows must have 0 or 1 for each of {sums.labels} labels.")
+        where, cast = quantities(whose, nearest_query, sums.votes(labels), max_contributions=self.max_contributions)
+        counts = np.zeros((len(self.queries), sums.columns), np.int64)
+        np.add.at(counts, where, cast)
+        steps = sums.steps(features)
+        if everyone == len(whose):
+            return _Said(counts, sums.table(sums.added(steps, labels)), everyone)
+        signs = sums.signs(labels).T
+        added = [_means(whose, rounded_product(steps, sign), everyone).sum(axis=0) for sign in signs]
+        return _Said(counts, sums.table(np.stack(added, axis=1)), everyone)
+
     def votes(self, said: _Said, *, units: int) -> BoundedVotes:
         """The votes of `units` units."""
         if said.units > units:
             raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
-        kind = SplitVotes if isinstance(self.moments, SumMap) else BoundedVotes
+        kinds: dict[type, type[BoundedVotes]] = {SumMap: SplitVotes, LabelMap: LabelVotes}
+        kind = kinds.get(type(self.moments), BoundedVotes)
         votes = kind(said.counts, teachers=units, max_contributions=self.max_contributions)
         votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
         return votes
@@ -304,14 +326,14 @@ def quantities(
     ----------
     owners, nearest_query : int arrays of shape (rows,)
         As of `contributions`.
-    quantity : int array of shape (rows,)
+    quantity : int array of shape (rows,) or (rows, columns)
         Of every row, whole steps. An owner splits its vote as the mean over its rows near the query, rounded down.
     max_contributions : int
         As in `collect_per_record`.
 
     Returns
     -------
-    tuple of int arrays of shape (votes,)
+    tuple of int arrays of shape (votes,) and (votes,) or (votes, columns)
         (queries, steps).
 
     Examples
@@ -326,13 +348,13 @@ def quantities(
     said, near = _counted(whose, nearest_query)
     pairs = np.ravel_multi_index((whose, nearest_query), (everyone, int(nearest_query.max()) + 1))
     position = np.unique(pairs, return_inverse=True)[1]
-    sums = np.zeros(len(said), np.int64)
+    sums = np.zeros((len(said), *quantity.shape[1:]), np.int64)
     np.add.at(sums, position, quantity)
-    said = np.column_stack([said, sums // near])
+    means = sums // near.reshape(-1, *[1] * (sums.ndim - 1))
     # For each owner the queries with most rows, the earlier one first in a tie.
-    said, _ = _ordered(said, near, by=(said[:, 1], -near, said[:, 0]))
-    kept = said[_rank(said) < max_contributions]
-    return kept[:, 1], kept[:, 2]
+    order = np.lexsort((said[:, 1], -near, said[:, 0]))
+    kept = order[_rank(said[order]) < max_contributions]
+    return said[kept, 1], means[kept]
 
 
 def _means(groups: IntArray, steps: IntArray, count: int) -> IntArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
+from ostrakon.data.labels import Labels
 from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
@@ -32,6 +33,7 @@ def task_from_files(
     columns: Any = None,
     drop: Sequence[str] = (),
     quantity: Quantity | None = None,
+    labels: Labels | None = None,
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
@@ -52,6 +54,8 @@ def task_from_files(
         Columns of tables to leave out.
     quantity : Quantity, optional
         The public range of a target of tables that is a number.
+    labels : Labels, optional
+        The labels of which a row of a table may have several.
     **options
         As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
 
@@ -64,11 +68,7 @@ def task_from_files(
     InvalidInput
         In one sentence; see these functions.
     """
-    if quantity is not None and (columns is not None or holds_images(private) or holds_texts(private)):
-        raise InvalidInput("range belongs to tables with public rows: give a table whose target is a number.")
-    if drop and (columns is not None or holds_images(private) or holds_texts(private)):
-        where = "tables with public rows" if columns is None else "public rows: what columns leaves out is not read"
-        raise InvalidInput(f"drop belongs to {where}.")
+    _require_table(private, quantity=quantity, labels=labels, drop=drop, columns=columns)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -107,8 +107,23 @@ def task_from_files(
         text=text,
         drop=drop,
         quantity=quantity,
+        labels=labels,
         **options,
     )
+
+
+def _require_table(
+    private: Any, *, quantity: Quantity | None, labels: Labels | None, drop: Sequence[str], columns: Any
+) -> None:
+    """Refuse what only tables with public rows have. Errors: `InvalidInput`."""
+    other = holds_images(private) or holds_texts(private)
+    if quantity is not None and (columns is not None or other):
+        raise InvalidInput("range belongs to tables with public rows: give a table whose target is a number.")
+    if labels is not None and other:
+        raise InvalidInput("several labels belong to tables: give a table, with a column of texts if rows are texts.")
+    if drop and (columns is not None or other):
+        where = "tables with public rows" if columns is None else "public rows: what columns leaves out is not read"
+        raise InvalidInput(f"drop belongs to {where}.")
 
 
 def fingerprint_of_file(private: Any, *, by: str | None, key: bytes) -> str:

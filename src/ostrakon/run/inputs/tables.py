@@ -19,7 +19,7 @@ from ostrakon.data.owners import likely_owners, owners_in_words
 from ostrakon.data.sources import digest_of_file, open_table, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
-from ostrakon.run.inputs.task import Task, of_described, of_protection, of_quantity
+from ostrakon.run.inputs.task import Task, of_described, of_labels, of_protection, of_quantity
 from ostrakon.statements.statement import Protects
 from ostrakon.validation import InvalidInput
 
@@ -32,20 +32,22 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
     """
     tables = open_task(private, public, test=test, **options)
     X_test, y_test = (None, None) if tables.test is None else tables.test_rows()
-    of_labels = tables.protects == "labels"
-    given = {"private": tables.private, "public": None if of_labels else tables.public, "test": tables.test}
+    only_labels = tables.protects == "labels"
+    given = {"private": tables.private, "public": None if only_labels else tables.public, "test": tables.test}
     fingerprints = {name: _digest(table.path) for name, table in given.items() if table is not None}
-    public_rows, known = tables.public_rows(), "table" if of_labels else "public table"
-    outside = {} if of_labels else outside_table(tables.private, tables.columns, public_rows)
+    public_rows, known = tables.public_rows(), "table" if only_labels else "public table"
+    outside = {} if only_labels else outside_table(tables.private, tables.columns, public_rows)
     owners = _owners(tables, public_rows, outside)
     far = {name: share for name, share in outside.items() if name not in owners}
     note, understood = in_words(far, public_rows=len(public_rows)), tables.understood(public_rows=len(public_rows))
     notes = (*owners_in_words(owners, kept=tables.columns.kept), *(() if note is None else (note,)))
-    quantity = tables.quantity
+    quantity, target = tables.quantity, {"classes": tables.classes}
+    if tables.labels is not None:
+        target = of_labels(tables.labels)
     if quantity is not None:
         clipped = tables.private.share_outside(tables.target, quantity.low, quantity.high)
         outside = {**outside, tables.target: clipped}
-        notes = (*notes, *quantity.clipped_in_words(clipped))
+        notes, target = (*notes, *quantity.clipped_in_words(clipped)), of_quantity(quantity)
     return Task(
         private=PrivateTable(tables=tables, digest=fingerprints["private"]),
         X_public=public_rows,
@@ -58,9 +60,9 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         understood=dataclasses.replace(understood, notes=notes),
         outside=outside,
         source=None
-        if of_labels or tables.public is None or quantity is not None
+        if only_labels or tables.public is None or quantity is not None or tables.labels is not None
         else source_of(tables, fingerprints["public"]),
-        **({"classes": tables.classes} if quantity is None else of_quantity(quantity)),
+        **target,
         **of_protection(tables.protects),
     )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes
 from ostrakon.data.columns import require_same_types
 from ostrakon.data.domain import Domain
+from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.data.understood import Understood
@@ -73,6 +74,8 @@ class Task:
     quantity : Quantity, optional
         The public range of a target that is a number. `classes` are then its two ends, and private rows have whole
         steps between them; `y_test` has numbers.
+    labels : Labels, optional
+        The labels of which a row may have several. `classes` are then their names, and rows have 0 or 1 for each.
     trust_model : str
     not_covered : tuple of str
         What the statement says under these names.
@@ -99,6 +102,7 @@ class Task:
     domain: Domain | None = None
     source: Mapping[str, Any] | None = None
     quantity: Quantity | None = None
+    labels: Labels | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 
@@ -124,6 +128,11 @@ def of_protection(protects: Protects) -> dict[str, Any]:
 def of_quantity(quantity: Quantity) -> dict[str, Any]:
     """The fields of a `Task` whose target is a quantity."""
     return {"quantity": quantity, "classes": ENDS, "not_covered": NOT_COVERED_OF_QUANTITIES}
+
+
+def of_labels(labels: Labels) -> dict[str, Any]:
+    """The fields of a `Task` whose rows may have several labels."""
+    return {"labels": labels, "classes": labels.names}
 
 
 def of_described(domain: Domain) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from ostrakon.features.cells import CellFeatures
 from ostrakon.features.rowwise import take_rows
-from ostrakon.mechanisms import NO_ANSWER, QuantityGNMax
+from ostrakon.mechanisms import NO_ANSWER, LabelsGNMax, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.options.options import ACCURACY, BALANCED
 from ostrakon.planning.plan import Plan
@@ -21,6 +21,7 @@ from ostrakon.run.stages.queries import Answers, ask
 from ostrakon.run.stages.votes import moment_map, pair_map
 from ostrakon.students.additive import ADDITIVE, AdditiveLogistic
 from ostrakon.students.calibration import CalibratedStudent, agreeing_offsets, class_shares, temperature_of
+from ostrakon.students.label_student import LabelRidge
 from ostrakon.students.labelled import NOTHING_ANSWERED
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.quantity_student import SUMS, QuantityRidge
@@ -66,7 +67,8 @@ def fit_student(
     totals: as of `released_counts`.
     """
     if isinstance(plan.mechanism, QuantityGNMax):
-        return _of_quantity(learning, plan, answers, queries)
+        student = LabelRidge() if isinstance(plan.mechanism, LabelsGNMax) else QuantityRidge()
+        return _of_sums(student, learning, plan, answers, queries)
     if isinstance(learning.view.fitted, CellFeatures):
         return _additive(learning, plan, answers, queries, learning.view.fitted)
     if answers.counts is not None:
@@ -137,10 +139,12 @@ def _additive(learning: Learning, plan: Plan, answers: Answers, queries: IntArra
     return replace(selection, student=CalibratedStudent(selection.student, 1.0, offsets, weights))
 
 
-def _of_quantity(learning: Learning, plan: Plan, answers: Answers, queries: IntArray) -> Selection:
-    """Ridge regression from the sums of a quantity."""
+def _of_sums(
+    student: QuantityRidge | LabelRidge, learning: Learning, plan: Plan, answers: Answers, queries: IntArray
+) -> Selection:
+    """Ridge regression from the sums of a quantity, or of several labels."""
     released = released_counts(learning, plan, answers, queries)
-    chosen = Candidate(name=SUMS, student=QuantityRidge())
+    chosen = Candidate(name=SUMS, student=student)
     return Selection(chosen=chosen, student=released.fit_student(chosen.student, learning.view.public), agreement={})
 
 

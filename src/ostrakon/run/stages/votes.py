@@ -13,9 +13,10 @@ from ostrakon.data.object_store import StoredFolder
 from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
 from ostrakon.features.cells import CellFeatures, PairMap
+from ostrakon.features.labels import LabelMap
 from ostrakon.features.moments import MomentMap, worth_their_noise
 from ostrakon.features.sums import SumMap
-from ostrakon.mechanisms import QuantityGNMax
+from ostrakon.mechanisms import LabelsGNMax, QuantityGNMax
 from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.choices import refuse_teacher_options
 from ostrakon.planning.plan import Plan
@@ -27,7 +28,7 @@ from ostrakon.teachers.cells import collect_cells
 from ostrakon.teachers.engines import LOCAL, engine_in_use
 from ostrakon.teachers.per_record import collect_from_parts, collect_per_record, nearest
 from ostrakon.validation import InvalidInput
-from ostrakon.votes import BoundedVotes, IntArray, Moments, SplitVotes, Votes
+from ostrakon.votes import BoundedVotes, IntArray, LabelVotes, Moments, SplitVotes, Votes
 
 
 def queries_of(view: View, queries: int, *, strategy: str, seed: int) -> IntArray:
@@ -176,12 +177,15 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
-def moment_map(plan: Plan, view: View) -> MomentMap | SumMap | None:
+def moment_map(plan: Plan, view: View) -> MomentMap | SumMap | LabelMap | None:
     """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
 
     By class, as many directions as are worth their noise, which is public.
     """
     noise = plan.mechanism.moment_noise
+    if isinstance(plan.mechanism, LabelsGNMax):
+        of_rows = SumMap.of(view.public)
+        return LabelMap(directions_of=of_rows, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
         return SumMap.of(view.public)
     return None if noise is None else MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise))
@@ -199,6 +203,7 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
     if bound is None:
         return Votes(rows)
     kind = SplitVotes if isinstance(plan.mechanism, QuantityGNMax) else BoundedVotes
+    kind = LabelVotes if isinstance(plan.mechanism, LabelsGNMax) else kind
     votes = kind(rows[: plan.queries], teachers=plan.teachers, max_contributions=bound)
     if plan.mechanism.moment_noise is not None:
         votes.moments = Moments(rows[plan.queries :], teachers=plan.teachers)

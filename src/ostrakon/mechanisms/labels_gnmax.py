@@ -1,0 +1,74 @@
+"""Labels GNMax: per-record teachers vote on several labels at once, and add their features to a sum for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, ClassVar
+
+from ostrakon.mechanisms.base import Parameter
+from ostrakon.mechanisms.moment_gnmax import Share
+from ostrakon.mechanisms.quantity_gnmax import QuantityGNMax
+from ostrakon.validation import whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelsGNMax(QuantityGNMax):
+    """`QuantityGNMax` for rows that have several labels: noisy votes and sums with features for every label.
+
+    Parameters
+    ----------
+    sigma2 : float
+        Standard deviation of the noise on each count, in votes; above 0, at most 2^32.
+    max_labels : int, default 1
+        t, at least 1: the joint length of the votes of one teacher on one query is at most sqrt(t) votes.
+    neighbours : {"replaced", "removed"}, default "replaced"
+        As in `BoundedGNMax`.
+    max_contributions : int, default 1
+        r, the number of queries that a teacher may vote on. Every teacher contributes once to the sums.
+    moments : float, default 0.8
+        Share of the cost (of mu squared) that pays for the sums; strictly between 0 and 1.
+
+    Raises
+    ------
+    InvalidInput
+        As `MomentGNMax`.
+
+    Notes
+    -----
+    Guarantee: everything together is mu Gaussian-DP with mu^2 = t (2 r / sigma2^2 + 2 / moment_noise^2), when one
+    teacher's data change arbitrarily; mu^2 = t (r / sigma2^2 + 1 / (2 moment_noise^2)) when one teacher's
+    contributions are removed.
+
+    Proof: on each of r queries, the votes of a teacher on all labels are one vector without negative entries, of at
+    most the length sqrt(t). Two such have no negative product, so that r of them move by at most sqrt(2 r t) in L2. To
+    the sums a teacher adds, for all labels together, one vector of at most the length sqrt(t / 2): two differ by at
+    most sqrt(2 t). A removal moves votes by at most sqrt(r t) and sums by at most sqrt(t / 2). Both tables together,
+    with noise scaled to 1, move by at most mu (Dong, Roth and Su 2022, Theorem 1). `ostrakon.features.labels.LabelMap`
+    has the two forms: a vote for or against each of L labels, where t = L, and votes for at most t of them.
+
+    References
+    ----------
+    Multi-label PATE with bounded votes: Zhu et al. 2022 (arXiv 2211.15410).
+
+    Examples
+    --------
+    >>> mechanism = LabelsGNMax(sigma2=20, max_labels=4)
+    >>> round(mechanism.moment_noise, 4), round(mechanism.run_cost(queries=40).mu, 4)
+    (10.0, 0.3162)
+    """
+
+    name: ClassVar[str] = "labels-gnmax"
+
+    moments: Share = 0.8
+    max_labels: Annotated[
+        int,
+        Parameter(
+            help="Labels of a row that count in full; the root of the number by default.",
+            check=partial(whole, at_least=1),
+        ),
+    ] = 1
+
+    @property
+    def _squared_length(self) -> int:
+        return self.max_labels

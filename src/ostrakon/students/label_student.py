@@ -1,0 +1,111 @@
+"""The student of several labels: ridge regression for each from noisy sums, with thresholds at the released rates."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from ostrakon.features.labels import LabelMap
+from ostrakon.students.quantity_student import own_cells, weights_of_sums
+from ostrakon.validation import InvalidInput
+
+FloatArray = NDArray[np.float64]
+
+NEEDS_LABELS = "The student of several labels learns from the noisy sums of labels-gnmax, not from labels of rows."
+
+
+class LabelRidge(ClassifierMixin, BaseEstimator):
+    """One linear model for each label, of shared features and penalties, that has seen no labelled row.
+
+    Attributes
+    ----------
+    coef_ : array of shape (features, labels)
+        Weights of the features of `SumMap`; a row's score is between -1 (no) and 1 (yes), if it is clipped.
+    rates_ : array of shape (labels,)
+        The released share of records that have each label.
+    thresholds_ : array of shape (labels,)
+        The probability from which a row gets each label: as many public rows get it as the released sums say.
+    classes_ : array of int, shape (labels,)
+
+    Notes
+    -----
+    The model is that of `QuantityRidge`, for the values -1 and 1 of each label. Where rows voted only for labels that
+    they have, the sum of features over all rows, which completes them, is taken from the public rows.
+
+    Guarantee: a function of public rows and of released sums, so it costs no privacy.
+    """
+
+    def fit(self, X: Any, y: ArrayLike) -> Self:
+        """Refuse: it learns from sums."""
+        raise InvalidInput(NEEDS_LABELS)
+
+    def fit_moments(self, X: Any, released: Any) -> Self:
+        """Learn from public features X, (rows, features), and `released`, a `ostrakon.students.selection.Released`.
+
+        Errors: `InvalidInput` where its sums are not those of labels, or not finite.
+        """
+        moments = released.moments
+        if moments is None or not isinstance(moments.directions, LabelMap):
+            raise InvalidInput(NEEDS_LABELS)
+        known = moments.directions
+        counts = np.asarray(released.counts, np.float64)
+        sums = known.sums(moments.sums)
+        if not (np.isfinite(sums).all() and np.isfinite(counts).all()):
+            raise InvalidInput("The released sums must be finite.")
+        rows = known.directions_of.of_rows(X)
+        sigma = float(known.sums(np.full(moments.sums.shape, moments.sigma))[0, 0])
+        own, cells = own_cells(X, released)
+        given, of_counts, labels = counts[:, : known.labels], float(released.sigma2), known.labels
+        if known.limited:
+            # From sums over those who have a label to sums over all, of 1 for it and -1 against it.
+            sums = 2 * sums - moments.records * rows.mean(axis=0)[:, None]
+            members = moments.records * np.bincount(own, minlength=cells) / len(rows)
+            differences, totals, noise = 2 * given - members[:, None], None, (2 * sigma, 2 * of_counts)
+        else:
+            differences = given - counts[:, labels:]
+            totals, noise = counts.sum(axis=1) / labels, (sigma, of_counts * 2**0.5)
+        self.coef_, self.penalties_ = weights_of_sums(
+            rows,
+            own,
+            cells,
+            sums=sums,
+            differences=differences,
+            totals=totals,
+            noise=noise,
+            noise_of_totals=of_counts * (2 / labels) ** 0.5,
+            records=moments.records,
+            blocks=known.directions_of.blocks,
+        )
+        self.directions_ = known.directions_of
+        self.classes_ = np.arange(labels)
+        likely = self.predict_proba(X)
+        # The constant feature is the same for all rows: its sum counts them.
+        self.rates_ = np.clip((sums[0] / (moments.records * rows[0, 0]) + 1) / 2, 0, 1)
+        self.thresholds_ = np.array(
+            [_threshold(column, rate) for column, rate in zip(likely.T, self.rates_, strict=True)]
+        )
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of every label, (rows, labels)."""
+        check_is_fitted(self, "coef_")
+        return np.clip((self.directions_.of_rows(X) @ self.coef_ + 1) / 2, 0, 1)
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """0 or 1 for every label, (rows, labels)."""
+        return (self.predict_proba(X) >= self.thresholds_).astype(np.int64)
+
+
+def _threshold(likely: FloatArray, rate: float) -> float:
+    """The probability that the share `rate` of rows reaches; in the middle between two rows, at least 0.01.
+
+    >>> round(_threshold(np.array([0.1, 0.2, 0.6, 0.9]), 0.5), 3)
+    0.4
+    """
+    number = round(rate * len(likely))
+    ordered = np.concatenate([[1.0], np.sort(likely)[::-1], [0.0]])
+    return max(float(ordered[number] + ordered[number + 1]) / 2, 0.01)

@@ -1,0 +1,92 @@
+"""PATEClassifier with several labels of a row, as scikit-learn's indicator of labels."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_multilabel_classification
+from sklearn.metrics import f1_score, roc_auc_score
+
+import ostrakon
+from ostrakon.export.student_files import load_student
+from ostrakon.mechanisms import LabelsGNMax
+from ostrakon.validation import InvalidInput
+
+MADE, LABELS = make_multilabel_classification(8000, n_features=10, n_classes=5, n_labels=2, random_state=0)
+X, Y, PUBLIC, TEST, RIGHT = MADE[:5000], LABELS[:5000], MADE[5000:6500], MADE[6500:], LABELS[6500:]
+NAMES = ["a", "b", "c", "d", "e"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = ostrakon.PATEClassifier(epsilon=2.0, classes=NAMES, random_state=0, allow_shared_rows=True)
+    return model.fit(X, Y, X_public=PUBLIC)
+
+
+def test_it_learns_every_label_within_one_epsilon(model):
+    said, likely = model.predict(TEST), model.predict_proba(TEST)
+    assert said.shape == likely.shape == RIGHT.shape
+    assert set(np.unique(said)) == {0, 1}
+    assert roc_auc_score(RIGHT, likely, average="macro") > 0.78
+    assert f1_score(RIGHT, said, average="macro") > 0.6
+    assert abs(said.mean(axis=0) - Y.mean(axis=0)).max() < 0.08
+    assert 1.99 < model.statement_.guarantee.epsilon <= 2
+    assert isinstance(model.mechanism_, LabelsGNMax)
+    assert model.mechanism_.max_labels == 5
+    assert model.counts_.shape == (len(model.queries_), 10)
+    assert model.classes_.tolist() == NAMES
+
+
+def test_the_release_says_the_same_and_names_what_was_done(model, tmp_path):
+    release = model.save_release(tmp_path / "release")
+    student = load_student(release)
+    np.testing.assert_array_equal(student.predict(TEST), model.predict(TEST))
+    np.testing.assert_allclose(student.predict_proba(TEST), model.predict_proba(TEST), atol=1e-9)
+    assert student.predict(TEST[:0]).shape == (0, 5)
+    statement = json.loads((release / "statement.json").read_text())
+    assert statement["several_labels"] is True
+    assert statement["classes"] == NAMES
+    card = (release / "model_card.md").read_text()
+    assert "which of 5 labels a row has" in card
+    assert "voted for or against each of the 5 labels" in card
+    assert "covers all labels of a record together" in card
+    assert "the share of records with each label" in (release / "report.html").read_text()
+    assert (release / "noisy_counts.csv").read_text().startswith("row,a,b,c,d,e,not a,")
+
+
+def test_few_labels_of_many_are_cheaper():
+    many = np.zeros((5000, 30), int)
+    many[np.arange(5000), (X[:, 0] > np.median(X[:, 0])).astype(int)] = 1
+    told = {"epsilon": 1.0, "classes": list(range(30)), "random_state": 0, "allow_shared_rows": True}
+    model = ostrakon.PATEClassifier(**told, mechanism="labels-gnmax").fit(X, many, X_public=PUBLIC)
+    assert model.mechanism_.max_labels == 6
+    assert model.counts_.shape[1] == 30
+    assert roc_auc_score(many[:, 0], model.predict_proba(X)[:, 0]) > 0.9
+    assert "with more than 6 of the 30 labels" in " ".join(model.statement_.remarks)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"classes": ["a", "b"]}, "a column for each of the 2 labels in classes"),
+        ({"classes": None}, "classes must name the 5 labels"),
+        ({"classes": "from-private"}, "classes must name the 5 labels"),
+        ({"classes": ["a", "a", "c", "d", "e"]}, "each label once"),
+        ({"protect": "labels"}, "several labels need a table and public rows"),
+        ({"n_teachers": 10}, "n_teachers cannot be chosen for labels-gnmax"),
+        ({"student": "logistic"}, "student cannot be chosen where rows have several labels"),
+        ({"objective": "balanced"}, "objective must be accuracy where rows have several labels"),
+        ({"mechanism": "confident-gnmax"}, "For others run once for each label."),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, told):
+    given = {"epsilon": 1.0, "classes": NAMES, "allow_shared_rows": True, **changes}
+    public = None if given.get("protect") == "labels" else PUBLIC
+    with pytest.raises(InvalidInput, match=told):
+        ostrakon.PATEClassifier(**given).fit(X, Y, X_public=public)
+
+
+def test_other_values_than_0_and_1_are_refused():
+    model = ostrakon.PATEClassifier(classes=NAMES, allow_shared_rows=True)
+    with pytest.raises(InvalidInput, match="y must be 0 or 1 for every label, got 2"):
+        model.fit(X, Y * 2, X_public=PUBLIC)
