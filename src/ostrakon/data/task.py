@@ -208,8 +208,6 @@ def open_task(
     if protect == "records" and same_content(hidden, shown, features):
         raise InvalidInput(f"The public table {shown.path} is the private one: its rows would leave the private zone.")
     tested = None if test is None else _test_table(test, hidden, features, target_name, header, parts=parts)
-    if by_name is not None:
-        _no_gaps(hidden, by_name)
     _enough_rows(shown)
     seen = shown.read(features)
     if protect == "records" and not allow_shared_rows:
@@ -247,9 +245,12 @@ def _refuse_shared(hidden: Table, shown: Table, seen: pd.DataFrame) -> None:
 
 
 def _user_column(table: Table, by: str | int | None, target: Sequence[str]) -> str | None:
+    """The name of the column of users. Errors: `InvalidInput` for one of `target`, and for missing users."""
     name = None if by is None else table.column(by, what="column of users")
     if name in target:
         raise InvalidInput(f"by must be another column than the target, got {name!r} for both.")
+    if name is not None:
+        _no_gaps(table, name)
     return name
 
 
