@@ -31,7 +31,7 @@ from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
 from ostrakon.private_estimator import PrivateEstimator
 from ostrakon.rows_in_memory import is_free_form, warn_outside
 from ostrakon.run.inputs.private_data import Rows
-from ostrakon.run.inputs.task import Task, of_labels
+from ostrakon.run.inputs.task import Task
 from ostrakon.run.spending import warn_of_searches
 from ostrakon.validation import InvalidInput
 
@@ -219,7 +219,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         given, own = self._public_part(given, X_public)
         if several:
             self.classes_, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
-            own |= of_labels(Labels(names=tuple(str(name) for name in self.classes)))
+            own |= {"labels": Labels(names=tuple(str(name) for name in self.classes))}
         else:
             present, numbers = np.unique(labels, return_inverse=True)
             self.classes_, numbers = self._class_numbers(present, numbers)
@@ -232,10 +232,11 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         )
         task = Task(
             private=rows,
-            **({"classes": tuple(self.classes_)} | own),
+            classes=tuple(self.classes_),
             classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
             kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
+            **own,
         )
         if not isinstance(X_public, Domain) and self.protect == "records":
             warn_outside(given, task)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, f1_score, log_loss, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from ostrakon.validation import InvalidInput
 
@@ -185,14 +185,15 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
     '0.833'
     """
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
-    scores = np.atleast_1d(f1_score(right, said, average=None, zero_division=0))
+    both, all_named = (right & said).sum(axis=0), (right + said).sum(axis=0)
+    scores = 2 * both / np.maximum(all_named, 1)
     mixed = (right.min(axis=0) == 0) & (right.max(axis=0) == 1)
     areas = [float(roc_auc_score(right[:, at], likely[:, at])) if mixed[at] else None for at in range(right.shape[1])]
     known = [area for area in areas if area is not None]
     return LabelMeasures(
         rows=len(right),
         macro_f1=float(scores.mean()),
-        micro_f1=float(f1_score(right, said, average="micro", zero_division=0)),
+        micro_f1=float(2 * both.sum() / max(int(all_named.sum()), 1)),
         subset_accuracy=float((right == said).all(axis=1).mean()),
         hamming_loss=float((right != said).mean()),
         auc=float(np.mean(known)) if known else None,
