@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import ostrakon
-from ostrakon.report.hub_page import _privacy, _task, _yaml
+from ostrakon.report.hub_page import _task, _yaml, privacy_facts
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_hub_reads_the_claim_of_the_statement(release):
 
 def test_a_release_that_claims_nothing_has_no_epsilon(release):
     statement = json.loads((release / "statement.json").read_bytes()) | {"private": False}
-    privacy = yaml.safe_load("\n".join(_yaml(_privacy(statement, checksum="0"))))
+    privacy = yaml.safe_load("\n".join(_yaml(privacy_facts(statement, checksum="0"))))
     assert (privacy["private"], privacy["epsilon"], privacy["delta"]) == (False, None, None)
 
 

@@ -98,6 +98,11 @@ class Student:
         return {name: np.column_stack(values) for name, values in columns.items() if values}
 
 
+def _load_pyfunc(folder: str) -> Student:  # pyright: ignore[reportUnusedFunction] (MLflow calls it)
+    """The student of a folder, under the name by which MLflow loads a model."""
+    return Student(folder)
+
+
 def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 

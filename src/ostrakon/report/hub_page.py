@@ -31,13 +31,13 @@ def write_hub_page(folder: Path, content: dict[str, Any], manifest: dict[str, An
         "library_name": manifest["format"],
         **({} if (task := _task(manifest)) is None else {"pipeline_tag": task}),
         "tags": ["differential-privacy", "pate", "ostrakon"],
-        "privacy": _privacy(content, hashlib.sha256((folder / STATEMENT).read_bytes()).hexdigest()),
+        "privacy": privacy_facts(content, hashlib.sha256((folder / STATEMENT).read_bytes()).hexdigest()),
     }
     write_atomically(folder / HUB_PAGE, "\n".join(["---", *_yaml(facts), "---", "", card]), mode=0o644)
 
 
-def _privacy(content: dict[str, Any], checksum: str) -> dict[str, Any]:
-    """The block `privacy`: no epsilon where the release claims none."""
+def privacy_facts(content: dict[str, Any], checksum: str) -> dict[str, Any]:
+    """Return the block `privacy`: what `statement.json` says, no epsilon if it claims none, and its checksum."""
     guarantee = content["guarantee"] if content["private"] else {}
     return {
         "private": content["private"],
