@@ -119,6 +119,9 @@ ROWS = [
     Row(
         input="quantity of users", options={"mechanism": "quantity-gnmax(sigma2=3, max_contributions=2)", "delta": 1e-4}
     ),
+    # Several labels of a row.
+    Row(input="several labels", options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 12, "delta": 1e-4}),
+    Row(input="several labels of users", options={"mechanism": "labels-gnmax(sigma2=3)", "queries": 9, "delta": 1e-4}),
     # Where labels alone are protected the features are public: they are equal, and labels differ.
     Row(input="labels", options=per_record()),
     Row(input="labels", options=trained(GNMAX)),
@@ -222,6 +225,18 @@ def quantities_of_users(folder: Path, frame: pd.DataFrame, strange: bool) -> dic
     return {**quantities(folder, frame.assign(who=[f"user {owner}" for owner in owners]), strange), "by": "who"}
 
 
+def several_labels(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    frame = frame.assign(old=(frame["age"] > 60).astype(int), ever=int(strange))
+    return of_tables(folder, frame, target="ill,old,ever")
+
+
+def several_labels_of_users(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
+    names = [f"l{at}" for at in range(9)]
+    tags = [";".join(names[: 1 + at % 9 * strange]) for at in range(len(frame))]
+    frame = frame.assign(ill=tags, who=[f"user {at % 70 + 5000 * strange}" for at in range(len(frame))])
+    return of_tables(folder, frame, by="who", classes=";".join(names), max_labels=2)
+
+
 def only_labels(folder: Path, frame: pd.DataFrame, strange: bool) -> dict[str, Any]:
     shown = table(9, 150, strange=False)
     if strange:
@@ -307,6 +322,8 @@ INPUTS: dict[str, Callable[[Path, pd.DataFrame, bool], dict[str, Any]]] = {
     "labels": only_labels,
     "quantity": quantities,
     "quantity of users": quantities_of_users,
+    "several labels": several_labels,
+    "several labels of users": several_labels_of_users,
     "no public rows": without_public,
     "embeddings": embedded,
     "npz": archive,
@@ -379,7 +396,7 @@ def released(row: Row, folder: Path, *, strange: bool) -> dict[str, bytes]:
         options["representation"] = representation(options["representation"], row.input, folder)
     if "X" in data:
         return files_of(fitted(data, options).save_release(folder / "out"))
-    known = {} if "range" in data else {"classes": "no,yes"}
+    known = {} if "range" in data or "," in data["target"] else {"classes": "no,yes"}
     options = {**known, "jobs": 1, "seed": 0, **options, **data, "out": folder / "out"}
     if row.input != "command line":
         ostrakon.train(**options)
@@ -408,7 +425,8 @@ def different(row: Row, folder: Path) -> list[str]:
     """Files that tell the two worlds apart."""
     one = released(row, folder / "a", strange=False)
     other = released(row, folder / "elsewhere and deeper" / "b", strange=True)
-    listed = "values.csv" if row.input.startswith("quantity") else "labels.csv"
+    kinds = {"quantity": "values.csv", "several": "noisy_counts.csv"}
+    listed = kinds.get(row.input.split()[0], "labels.csv")
     assert {"statement.json", listed, "model_card.md", "report.html", "manifest.json"} <= one.keys()
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 

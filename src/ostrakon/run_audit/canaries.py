@@ -43,7 +43,7 @@ class Canaries:
         """The class of every canary."""
         return self.pairs[np.arange(len(self.coins)), self.coins]
 
-    def scores(self, counts: FloatArray, without: NDArray[Any], sums: Sums) -> FloatArray:
+    def scores(self, counts: FloatArray, without: NDArray[Any], sums: Sums = None) -> FloatArray:
         """How much released `counts` (queries, classes) speak for coin 0 of each; `without`: counts without canaries.
 
         The canary adds one vote to one of its two classes: of the differences that noise and all others leave, that is
