@@ -54,7 +54,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Default: one per record (or user); about one per hundred records if teachers are trained.
     mechanism : str or Mechanism, default "auto"
         How votes become answers. "auto" is `moment-gnmax` for per-record teachers (`bounded-gnmax` for images or a
-        named student) and `confident-gnmax` for trained teachers.
+        named student) and `confident-gnmax` for trained teachers. If rows have several labels it is `labels-gnmax`;
+        `LabelsGNMax(sigma2=10, max_labels=4)` with an epsilon states how many labels most rows do not exceed.
     epsilon : float, positive, optional
         The noise is scaled so that the guarantee stays within it. Default: 2, unless a `Mechanism` is given.
     delta : float in (0, 1), optional
@@ -267,14 +268,15 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         raw = np.asarray(y)
         if raw.dtype == object and raw.ndim and (missing := int(pd.isna(raw).sum())):
             raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
+        several = raw.ndim == 2 and raw.shape[1] > 1
         if np.ndim(raw) and hasattr(X, "shape") and len(raw) != X.shape[0]:
             raise InvalidInput(f"y must have one label for each of the {X.shape[0]} rows of X, got {len(raw)}.")
         if is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
             labels: Any = np.asarray(y)
         else:
-            rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=raw.ndim == 2)
-        if labels.ndim == 2 and labels.shape[1] > 1:
+            rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=several)
+        if several:
             return rows, labels
         check_classification_targets(labels)
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:

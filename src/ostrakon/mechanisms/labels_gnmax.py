@@ -70,5 +70,9 @@ class LabelsGNMax(QuantityGNMax):
     ] = 1
 
     @property
+    def cost_shares(self) -> dict[str, float]:
+        return {"votes on all labels": 1 - self.moments, "sums with features": self.moments}
+
+    @property
     def _squared_length(self) -> int:
         return self.max_labels
