@@ -1,6 +1,7 @@
 """Calibrated probabilities: better where the released counts show it, unchanged where noise hides it, and exported."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from ostrakon import PATEClassifier
 from ostrakon.export.student_files import export_student, load_student
 from ostrakon.features.moments import MomentMap
 from ostrakon.mechanisms import MomentGNMax
+from ostrakon.run.stages.student import calibrated
 from ostrakon.students.calibration import (
     CalibratedStudent,
     agreeing_offsets,
@@ -17,8 +19,11 @@ from ostrakon.students.calibration import (
     temperature_of,
     tempered,
 )
+from ostrakon.students.cells import cell_of
+from ostrakon.students.measures import calibration_error
 from ostrakon.students.moment_students import ReleasedMoments
-from ostrakon.students.selection import Released
+from ostrakon.students.noisy_counts import NoisyCountStudent
+from ostrakon.students.selection import Candidate, Released, select
 from ostrakon.validation import InvalidInput
 
 
@@ -130,3 +135,28 @@ def test_an_objective_needs_counts_and_a_name():
         InvalidInput, match="objective must be accuracy where students learn from images or from labels"
     ):
         model.fit(X, y, X_public=rare(50, 1)[0])
+
+
+@pytest.mark.parametrize("takes_rows", [False, True])
+def test_what_was_held_out_once_gives_a_temperature(takes_rows):
+    # Of images one part in five is held out, once, and networks learn from the rows themselves.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2)).astype(np.float32)
+    queries = np.arange(100)
+    own = cell_of(X, X[queries])
+    y = (X[:, 0] > 0).astype(int)
+    counts = np.zeros((100, 2))
+    np.add.at(counts, (own, y), 20.0)
+    released = Released(queries=queries, counts=counts + rng.normal(scale=2.0, size=counts.shape), sigma2=2.0)
+    # A large penalty: its probabilities are all near one half.
+    timid = NoisyCountStudent(LogisticRegression(C=1e-4), representation="raw", random_state=0)
+    candidates = [Candidate(name=name, student=timid, takes_rows=takes_rows) for name in ("one", "two")]
+    selection = select(candidates, X, X, released, tried=1)
+    held = np.isfinite(selection.likely).all(axis=1)
+    assert 0.05 < held.mean() < 0.5
+    learning = SimpleNamespace(objective="accuracy", rows=lambda chosen: X)
+    student = calibrated(selection, released, learning).student
+    errors = [calibration_error(model.predict_proba(X), y) for model in (selection.student, student)]
+    assert errors[0] > 0.3
+    assert errors[1] < errors[0] / 2
+    assert (student.predict(X) == selection.student.predict(X)).all()

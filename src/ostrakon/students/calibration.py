@@ -1,11 +1,11 @@
 """Probabilities that can be trusted: a temperature from the released counts, and the shares of the classes.
 
-Temperature. Held-out students give every public row probabilities p. With a temperature T they become p^(1/T),
+Temperature. Held-out students give public rows probabilities p. With a temperature T they become p^(1/T),
 normalized, and m[k, j] is their mean over the public rows of cell k. The log loss of cells, -sum of Y[k, j] log m[k,
 j], is linear in the released counts Y, so its noise is known: for two temperatures the difference has the standard
 deviation sigma times the root of the sum of (log m - log m')^2. A temperature is taken only if it is better than 1 by
-more than two of these standard deviations, and of those the one for which that margin is widest: noise alone rarely
-leads to one.
+more than two of these standard deviations, so that noise alone rarely leads to one, and of those the one with the
+smallest log loss: the widest margin would lie nearer to 1, because noise grows with the change.
 
 Shares. The released sums of a constant (or the counts) say how frequent the classes are among the private records.
 Added constants in the logarithms make the mean probabilities of the public rows agree with these shares.
@@ -98,12 +98,16 @@ def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> Flo
 
 
 def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> float:
-    """The temperature of held-out probabilities of all public rows, 1 unless another is clearly better.
+    """The temperature of tried-out probabilities of public rows, 1 unless another is clearly better.
 
-    likely: (rows, classes). own: the cell of each row, an index into the released counts, (rows,).
+    likely: (rows, classes), NaN of rows that were not tried out; rows of one cell are tried out together. own: the cell
+    of each row, an index into the released counts, (rows,).
     """
     if released.sigma2 is None:
         return 1.0
+    tried = np.isfinite(likely).all(axis=1)
+    likely, own = likely[tried], own[tried]
+    # Cells that were not tried out have no rows here, and no part in any difference.
     cells, none = len(released.counts), np.zeros(likely.shape[1])
     parts = 1 / np.maximum(np.bincount(own, minlength=cells), 1)[own]
     mean = sparse.csr_array((parts, (own, np.arange(len(own)))), shape=(cells, len(own)))
@@ -111,13 +115,13 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> flo
     def of_cells(temperature: float) -> FloatArray:
         return np.log(np.maximum(mean @ tempered(likely, temperature, none), 1e-6))
 
-    plain, best, margin = of_cells(1.0), 1.0, 0.0
+    plain, best, most = of_cells(1.0), 1.0, 0.0
     for temperature in _TEMPERATURES.tolist():
         change = of_cells(temperature) - plain
         noise = released.sigma2 * float(np.sqrt(np.square(change).sum()))
-        gained = float((released.counts * change).sum()) - _MARGIN * noise
-        if gained > margin:
-            best, margin = temperature, gained
+        gained = float((released.counts * change).sum())
+        if gained > max(_MARGIN * noise, most):
+            best, most = temperature, gained
     return best
 
 

@@ -89,7 +89,8 @@ class Selection:
     agreement: of each candidate that could be tried, by name: the share of the held-out votes that it predicts. From
     released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
     one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely: its
-    probabilities of public rows there, (rows, classes), and own: the cell of each row; None unless all were held out.
+    probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not tried or
+    gives none. own: the cell of each row.
     """
 
     chosen: Candidate
@@ -178,7 +179,7 @@ def _tried(
     *,
     beliefs: dict[str, FloatArray],
 ) -> tuple[dict[str, list[IntArray]], ValueError | None]:
-    """beliefs: receives the probabilities of candidates that learn from features, if all rows were held out.
+    """beliefs: receives the probabilities of candidates, of the rows that were held out.
 
     (what each candidate said of each part, held out; the last refusal of one that cannot learn from the others)."""
     said: dict[str, list[IntArray]] = {}
@@ -188,7 +189,7 @@ def _tried(
         for number, candidate in enumerate(candidates):
             rows, counted = X if candidate.takes_rows else features, list[IntArray]()
             likely = None
-            if cells is not None and not candidate.takes_rows:
+            if cells is not None:
                 likely = np.full((len(features), released.counts.shape[1]), np.nan)
             try:
                 for done, part in enumerate(parts, 1):
@@ -200,7 +201,7 @@ def _tried(
                     break
                 continue
             said[candidate.name] = counted
-            if likely is not None and np.isfinite(likely).all():
+            if likely is not None and np.isfinite(likely).any():
                 beliefs[candidate.name] = likely
     return said, refused
 

@@ -100,12 +100,12 @@ def fit_student(
 def calibrated(selection: Selection, released: Released, learning: Learning) -> Selection:
     """The selection with calibrated probabilities and, for balanced decisions, with other labels.
 
-    Probabilities change if all public rows were held out and a temperature is clearly better than none; where every
+    Probabilities change if a temperature is clearly better than none on the rows that were held out; where every
     class is to count the same, or probabilities matter, they also agree with the shares of the classes. What was held
     out says nothing of balanced decisions, so it is dropped.
     """
     student, likely, own = selection.student, selection.likely, selection.own
-    if released.sigma2 is None or selection.chosen.takes_rows or not hasattr(student, "predict_proba"):
+    if released.sigma2 is None or not hasattr(student, "predict_proba"):
         return selection
     temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released)
     known = np.asarray(student.classes_, np.int64)
@@ -113,7 +113,7 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     if learning.objective != ACCURACY:
         shares = class_shares(released)[known]
         shares = shares / shares.sum()
-        offsets = agreeing_offsets(student.predict_proba(learning.view.public), shares, temperature)
+        offsets = agreeing_offsets(student.predict_proba(learning.rows(selection.chosen)), shares, temperature)
         weights = 1 / shares if learning.objective == BALANCED else None
     if temperature == 1.0 and learning.objective == ACCURACY:
         return selection
