@@ -23,6 +23,7 @@ from ostrakon.data.classes import (
     unnamed_classes,
 )
 from ostrakon.data.columns import alike, alike_in_words
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.labels import Labels, require_indicators
@@ -60,6 +61,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         The noise is scaled so that the guarantee stays within it. Default: 2, unless a `Mechanism` is given.
     delta : float in (0, 1), optional
         Default: below 1 / number of records (or users).
+    consent : dict of str to float, optional
+        The epsilon that the records of each level allow, such as ``{"1": 0.5, "2": 2.0}``; `fit` then takes the level
+        of every row. The vote and the features of a record are scaled so that it keeps its own epsilon. The largest one
+        takes the place of `epsilon`. Only for per-record teachers.
     neighbours : {"replaced", "removed"}, optional
         What happens to one record (or user) between the data sets that epsilon compares; their number is public.
         Default: replaced; with trained teachers, added or removed.
@@ -159,6 +164,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     n_teachers: int | None = None
     mechanism: str | Mechanism = AUTO
     epsilon: float | None = None
+    consent: Any = None
     delta: float | None = None
     neighbours: str | None = None
     guarantee: str = WORST_CASE
@@ -181,7 +187,15 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
     n_jobs: int | None = None
     noise: np.random.Generator | None = None
 
-    def fit(self, X: Any, y: ArrayLike, X_public: Any = None, *, users: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        X_public: Any = None,
+        *,
+        users: ArrayLike | None = None,
+        consent: ArrayLike | None = None,
+    ) -> Self:
         """Let teachers of (X, y) vote on X_public under noise, and train the student on the answers.
 
         Parameters
@@ -197,6 +211,10 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             The user of each private row: text or whole numbers, the same in every fit. The guarantee then protects
             users instead of records, and fits without a common user do not add up. A user votes for the class that most
             of its rows in a cell have; of equally frequent classes always for the first in `classes`.
+        consent : array-like of shape (n_rows,), optional
+            The level of each private row, one of the keys of the parameter `consent`. A user with rows of several
+            levels has the smallest of their weights. `statement_.consent` says what holds for each level. Not a
+            `sample_weight`: it bounds what a record reveals, and more weight costs it more privacy.
 
         Returns
         -------
@@ -218,6 +236,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         if several:
             self._require_labels(given, labels, X_public)
         given, own = self._public_part(given, X_public)
+        levels = self._levels(consent, len(labels), X_public, several=several)
         if several:
             self.classes_, numbers = np.asarray(self.classes), require_indicators(labels, self.classes)
             own |= {"labels": Labels(names=tuple(str(name) for name in self.classes))}
@@ -230,6 +249,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             users=None if users is None else np.asarray(users),
             fixed=self.partition == "random",
             protects=self.protect,
+            levels=levels,
         )
         task = Task(
             private=rows,
@@ -237,6 +257,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
             kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
+            consent=None if levels is None else Consent(epsilons=self.consent),
             **own,
         )
         if not isinstance(X_public, Domain) and self.protect == "records":
@@ -282,6 +303,22 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         if type_of_target(labels) not in ("binary", "multiclass") or labels.ndim != 1:
             raise InvalidInput(f"y must be one label per row, got {type_of_target(labels)} of shape {labels.shape}.")
         return rows, labels
+
+    def _levels(self, given: Any, rows: int, X_public: Any, *, several: bool) -> Any:
+        """The number of every row's level of consent; None without any."""
+        if (given is None) != (self.consent is None):
+            raise InvalidInput(
+                "consent must be given twice: to the constructor, the epsilon of every level, and to fit, the level of "
+                "every row."
+            )
+        if given is None:
+            return None
+        if several or isinstance(X_public, Domain) or self.protect == "labels":
+            raise InvalidInput("consent is for records with one class each and public rows, got other data.")
+        levels = np.asarray(given, dtype=object)
+        if levels.shape != (rows,):
+            raise InvalidInput(f"consent must have one level for each of {rows} rows, got the shape {levels.shape}.")
+        return Consent(epsilons=self.consent).numbers(levels)
 
     def _require_labels(self, X: Any, Y: Any, X_public: Any) -> None:
         """Refuse what several labels of a row do not go with. Errors: `InvalidInput`."""

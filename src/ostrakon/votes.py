@@ -254,10 +254,10 @@ class BoundedVotes(Votes):
 
 
 class SplitVotes(BoundedVotes):
-    """Votes that every teacher splits between two ends, in whole steps of 1/1024 vote: of a quantity, low and high.
+    """Votes in whole steps of 1/1024: split between the two ends of a quantity, or scaled by a weight of at most 1.
 
-    The parts of one vote are at least 0 and together one vote, so that a vote has at most the length 1. The caller is
-    responsible for that, as for `max_contributions`.
+    The parts of one vote are at least 0 and together at most one vote, so that a vote has at most the length 1. The
+    caller is responsible for that, as for `max_contributions`.
     """
 
     __slots__ = ()

@@ -19,7 +19,7 @@ from ostrakon.validation import InvalidInput
 
 # scikit-learn's own defaults: no seed, and one process.
 OF_SCIKIT_LEARN = {"seed": None, "jobs": None}
-OF_THE_ESTIMATOR = {"partition", "protect", "classes", "allow_shared_rows", "noise"}
+OF_THE_ESTIMATOR = {"partition", "protect", "classes", "allow_shared_rows", "noise", "consent"}
 
 
 def test_the_estimator_takes_every_option_with_its_default():

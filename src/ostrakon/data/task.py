@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, refused_quantity
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
+from ostrakon.data.consent import Consent, level_numbers
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.labels import SEPARATOR, Labels
@@ -42,7 +43,8 @@ class TableTask:
     statement mentions "private". public: None where rows are drawn instead (`open_described_task`). protects:
     "labels" where all but the target is public: then `public` is the private table, read without its labels. quantity:
     the range of a target that is a number; `classes` are then its two ends. labels: the labels of which a row may have
-    several; `classes` are then their names.
+    several; `classes` are then their names. consent: the levels of consent, with the column that has them, which is not
+    learned from.
     """
 
     private: Table
@@ -58,6 +60,7 @@ class TableTask:
     only_public: tuple[str, ...] = ()
     quantity: Quantity | None = None
     labels: Labels | None = None
+    consent: Consent | None = None
 
     def understood(self, *, public_rows: int) -> Understood:
         """How the data were read, in words."""
@@ -78,6 +81,11 @@ class TableTask:
     def read_by(self) -> tuple[str, ...] | Quantity | Labels:
         """By what labels become numbers: the classes, the range of a quantity, or several labels."""
         return self.quantity or self.labels or self.classes
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """Columns that are read beside the features and the target: that of the levels of consent."""
+        return () if self.consent is None or self.consent.column is None else (self.consent.column,)
 
     @property
     def unit(self) -> Unit:
@@ -102,7 +110,7 @@ class TableTask:
         users: whether to keep its user, too, if there is a column for it. digest: a checksum of the table, by which
         shards of another table are refused.
         """
-        kept = [*self.columns.kept, self.target, *([self.by] if users and self.by is not None else [])]
+        kept = [*self.columns.kept, self.target, *self.extra, *([self.by] if users and self.by is not None else [])]
         how: dict[str, Any] = {"key": key, "by": self.by, "columns": kept, "labels": self.target, "digest": digest}
         if self.protects == "labels":
             # The label must not decide the teacher of a row: another label would move the row to another teacher.
@@ -148,6 +156,7 @@ def open_task(
     drop: Sequence[str] = (),
     quantity: Quantity | None = None,
     labels: Labels | None = None,
+    consent: Consent | None = None,
 ) -> TableTask:
     """Open the tables of a run and check that they fit.
 
@@ -181,6 +190,8 @@ def open_task(
     labels : Labels, optional
         The labels of which a row may have several. The cells of the target are then such as `a;b`, or the target is
         their names, `a,b,c`, of which each is a column.
+    consent : Consent, optional
+        The levels of consent, and the private column that has them.
 
     Returns
     -------
@@ -201,7 +212,8 @@ def open_task(
     target_name = hidden.column(target, what="target column")
     by_name = _user_column(hidden, by, (target_name, *parts))
     shown = hidden if protect == "labels" else _named_like(shown, hidden, target_name, header)
-    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name, *parts)) | {*parts}
+    consent, leveled = _with_levels(consent, hidden, target_name, by_name)
+    dropped = dropped_columns(drop, hidden, shown, kept=(target_name, by_name, *parts)) | {*parts} | leveled
     features = _features(hidden, target_name, by_name, dropped)
     require_same_widths(features, shown.columns, what="public table")
     _needs(shown, features, hidden, "public", target=target_name)
@@ -216,12 +228,9 @@ def open_task(
     all_labels, origin = _classes(hidden, shown if protect == "records" else None, target_name, classes, **how)
     columns = Columns.of(seen, text=text)
     _no_line_breaks(hidden, columns, seen)
-    if protect == "records":
-        require_same_form(hidden, columns, public=shown, what="private")
-        if not allow_shared_rows:
-            refuse_changed_rows(columns.apply(hidden.some(columns.kept)), columns.apply(seen))
-    if tested is not None:
-        require_same_form(tested, columns, public=shown, what="test")
+    _require_forms({"private": hidden if protect == "records" else None, "test": tested}, columns, shown)
+    if protect == "records" and not allow_shared_rows:
+        refuse_changed_rows(columns.apply(hidden.some(columns.kept)), columns.apply(seen))
     return TableTask(
         private=hidden,
         public=shown,
@@ -236,12 +245,32 @@ def open_task(
         only_public=tuple(name for name in shown.columns if name not in (*hidden.columns, *dropped)),
         quantity=quantity,
         labels=labels,
+        consent=consent,
     )
+
+
+def _require_forms(tables: dict[str, Table | None], columns: Columns, shown: Table) -> None:
+    for what, table in tables.items():
+        if table is not None:
+            require_same_form(table, columns, public=shown, what=what)
 
 
 def _refuse_shared(hidden: Table, shown: Table, seen: pd.DataFrame) -> None:
     for compared in compared_columns(seen):
         refuse_shared_rows(hidden.counted(compared), shown.marks(compared))
+
+
+def _with_levels(
+    consent: Consent | None, hidden: Table, target: str, by: str | None
+) -> tuple[Consent | None, frozenset[str]]:
+    """The consent with the name of its column, and that column, whose levels are checked; (None, none) without any."""
+    if consent is None or consent.column is None:
+        return None, frozenset()
+    column = hidden.column(consent.column, what="column of consent")
+    if column in (target, by):
+        raise InvalidInput(f"consent must be in a column of its own, got {column!r}.")
+    level_numbers(list(hidden.label_counts(column)), consent.levels)
+    return replace(consent, column=column), frozenset([column])
 
 
 def _user_column(table: Table, by: str | int | None, target: Sequence[str]) -> str | None:
@@ -355,8 +384,7 @@ def open_described_task(
         _needs(tested, (*domain.names, target_name), hidden, "test")
         if same_content(hidden, tested, domain.names):
             raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
-    if by_name is not None:
-        _no_gaps(hidden, by_name)
+    _no_gaps(hidden, by_name)
     labels, origin = _classes(hidden, None, target_name, classes, alone=alone)
     hidden.require_one_line([name for name in hidden.columns if name in (*domain.names, target_name, by_name)])
     return TableTask(
@@ -437,7 +465,9 @@ def _needs(table: Table, columns: Sequence[str], private: Table, what: str, *, t
         )
 
 
-def _no_gaps(table: Table, by: str) -> None:
+def _no_gaps(table: Table, by: str | None) -> None:
+    if by is None:
+        return
     gap = f"{quoted(by)} IS NULL"
     if dict(table.typed_columns)[by] in ("FLOAT", "DOUBLE"):
         gap += f" OR isnan({quoted(by)})"

@@ -152,6 +152,16 @@ def bounded_steps(
     return whole_steps
 
 
+def scaled_steps(steps: IntArray, weight: int) -> IntArray:
+    """`MomentMap.steps` of rows, (rows, directions), scaled to at most `weight` / `STEPS`, rounded towards 0.
+
+    Guarantee: the first direction is the same whole number in all rows, all others together are not longer, and the
+    whole has at most the length `weight`; so no two rows have a negative product, whatever their weights.
+    """
+    constant = CONSTANT * weight // STEPS
+    return np.sign(steps) * (np.abs(steps) * constant // CONSTANT)
+
+
 def principal_vectors(away: FloatArray, most: int) -> FloatArray:
     """The `most` directions of largest variance of centred rows, as columns (features, most), with any signs."""
     with threadpool_limits(1, user_api="blas"):

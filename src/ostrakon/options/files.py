@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from ostrakon.data.classes import FROM_PRIVATE, joined, labels_in
+from ostrakon.data.consent import Consent
 from ostrakon.data.labels import Labels, labels_named
 from ostrakon.data.object_store import is_uri, stored_path
 from ostrakon.data.quantity import Quantity
@@ -36,6 +37,11 @@ def _range(name: str, value: str) -> str:
     return value
 
 
+def _consent(name: str, value: str) -> str:
+    Consent.of(value)
+    return value
+
+
 def _ends(value: Any) -> Any:
     """A range that is given as a list of two numbers."""
     return ",".join(map(str, value)) if isinstance(value, list) else value
@@ -49,7 +55,8 @@ class Files(Settings):
     "labels" alone: then the private rows, whose labels alone are private, are the public rows, and no others are given.
     columns: a description of the columns, where there is no public data. classes: labels joined by commas, or
     `FROM_PRIVATE`; by semicolons, if cells hold several labels. target: one column, or several of labels, joined by
-    commas. range: the public range of a quantity, LOW,HIGH. publish_accuracy: the test file is public, too.
+    commas. range: the public range of a quantity, LOW,HIGH. consent: the epsilon of each level of a column,
+    COLUMN:LEVEL=EPSILON,... publish_accuracy: the test file is public, too.
     drop: columns that are left out, joined by commas. allow_shared_rows: private rows may be in the public data.
 
     Errors: `InvalidInput` for records without public data, labels with them, shared rows without public data, or
@@ -116,6 +123,15 @@ class Files(Settings):
             help="The target is a quantity in this public range, LOW,HIGH.", panel=_DATA, check=_range, from_toml=_ends
         ),
     ] = None
+    consent: Annotated[
+        str | None,
+        Option(
+            help="Every record has its own epsilon, by a column of levels: COLUMN:LEVEL=EPSILON,LEVEL=EPSILON.",
+            panel=_DATA,
+            check=_consent,
+            advanced=True,
+        ),
+    ] = None
     drop: Annotated[
         str | None, Option(help="Columns to leave out, as a,b (of tables).", panel=_DATA, from_toml=_joined)
     ] = None
@@ -139,6 +155,13 @@ class Files(Settings):
                     f"range cannot be given with {other}: a quantity has a range, and needs public rows."
                 )
         self._require_labels()
+        if self.consent is not None:
+            other = next((name for name in ("columns", "range", "labels") if getattr(self, name) is not None), None)
+            if other is not None:
+                name = "several labels" if other == "labels" else other
+                raise InvalidInput(f"consent cannot be given with {name}: it is for classes, with public rows.")
+            if self.protect == "labels":
+                raise InvalidInput("consent cannot be given where labels alone are protected: it is for whole records.")
         if self.range is not None and self.protect == "labels":
             raise InvalidInput("range cannot be given where labels alone are protected: a quantity protects records.")
         if self.allow_shared_rows and self.public is None:
@@ -173,6 +196,8 @@ class Files(Settings):
         given["drop"] = labels_in(self.drop) or ()
         if given.pop("range") is not None:
             given["quantity"] = Quantity.of(self.range)
+        if given.pop("consent") is not None:
+            given["consent"] = Consent.of(str(self.consent))
         if (labels := self.labels) is not None:
             columns = {"target": ",".join(labels.names)} if labels.names != labels_named(self.classes) else {}
             return {**given, **columns, "labels": labels, "classes": None}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ostrakon.data.consent import Consent
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.bounded_gnmax import REPLACED
 from ostrakon.mechanisms.registry import build_with_defaults, require_own
@@ -24,7 +25,8 @@ class Choices:
 
     mechanism: with the given noise, or noise in the default proportions. epsilon: the noise is then scaled to it; None
     if it stays. teachers: with per-record teachers, of all units. queries: None if they follow from the noise. columns:
-    the number of described columns, whose cells share the votes; None with public rows. agreement: of simulated votes,
+    the number of described columns, whose cells share the votes; None with public rows. consent: the epsilons that
+    levels of records allow, of which `epsilon` is the largest. agreement: of simulated votes,
     for a gate; None without one. sources, parameter_sources: parameter → what it was chosen on.
     """
 
@@ -39,6 +41,7 @@ class Choices:
     max_answers: int | None = None
     agreement: float | None = None
     columns: int | None = None
+    consent: Consent | None = None
     unit: str
     sources: Mapping[str, str]
     parameter_sources: Mapping[str, str]

@@ -5,18 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import Options
 from ostrakon.planning.choices import per_record_choices, trained_choices
 from ostrakon.planning.choose_mechanism import choose_mechanism, most_labels, per_record_mechanism, require_sums_options
-from ostrakon.planning.defaults import DEFAULT_MECHANISM, OF_LABELS, OF_QUANTITIES, SUMS_OF_EMBEDDINGS
+from ostrakon.planning.defaults import (
+    DEFAULT_MECHANISM,
+    DEFAULT_OF_COUNTS,
+    OF_LABELS,
+    OF_QUANTITIES,
+    SUMS_OF_EMBEDDINGS,
+)
 from ostrakon.planning.described_plan import described_plan
 from ostrakon.planning.per_record_plan import per_record_plan
 from ostrakon.planning.plan import Plan
 from ostrakon.planning.trained_plan import trained_plan
 from ostrakon.statements.statement import round_up
 from ostrakon.validation import InvalidInput
+
+_FOR_CONSENT = (
+    f"consent is for {DEFAULT_MECHANISM} and {DEFAULT_OF_COUNTS} on tables of classes with public rows, where every "
+    "record votes for itself and its vote can be scaled"
+)
 
 
 def make_plan(
@@ -31,13 +43,15 @@ def make_plan(
     domain: Domain | None = None,
     quantity: bool = False,
     labels: bool = False,
+    consent: Consent | None = None,
 ) -> Plan:
     """Settle the open options from public sizes alone, and price the run.
 
     units: private records or users. pool: public rows. images: whether rows are images. embedded: whether features are
     embeddings (`ostrakon.features.representation.is_embedded`), whose sums then get more of the budget. domain: the
     description of the columns, where there are no public rows; else None. quantity: whether the target is one. labels:
-    whether rows may have several of the classes. Without an epsilon, and unless all of the noise is given, the noise is
+    whether rows may have several of the classes. consent: the epsilons that levels of records allow, of which the
+    largest is that of the run. Without an epsilon, and unless all of the noise is given, the noise is
     calibrated to an epsilon of 2: a single parameter does not silently weaken the guarantee.
 
     Errors: `InvalidInput` for more teachers than units, more queries than public rows, a delta of 1 / units or more,
@@ -45,6 +59,8 @@ def make_plan(
     an epsilon that is too small (with the nearest that is possible).
     """
     sizes: Any = {"units": units, "pool": pool, "classes": 2 if quantity else classes, "unit": unit}
+    if consent is not None:
+        options = _within_consent(options, consent, other=quantity or labels or domain is not None)
     if quantity or labels:
         require_sums_options(options, unit, several=labels)
         fixed = {"max_labels": most_labels(options, classes)} if labels else {}
@@ -55,14 +71,31 @@ def make_plan(
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
     name = choose_mechanism(options, classes=classes, images=images)
+    if consent is not None and (images or not find(name).per_record):
+        raise InvalidInput(f"{_FOR_CONSENT}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:
         of_sums = {"moments": SUMS_OF_EMBEDDINGS} if embedded and name == DEFAULT_MECHANISM else {}
-        return per_record_plan(per_record_choices(options, name, **sizes, fixed=of_sums))
+        return per_record_plan(replace(per_record_choices(options, name, **sizes, fixed=of_sums), consent=consent))
     choices = trained_choices(options, name, **sizes)
     try:
         return trained_plan(choices)
     except InvalidInput as refused:
         raise InvalidInput(f"{refused}{_per_record_instead(options, **sizes)}") from None
+
+
+def _within_consent(options: Options, consent: Consent, *, other: bool) -> Options:
+    """The options with the largest epsilon of consent. other: whether the target, or the columns, are of another kind.
+
+    Errors: `InvalidInput` for these, and for another epsilon beside it.
+    """
+    if other:
+        raise InvalidInput(f"{_FOR_CONSENT}, got a target or columns of another kind.")
+    if options.epsilon is not None:
+        raise InvalidInput(
+            f"epsilon cannot be given with consent, whose largest epsilon, {consent.epsilon:g}, is that of the run; "
+            f"got {options.epsilon:g}."
+        )
+    return replace(options, epsilon=consent.epsilon)
 
 
 def _per_record_instead(options: Options, **sizes: Any) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 from ostrakon.accounting.calibration.noise import calibrate, scaled
+from ostrakon.accounting.consent import Level, levels_within
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.mechanisms import Mechanism
 from ostrakon.planning.choices import Choices
 from ostrakon.planning.defaults import FEWEST_PER_RECORD, default_per_record_queries
 from ostrakon.planning.plan import Plan
 from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
 
 
 def per_record_plan(choices: Choices) -> Plan:
@@ -22,8 +24,14 @@ def per_record_plan(choices: Choices) -> Plan:
         asked = choices.pool if queries is None else queries
         mechanism = calibrate(mechanism, epsilon=choices.epsilon, queries=asked, delta=delta)
     units, classes = choices.teachers, choices.classes
+    levels, sources = _levels(choices, mechanism), dict(choices.sources)
+    if levels:
+        sources["weights"] = "the largest at which every level of consent keeps its epsilon"
     if queries is None:
-        queries = default_per_record_queries(mechanism, units=units, pool=choices.pool, classes=classes)
+        # How many records have which level is not public, so all levels count the same.
+        weight = sum(level.weight for level in levels) / (len(levels) * STEPS) if levels else 1
+        votes = math.ceil(units * weight)
+        queries = default_per_record_queries(mechanism, units=votes, pool=choices.pool, classes=classes)
     # The cells of one column share the votes of all units, so a column counts as one query.
     shared = queries if choices.columns is None else choices.columns
     require_votes_above_noise(mechanism, units=units, queries=shared, delta=delta, unit=choices.unit)
@@ -36,8 +44,18 @@ def per_record_plan(choices: Choices) -> Plan:
         max_answers=None,
         delta=delta,
         bound=worst_case(mechanism, queries=queries, delta=delta, teachers=units, classes=classes),
-        tuned={**choices.sources, **choices.parameter_sources},
+        tuned={**sources, **choices.parameter_sources},
+        levels=levels,
     )
+
+
+def _levels(choices: Choices, mechanism: Mechanism) -> tuple[Level, ...]:
+    """The levels of consent with their weights; () without any."""
+    if choices.consent is None:
+        return ()
+    cost = mechanism.run_cost(queries=choices.pool if choices.queries is None else choices.queries)
+    assert cost is not None
+    return levels_within(choices.consent.epsilons, cost, delta=choices.delta)
 
 
 def require_votes_above_noise(mechanism: Mechanism, *, units: int, queries: int, delta: float, unit: str) -> None:

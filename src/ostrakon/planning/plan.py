@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ostrakon.accounting.adjacent import replaced_record
 from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.accounting.consent import Level, LevelClaim, claims_of
 from ostrakon.accounting.data_independent.worst_case import gaussian_curve, worst_case, worst_case_at
 from ostrakon.accounting.epsilons import Gated, WorstCase
 from ostrakon.accounting.gate.gate import Gate
@@ -32,7 +34,8 @@ class Plan:
     """Public numbers alone. `mechanism` is that of the first round; interactive: a second one follows at equal noise.
 
     teachers: the number of teachers; with per-record teachers, of all units. trained: whether the owners of a study
-    train the teachers, which vote on every query although the mechanism could bound them to fewer. bound: the worst
+    train the teachers, which vote on every query although the mechanism could bound them to fewer. levels: of consent,
+    with their weights; `bound` is for records of full weight. bound: the worst
     case of all rounds together. gate: decides whether the answers are released, and its certificate is the guarantee;
     None without one. tuned: parameter → what it was chosen on.
     """
@@ -48,6 +51,7 @@ class Plan:
     tuned: dict[str, str]
     gate: Gate | None = None
     trained: bool = False
+    levels: tuple[Level, ...] = ()
 
     def _repr_html_(self) -> str:
         rows = [
@@ -82,6 +86,14 @@ class Plan:
                 **shape(self.interactive, teachers=self.teachers, classes=self.classes),
             )
         return self.guarantee.epsilon, self.guarantee.delta
+
+    def level_claims(self) -> tuple[LevelClaim, ...]:
+        """What the same release costs the records of each level of consent; () without levels."""
+        if not self.levels:
+            return ()
+        cost = self.mechanism.run_cost(queries=self.queries)
+        assert cost is not None
+        return claims_of(self.levels, cost, delta=self.delta, removed=self.mechanism.relation == "take-out")
 
     def own_first(self, known: tuple[tuple[Relation, str], ...]) -> tuple[tuple[Relation, str], ...]:
         """The definitions of neighbours that the data know, that of the guarantee first."""
@@ -145,6 +157,7 @@ class Plan:
             "delta": self.delta,
             "tuned": self.tuned,
             "gate": None if self.gate is None else self.gate.as_dict(),
+            "levels": {level.name: level.weight for level in self.levels} or None,
         }
         return {key: value for key, value in values.items() if value is not None}
 
@@ -171,8 +184,14 @@ def plan_from(content: dict[str, Any], *, classes: int) -> Plan:
         bound=worst_case(mechanism, **sizes, **sizes_of_votes, adaptive=True),
         tuned=dict(content["tuned"]),
         gate=gate,
+        levels=levels_from(content.get("levels", {})),
         **sizes,
     )
+
+
+def levels_from(content: Mapping[str, int]) -> tuple[Level, ...]:
+    """The levels of consent from their weights by name."""
+    return tuple(Level(name=name, weight=weight) for name, weight in content.items())
 
 
 def first_round(name: str) -> str:

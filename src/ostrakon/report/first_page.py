@@ -10,7 +10,7 @@ from typing import Any
 from ostrakon.accounting.estimates import CONFIDENCE, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
-from ostrakon.statements.sentences import of_records
+from ostrakon.statements.sentences import consent_in_words, of_records
 from ostrakon.students.measures import AnyMeasures, LabelMeasures, QuantityMeasures
 
 TITLE = "In plain words"
@@ -57,6 +57,7 @@ def first_page(
     facts = {
         "What is protected.": protected(content),
         "How strongly.": strength(content),
+        **({"By level of consent.": escaped(consent_in_words(content))} if "consent" in content else {}),
         "Other releases.": _other_releases(content, ledger),
         "Which data.": _given(details.data_name),
         "Date of the run.": _given(date),

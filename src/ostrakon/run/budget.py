@@ -7,7 +7,9 @@ import secrets
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import Gated
+from ostrakon.data.consent import Consent
 from ostrakon.mechanisms.base import Mechanism
 from ostrakon.options.options import Options
 from ostrakon.planning.plan import Plan, shape
@@ -139,14 +141,17 @@ class Budget(Reservation):
         elif stored is None or self.history().spend_of(stored["run"]) is None:
             require_fits(self.account, self._cost, **self._terms)
 
+    def _with(self, plan: Plan, receipts: Receipts, *, cost: Cost) -> Budget:
+        return Budget(self._ledger, self.account, plan, cost=cost, of=self._of, receipts=receipts)
+
     def of_plan(self, plan: Plan, receipts: Receipts) -> Budget:
         """The budget of another run on the same data."""
         cost = cost_within(self.account.cap, plan)
-        return Budget(self._ledger, self.account, plan, cost=cost, of=self._of, receipts=receipts)
+        return self._with(plan, receipts, cost=cost)
 
     def again(self, receipts: Receipts) -> Budget:
         """The budget of one more run by the same plan, on the same data."""
-        return Budget(self._ledger, self.account, self._plan, cost=self._cost, of=self._of, receipts=receipts)
+        return self._with(self._plan, receipts, cost=self._cost)
 
     def times(self, most: int = 1000) -> int:
         """Number of runs like this one that still fit into the account as it was last read, at most `most`."""
@@ -165,6 +170,121 @@ class Budget(Reservation):
         """Note in the ledger what was drawn, before anything is learned from it."""
         tables = (b"" if table is None else table.tobytes() for table in (answers.counts, answers.moments))
         self.settle_bytes(answers.labels.tobytes() + b"".join(tables))
+
+
+class ConsentBudget(Budget):
+    """The reservation of a run with levels of consent: in the account of the highest level, and in one for each other.
+
+    Parameters
+    ----------
+    levels : tuple of LevelBudget
+        The other levels.
+    **reservation
+        As of `Budget`, for the highest level.
+    """
+
+    def __init__(self, *given: Any, levels: tuple[LevelBudget, ...], receipts: Receipts, **reservation: Any) -> None:
+        super().__init__(*given, receipts=_PartReceipts(receipts, None), **reservation)
+        self._levels = levels
+
+    def require_room(self) -> None:
+        """Refuse a run that does not fit into the account of any level."""
+        super().require_room()
+        for level in self._levels:
+            level.require_room()
+
+    def reserve(self) -> str:
+        """Reserve in all accounts, before anything is drawn."""
+        for level in self._levels:
+            level.reserve()
+        return super().reserve()
+
+    def settle_bytes(self, drawn: bytes, *, part: str | None = None) -> None:
+        """Note in all accounts what was drawn."""
+        super().settle_bytes(drawn, part=part)
+        for level in self._levels:
+            level.settle_bytes(drawn, part=part)
+
+    def times(self, most: int = 1000) -> int:
+        """Number of runs like this one that still fit into all accounts, at most `most`."""
+        return min([super().times(most), *(level.times(most) for level in self._levels)])
+
+
+class LevelBudget(Budget):
+    """The reservation of a run for the records of one level of consent, in an account of their own.
+
+    Parameters
+    ----------
+    claim : LevelClaim
+    **reservation
+        As of `Budget`, with the cost of this level.
+    """
+
+    def __init__(self, *given: Any, claim: LevelClaim, receipts: Receipts, **reservation: Any) -> None:
+        super().__init__(*given, receipts=_PartReceipts(receipts, claim.level), **reservation)
+        self._what += f", level {claim.level}"
+        self._terms |= {"epsilon": claim.epsilon}
+
+
+class _PartReceipts:
+    """What a run knows of one of its reservations, stored with the others. level: None for the first one."""
+
+    def __init__(self, all_: Receipts, level: str | None) -> None:
+        self._all, self._level = all_, level
+
+    def receipt(self) -> dict[str, Any] | None:
+        stored = self._all.receipt() or {}
+        if self._level is not None:
+            return stored.get("levels", {}).get(self._level)
+        return {name: value for name, value in stored.items() if name != "levels"} or None
+
+    def keep_receipt(self, receipt: dict[str, Any]) -> None:
+        stored = self._all.receipt() or {}
+        levels = stored.get("levels", {})
+        if self._level is not None:
+            self._all.keep_receipt({**stored, "levels": {**levels, self._level: receipt}})
+        else:
+            self._all.keep_receipt({**receipt, "levels": levels})
+
+
+def _of_consent(account: Account, level: str = "") -> str:
+    """The mark of an account with levels of consent, and of that of each of its levels."""
+    return hashlib.sha256(f"levels of consent of {account.name}: {level}".encode()).hexdigest()
+
+
+def _level_budgets(
+    ledger: Ledger, account: Account, plan: Plan, consent: Consent, *, of: dict[str, Any], receipts: Receipts
+) -> tuple[LevelBudget, ...]:
+    """The reservations of all levels but the highest one; their accounts are opened with the first run.
+
+    The cap of a level is that of the account, in proportion to the epsilons that the levels allow.
+    """
+    from ostrakon.ledger.cost import Cost
+    from ostrakon.ledger.filter import Filter
+
+    highest = max(plan.levels, key=lambda level: level.weight).name
+    if _of_consent(account) not in account.fingerprints:
+        if account.spent > 0:
+            raise InvalidInput(
+                f"consent cannot be given: account {account.name!r} of these data has runs without it, which every "
+                "level would have to pay for."
+            )
+        ledger.bind(account.name, _of_consent(account))
+    whole = plan.mechanism.run_cost(queries=plan.queries)
+    assert whole is not None
+    budgets: list[LevelBudget] = []
+    for level, claim in zip(plan.levels, plan.level_claims(), strict=True):
+        if level.name == highest:
+            continue
+        cap = Filter.create(
+            epsilon=account.cap.epsilon * consent.epsilons[level.name] / consent.epsilon, delta=account.cap.delta
+        )
+        own = ledger.open(
+            f"{account.name}, level {level.name}", cap=cap, fingerprint=_of_consent(account, level.name), **of
+        )
+        cost = Cost.of(mu=level.cost(whole).mu)
+        budgets.append(LevelBudget(ledger, own, plan, cost=cost, of=of, receipts=receipts, claim=claim))
+    return tuple(budgets)
 
 
 def description_of(mechanism: Mechanism, *, queries: int, teachers: int) -> str:
@@ -206,7 +326,17 @@ def budget_of(
     relation = plan.own_first(task.private.adjacencies(counted=plan.per_record))[0][0]
     of = {"unit": task.private.unit, "relation": relation}
     account = _account_of(ledger, [plan, *besides], task, options, of=of)
-    budget = Budget(ledger, account, plan, cost=cost_within(account.cap, plan), of=of, receipts=receipts)
+    cost: Any = {"cost": cost_within(account.cap, plan), "of": of}
+    if task.consent is None:
+        if _of_consent(account) in account.fingerprints:
+            raise InvalidInput(
+                f"consent must be given: account {account.name!r} of these data was opened with levels of consent, and "
+                "a run without them would charge one level alone."
+            )
+        budget = Budget(ledger, account, plan, **cost, receipts=receipts)
+    else:
+        levels = _level_budgets(ledger, account, plan, task.consent, of=of, receipts=receipts)
+        budget = ConsentBudget(ledger, account, plan, **cost, receipts=receipts, levels=levels)
     budget.require_room()
     return budget
 

@@ -20,7 +20,7 @@ from ostrakon.features.cells import CellFeatures
 from ostrakon.features.representation import name_without_folder
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.options import ACCURACY, is_auto
-from ostrakon.planning.plan import Plan
+from ostrakon.planning.plan import Plan, levels_from
 from ostrakon.run.inputs.tables import public_rows_again
 from ostrakon.run.stages.estimates import STUDENT_WARNINGS, estimates_of, warnings_of
 from ostrakon.run.stages.features import view_of
@@ -40,6 +40,9 @@ REFITTED = (
     "manifest of that release: {checksum}). Computing with released numbers costs no privacy (post-processing): the "
     "guarantee is that of the earlier release, and covers both together."
 )
+
+
+_RECIPE = ("public", "representation", "seed", "delta", "levels", "row")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -154,7 +157,7 @@ def _refitted(
             warnings=tuple(recipe["understood"]["warnings"]),
             target=recipe["understood"]["target"],
         ),
-        recipe={name: recipe[name] for name in ("public", "representation", "seed", "delta", "row")},
+        recipe={name: recipe[name] for name in _RECIPE if name in recipe},
     )
 
 
@@ -197,6 +200,7 @@ def _plan(release: EarlierRelease, statement: Statement) -> Plan:
         delta=release.recipe["delta"],
         bound=bound,
         tuned=statement.tuned,
+        levels=levels_from(release.recipe.get("levels", {})),
     )
 
 

@@ -100,19 +100,18 @@ def make_statement(
         ),
         remarks=(
             *([] if warning is None else [warning]),
-            *(
-                warnings_of(answers, selection, said, [str(label) for label in task.classes])
-                if task.quantity is None and task.labels is None
-                else ()
-            ),
+            *_warnings(answers, selection, said, task),
             *remarks,
             *_cell_remarks(plan, answers, task),
             *_sum_remarks(plan, answers, task),
+            *_consent_remarks(plan, task),
             *([ENCODER_NOT_COVERED[protects]] if encoder else []),
             *_gate_remarks(plan, answers),
         ),
         adjacent=_adjacent(plan, task) if claimed else (),
         curve=plan.curve() if claimed else None,
+        consent=plan.level_claims() if claimed else (),
+        consent_column=None if task.consent is None else task.consent.column,
         noise_is_secure=answers.secure,
         rounds=answers.rounds,
         teachers=plan.teachers,
@@ -136,6 +135,12 @@ def make_statement(
         not_covered=task.not_covered,
         versions=versions(),
     )
+
+
+def _warnings(answers: Answers, selection: Selection, said: Any, task: Task) -> tuple[str, ...]:
+    if task.quantity is not None or task.labels is not None:
+        return ()
+    return warnings_of(answers, selection, said, [str(label) for label in task.classes])
 
 
 def _adjacency(plan: Plan, task: Task) -> str:
@@ -212,6 +217,18 @@ def _sum_remarks(plan: Plan, answers: Answers, task: Task) -> tuple[str, ...]:
     if task.labels is not None:
         return _label_remarks(plan, task)
     return (_moment_remarks if task.quantity is None else _quantity_remarks)(plan, answers, task)
+
+
+def _consent_remarks(plan: Plan, task: Task) -> tuple[str, ...]:
+    if task.consent is None:
+        return ()
+    unit = task.private.unit
+    lowest = "" if unit == "record" else " A user whose rows have several levels has the smallest of their weights."
+    return (
+        f"What a {unit} added was scaled by the weight of its level of consent before the noise. The guarantee holds "
+        f"for every {unit}; {unit}s of lower weight have the smaller epsilon of their level.{lowest} The levels, their "
+        f"epsilons and their weights are public; how many {unit}s have which level is not released.",
+    )
 
 
 def _label_remarks(plan: Plan, task: Task) -> tuple[str, ...]:

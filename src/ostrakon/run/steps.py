@@ -349,6 +349,7 @@ def recipe_of(plan: Plan, task: Task, options: Options, view: View) -> dict[str,
         "representation": options.representation,
         "seed": options.seed,
         "delta": plan.delta,
+        **({"levels": {level.name: level.weight for level in plan.levels}} if plan.levels else {}),
         "row": {"kinds": task.kinds, "words": task.rows},
     }
 
@@ -367,6 +368,7 @@ def plan_of(task: Task, options: Options) -> Plan:
         domain=task.domain,
         quantity=task.quantity is not None,
         labels=task.labels is not None,
+        consent=task.consent,
     )
     if data.protects == "labels" and plan.mechanism.relation == "take-out":
         raise InvalidInput(

@@ -141,6 +141,11 @@ def _require_auditable(plan: Plan, task: Task) -> float:
             f"A run can be audited by canaries where every record is a teacher, "
             f"got {mechanism.name}; poison its teachers instead (audit_teachers)."
         )
+    if plan.levels:
+        raise InvalidInput(
+            "A run can be audited by canaries where all records weigh the same; "
+            "ostrakon.run_audit.audit_levels attacks every level of consent at its own epsilon."
+        )
     if task.domain is not None:
         raise InvalidInput("A run can be audited by canaries where public rows are given: canaries are copies of them.")
     # The canaries' labels are drawn, so data sets differ in the content of a record.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.privacy_curve import PrivacyCurve
 from ostrakon.statements.statement import Statement, round_up, weak_remark
@@ -49,6 +50,7 @@ def without_claim(statement: Statement, reason: str) -> Statement:
         guarantee=None,
         not_private=reason,
         adjacent=(),
+        consent=(),
         curve=None,
         remarks=_without_warning(statement),
     )
@@ -89,19 +91,36 @@ def with_earlier_fits(statement: Statement, earlier: Sequence[Statement]) -> Sta
     if not (math.isfinite(epsilon) and delta < 1):
         return without_claim(statement, BEYOND_NUMBERS)
     own = statement.guarantee
+    by_level = (
+        " What is said of a level of consent is for records that had it in every fit." if statement.consent else ""
+    )
     remark = (
         f"Fitted {len(claims)} times in this process, on {_SAME}: the guarantee covers all {len(claims)} fits "
         f"together, their epsilons and deltas added up. This fit alone has epsilon {round_up(own.epsilon):g} and delta "
-        f"{own.delta:g}. Fits of different people do not add up if each names its users (`users`)."
+        f"{own.delta:g}.{by_level} Fits of different people do not add up if each names its users (`users`)."
     )
     warning = weak_remark(epsilon, protects=statement.protects)
     return dataclasses.replace(
         statement,
         guarantee=WorstCase(epsilon=epsilon, delta=delta, basis=f"basic composition of {len(claims)} fits"),
         adjacent=_added([one.adjacent for one in (*earlier, statement)], epsilon, delta),
+        consent=tuple(_level_added(one, earlier) for one in statement.consent),
         curve=PrivacyCurve(points=((epsilon, delta),)),
         remarks=(*([] if warning is None else [warning]), remark, *_without_warning(statement)),
     )
+
+
+def _level_added(own: LevelClaim, earlier: Sequence[Statement]) -> LevelClaim:
+    """The claim of a level with the cost of all earlier fits; one without this level costs its whole guarantee."""
+    epsilons, deltas, secret = [own.epsilon], [own.delta], [own.if_secret]
+    for one in earlier:
+        assert one.guarantee is not None
+        same = next((claim for claim in one.consent if claim.level == own.level), None)
+        epsilons.append(one.guarantee.epsilon if same is None else same.epsilon)
+        deltas.append(one.guarantee.delta if same is None else same.delta)
+        secret.append(one.guarantee.epsilon if same is None else same.if_secret)
+    added = {"epsilon": epsilons, "delta": deltas, "if_secret": secret}
+    return dataclasses.replace(own, **{name: math.nextafter(math.fsum(all_), math.inf) for name, all_ in added.items()})
 
 
 def _neighbours(statement: Statement) -> tuple[str, str, str]:

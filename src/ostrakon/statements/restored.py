@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import WorstCase
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.accounting.privacy_curve import PrivacyCurve
@@ -80,6 +81,8 @@ def statement_from(content: Mapping[str, Any]) -> RestoredStatement:
             else PrivacyCurve(
                 points=tuple((one["epsilon"], one["delta"]) for one in curve["epsilon_at_delta"]), mu=curve["mu"]
             ),
+            consent=tuple(LevelClaim(**one) for one in content["consent"]["levels"]) if "consent" in content else (),
+            consent_column=content["consent"]["column"] if "consent" in content else None,
             content=dict(content),
             estimates=tuple(
                 Agreement(**{key: one[key] for key in one if key in known}) for one in content["estimates"]

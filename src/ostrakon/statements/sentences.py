@@ -47,6 +47,7 @@ def questions(content: dict[str, Any]) -> list[tuple[str, str]]:
         ("What is one unit of privacy?", _unit(content)),
         ("When are two data sets neighbours?", _neighbours(content)),
         ("What are epsilon and delta, and of which kind?", parameters),
+        *([("What holds for each level of consent?", consent_in_words(content))] if "consent" in content else []),
         ("Who is trusted?", f"{content['trust_model']}."),
         ("Which mechanism, with which parameters?", f"{rounds_in_words(content)}."),
         ("How is the budget composed?", f"{content['composition']}."),
@@ -75,6 +76,18 @@ def tuned_in_words(content: dict[str, Any]) -> str:
     """The sources of the settings."""
     tuned = "; ".join(f"{name}: {source}" for name, source in content["tuned"].items())
     return f"{tuned}. Nothing was tuned on the private votes"
+
+
+def consent_in_words(content: dict[str, Any]) -> str:
+    """The guarantee of each level of consent, one sentence a level, and between which neighbours it holds."""
+    stated = content["consent"]
+    of = "" if stated["column"] is None else f" of {stated['column']!r}"
+    levels = [
+        f"Level {one['level']!r}{of}: epsilon {one['epsilon']:.10g} at delta {one['delta']!r} (weight "
+        f"{one['weight']:.4g}; if the level is secret: {one['if_secret']:.10g})."
+        for one in stated["levels"]
+    ]
+    return " ".join([*levels, stated["neighbours"]])
 
 
 def _neighbours(content: dict[str, Any]) -> str:

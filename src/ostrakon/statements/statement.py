@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ostrakon.accounting.adjacent import Adjacent
+from ostrakon.accounting.consent import LevelClaim
 from ostrakon.accounting.epsilons import Gated, Sanitized, WorstCase
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.accounting.privacy_curve import ALPHAS, PrivacyCurve
@@ -28,6 +29,11 @@ PROTECTS: tuple[Protects, ...] = ("records", "labels")
 
 LABELS_OF: dict[Unit, str] = {"record": "the label of one record", "user": "the labels of one user"}
 """The unit of privacy if labels alone are protected. Never a bare "record" or "user", which would promise more."""
+
+SAME_LEVEL = (
+    "The epsilon of a level holds for two neighbouring data sets that differ in a record (or user) with this level, "
+    "which is the same in both. If its level may differ too, if_secret holds."
+)
 
 WEAK_EPSILON = 10.0
 """Above this, a release warns beside its epsilon how little it promises."""
@@ -167,6 +173,11 @@ class Statement:
         The public range of a target that is a number; `classes` are then empty.
     several : bool
         Whether a row may have several of the classes.
+    consent : tuple of LevelClaim
+        What holds for the records of each level of consent; `guarantee` is that of the highest level, and holds for
+        all. Empty without levels.
+    consent_column : str, optional
+        The column that has the levels.
     trust_model : str
         Who sees what, and who must be trusted, without its final full stop.
 
@@ -201,6 +212,8 @@ class Statement:
     public_rows: Mapping[str, Any] | None = None
     quantity: tuple[float, float] | None = None
     several: bool = False
+    consent: tuple[LevelClaim, ...] = ()
+    consent_column: str | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
     versions: dict[str, str] = field(default_factory=dict[str, str])
@@ -229,6 +242,8 @@ class Statement:
             self._require_claimable(self.guarantee)
             if self.adjacent and self.adjacent[0].epsilon != self.guarantee.epsilon:
                 raise InvalidInput("A statement's first adjacency must have the epsilon of its guarantee.")
+        elif self.consent:
+            raise InvalidInput("A statement without a guarantee has no epsilon for any level of consent.")
         elif self.curve is not None:
             raise InvalidInput("A statement without a guarantee has no privacy curve.")
         elif self.adjacent:
@@ -293,6 +308,7 @@ class Statement:
         rows: list[tuple[str, object]] = [
             ("Protects", self.unit_of_privacy if claim is not None else self.not_private),
             ("Guarantee", "none" if claim is None else f"epsilon {round_up(claim.epsilon):g}, delta {claim.delta:g}"),
+            *((f"Level {one.level}", f"epsilon {round_up(one.epsilon):g}") for one in self.consent),
             ("Neighbouring data sets", self.adjacency),
             ("Queries", sum(part.queries for part in self.rounds)),
             ("Teachers", self.teachers),
@@ -324,6 +340,7 @@ class Statement:
                 for part in self.adjacent
                 if math.isfinite(part.epsilon)
             ],
+            **self._consent(),
             "membership_guess": self._guess() if self.protects == "records" else None,
             "label_guess": self._guess() if self.protects == "labels" else None,
             "privacy_curve": self._curve(),
@@ -354,6 +371,15 @@ class Statement:
             "epsilon_at_delta": [{"epsilon": round_up(epsilon), "delta": delta} for epsilon, delta in curve.points],
             "trade_off": [{"alpha": alpha, "beta": round_down(curve.false_negatives(alpha))} for alpha in ALPHAS],
         }
+
+    def _consent(self) -> dict[str, Any]:
+        if not self.consent:
+            return {}
+        levels = [
+            {**asdict(one), "epsilon": round_up(one.epsilon), "if_secret": round_up(one.if_secret)}
+            for one in self.consent
+        ]
+        return {"consent": {"column": self.consent_column, "neighbours": SAME_LEVEL, "levels": levels}}
 
     def _target(self) -> dict[str, Any]:
         if self.quantity is None:

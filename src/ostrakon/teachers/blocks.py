@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.arrow_cells import label_numbers, owner_numbers, typed_cells
 from ostrakon.data.columns import Columns
+from ostrakon.data.consent import Consent
 from ostrakon.data.images_on_disk import Pixels
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import Quantity
@@ -24,7 +25,8 @@ from ostrakon.features.rowwise import row_count, take_rows
 IntArray = NDArray[np.int64]
 Transform = Callable[[Any], Any]
 Block = tuple[Any, Any, Any]
-"""(owner of every row, features, classes, or steps of a quantity, or labels), with all rows of every owner in it."""
+"""(owner of every row, features, classes, or steps of a quantity, or labels), with all rows of every owner in it. With
+levels of consent, the class and the level of a row are side by side, (rows, 2)."""
 
 FEWEST, MOST, _CELLS = 1536, 49_152, 2**20
 """Minimum and maximum number of rows of a block, and of its features: large blocks are faster."""
@@ -38,10 +40,11 @@ def blocks_of_records(task: TableTask, transform: Transform) -> Iterator[Block]:
     Guarantee: the block of a row, and the other rows in it, do not change its features if `transform` treats every row
     independently, to the last bit.
     """
-    columns = [*task.columns.kept, task.target]
+    columns = [*task.columns.kept, task.target, *task.extra]
     grown = _Grown(transform)
     for rows in stream(task.private, columns, labels=task.target, rows=MOST):
-        yield from grown.blocks(typed_cells(rows, task.columns), label_numbers(rows.column(task.target), task.read_by))
+        labels = label_numbers(rows.column(task.target), task.read_by)
+        yield from grown.blocks(typed_cells(rows, task.columns), _with_levels(labels, rows, task.consent))
     task.private.require_unchanged()
 
 
@@ -57,6 +60,7 @@ class UnitPart:
     by: str | None
     target: str
     classes: tuple[str, ...] | Quantity | Labels
+    consent: Consent | None = None
 
     def blocks(self, transform: Transform) -> Iterator[Block]:
         """The rows in blocks; a shard per block for users. Guarantee: as of `blocks_of_records`."""
@@ -71,7 +75,7 @@ class UnitPart:
                 yield from grown.blocks(typed_cells(some, self.columns), self._labels(some))
 
     def _labels(self, rows: pa.Table) -> IntArray:
-        return label_numbers(rows.column(self.target), self.classes)
+        return _with_levels(label_numbers(rows.column(self.target), self.classes), rows, self.consent)
 
 
 def unit_parts(folder: ShardFolder, task: TableTask) -> list[UnitPart]:
@@ -88,8 +92,20 @@ def blocks_of_users(folder: ShardFolder, task: TableTask, transform: Transform) 
 
 def _unit_part(folder: ShardFolder, task: TableTask, shards: range) -> UnitPart:
     return UnitPart(
-        shards=folder.part(shards), columns=task.columns, by=task.by, target=task.target, classes=task.read_by
+        shards=folder.part(shards),
+        columns=task.columns,
+        by=task.by,
+        target=task.target,
+        classes=task.read_by,
+        consent=task.consent,
     )
+
+
+def _with_levels(labels: IntArray, rows: pa.Table, consent: Consent | None) -> IntArray:
+    """The labels, or with levels of consent both side by side."""
+    if consent is None or consent.column is None:
+        return labels
+    return np.column_stack([labels, consent.numbers(rows.column(consent.column).to_pandas().tolist())])
 
 
 def blocks_of_array(X: Any, y: IntArray, transform: Transform) -> Iterator[Block]:

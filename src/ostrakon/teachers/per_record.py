@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from ostrakon.data.object_store import AnyPath
 from ostrakon.features.labels import LabelMap
-from ostrakon.features.moments import MomentMap
+from ostrakon.features.moments import MomentMap, scaled_steps
 from ostrakon.features.nearest import nearest
 from ostrakon.features.sums import SumMap, quantity_steps, rounded_product
 from ostrakon.progress import Report, reporting
@@ -34,6 +34,7 @@ def collect_per_record(
     units: int,
     max_contributions: int = 1,
     moments: MomentMap | SumMap | LabelMap | None = None,
+    weights: Sequence[int] = (),
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """The votes of per-record teachers on the queries nearest to their own rows, with bounded contributions.
@@ -54,6 +55,9 @@ def collect_per_record(
         The features to sum by class beside the votes, as the `moments` of the result. Default: none. With a `SumMap`
         the rows have a quantity instead of a class, in whole steps from 0 to `STEPS`: votes are split between two ends.
         With a `LabelMap` they have several labels, 0 or 1 each, (rows, labels).
+    weights : sequence of int
+        Of every level of consent, in steps of 1/`STEPS`: rows have a class and a level, and what a unit adds is scaled
+        by the weight of its level, of several by the smallest. Default: there are no levels.
     progress : bool or callable, optional
         True for a progress bar, or a function (done, total).
 
@@ -74,7 +78,7 @@ def collect_per_record(
     Guarantee: the votes of a unit depend on its own rows, on the queries and on public features alone. With
     `BoundedGNMax`, thousands of queries cost as much as `max_contributions` queries.
     """
-    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
+    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
     said = asked.nothing()
     with reporting(progress, label="Collecting votes", total=units) as report:
         for block in blocks:
@@ -93,6 +97,7 @@ def collect_from_parts(
     max_contributions: int = 1,
     folder: AnyPath,
     moments: MomentMap | SumMap | LabelMap | None = None,
+    weights: Sequence[int] = (),
     progress: bool | Report | None = None,
 ) -> BoundedVotes:
     """`collect_per_record` with rows that the workers of an engine read (`ostrakon.teachers.engines`): the same votes.
@@ -103,7 +108,7 @@ def collect_from_parts(
         The private rows; no owner has rows in two parts. A part counts once, even if the engine repeats its work.
     transform : callable
         From typed rows to features, independently for every row.
-    queries, classes, units, max_contributions, moments, progress
+    queries, classes, units, max_contributions, moments, weights, progress
         As in `collect_per_record`.
     folder : path
         Workers read the public inputs from here; they receive its path and that of a part.
@@ -120,7 +125,7 @@ def collect_from_parts(
     WorkerKilled
         If the engine gives up.
     """
-    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments)
+    asked = _Asked(queries, classes=classes, max_contributions=max_contributions, moments=moments, weights=weights)
     said, received = asked.nothing(), set[int]()
     shared = share((transform, asked), folder)
     tasks = (joblib.delayed(_contributions_of_part)(number, part, shared) for number, part in enumerate(parts))
@@ -139,7 +144,13 @@ class _Asked:
     """The public inputs of all units; arguments and errors as of `collect_per_record`."""
 
     def __init__(
-        self, queries: ArrayLike, *, classes: int, max_contributions: int, moments: MomentMap | SumMap | LabelMap | None
+        self,
+        queries: ArrayLike,
+        *,
+        classes: int,
+        max_contributions: int,
+        moments: MomentMap | SumMap | LabelMap | None,
+        weights: Sequence[int] = (),
     ) -> None:
         self.max_contributions = whole("max_contributions", max_contributions, at_least=1)
         self.queries = np.asarray(queries, np.float32)
@@ -147,7 +158,7 @@ class _Asked:
             raise InvalidInput(
                 f"queries must be finite features of shape (queries, features), got {np.shape(queries)}."
             )
-        self.classes, self.moments = classes, moments
+        self.classes, self.moments, self.weights = classes, moments, np.asarray(weights, np.int64)
 
     def nothing(self) -> _Said:
         """The contributions of no unit."""
@@ -167,15 +178,42 @@ class _Asked:
             return self._quantities(self.moments, features, whose, everyone, nearest_query, label)
         if isinstance(self.moments, LabelMap):
             return self._several(self.moments, features, whose, everyone, nearest_query, label)
+        if len(self.weights):
+            return self._weighted(features, whose, everyone, nearest_query, label)
+        steps = self.moments.steps(features) if isinstance(self.moments, MomentMap) else None
+        return self._classes(steps, whose, everyone, nearest_query, label)
+
+    def _classes(
+        self, steps: IntArray | None, whose: IntArray, everyone: int, nearest_query: IntArray, label: IntArray
+    ) -> _Said:
+        """The contributions of units whose rows have a class. steps: what the rows add to sums."""
         if len(label) and not 0 <= label.min() <= label.max() < self.classes:
             raise InvalidInput(f"The class numbers of the private rows must be 0 to {self.classes - 1}.")
         options: dict[str, int] = {"classes": self.classes, "max_contributions": self.max_contributions}
         where, what = contributions(whose, nearest_query, label, **options)
         shape = (len(self.queries), self.classes)
         counts = np.bincount(where * self.classes + what, minlength=shape[0] * shape[1]).reshape(shape)
-        if self.moments is None:
+        if steps is None:
             return _Said(counts, None, everyone)
-        return _Said(counts, moments_said(whose, self.moments.steps(features), label, classes=self.classes), everyone)
+        return _Said(counts, moments_said(whose, steps, label, classes=self.classes), everyone)
+
+    def _weighted(
+        self, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, given: IntArray
+    ) -> _Said:
+        """The contributions of units whose rows have a class and a level of consent, scaled by its weight."""
+        label, level = given.T
+        if len(level) and not 0 <= level.min() <= level.max() < len(self.weights):
+            raise InvalidInput(f"The levels of the private rows must be 0 to {len(self.weights) - 1}.")
+        smallest = np.full(everyone, STEPS)
+        np.minimum.at(smallest, whose, self.weights[level])
+        steps = self.moments.steps(features) if isinstance(self.moments, MomentMap) else None
+        said = self.nothing()
+        for weight in np.unique(self.weights).tolist():
+            own = smallest[whose] == weight
+            added = None if steps is None else scaled_steps(steps[own], weight)
+            part = self._classes(added, whose[own], everyone, nearest_query[own], label[own])
+            said += _Said(weight * part.counts, part.sums, 0)
+        return _Said(said.counts, said.sums, everyone)
 
     def _quantities(
         self, sums: SumMap, features: Any, whose: IntArray, everyone: int, nearest_query: IntArray, quantity: IntArray
@@ -212,7 +250,7 @@ class _Asked:
         if said.units > units:
             raise InvalidInput(f"units must be at least the number of those that voted, {said.units}, got {units}.")
         kinds: dict[type, type[BoundedVotes]] = {SumMap: SplitVotes, LabelMap: LabelVotes}
-        kind = kinds.get(type(self.moments), BoundedVotes)
+        kind = SplitVotes if len(self.weights) else kinds.get(type(self.moments), BoundedVotes)
         votes = kind(said.counts, teachers=units, max_contributions=self.max_contributions)
         votes.moments = None if said.sums is None else Moments(said.sums, teachers=units)
         return votes

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.labels import Labels
@@ -34,6 +35,7 @@ def task_from_files(
     drop: Sequence[str] = (),
     quantity: Quantity | None = None,
     labels: Labels | None = None,
+    consent: Consent | None = None,
     **options: Any,
 ) -> Task:
     """Read and check the files of a run: images or texts if `private` holds such, tables otherwise.
@@ -56,6 +58,8 @@ def task_from_files(
         The public range of a target of tables that is a number.
     labels : Labels, optional
         The labels of which a row of a table may have several.
+    consent : Consent, optional
+        The levels of consent of the private rows of tables.
     **options
         As of `task_from_tables`, `task_without_public`, `task_from_images`, `task_from_texts`.
 
@@ -68,7 +72,8 @@ def task_from_files(
     InvalidInput
         In one sentence; see these functions.
     """
-    _require_table(private, quantity=quantity, labels=labels, drop=drop, columns=columns)
+    if columns is not None or holds_images(private) or holds_texts(private):
+        _require_table(quantity=quantity, labels=labels, consent=consent, drop=drop, described=columns is not None)
     if columns is not None:
         require_no_pool(options.get("protect", "records"), public)
         if text or holds_images(private) or holds_texts(private):
@@ -108,21 +113,28 @@ def task_from_files(
         drop=drop,
         quantity=quantity,
         labels=labels,
+        consent=consent,
         **options,
     )
 
 
 def _require_table(
-    private: Any, *, quantity: Quantity | None, labels: Labels | None, drop: Sequence[str], columns: Any
+    *,
+    quantity: Quantity | None,
+    labels: Labels | None,
+    consent: Consent | None,
+    drop: Sequence[str],
+    described: bool,
 ) -> None:
-    """Refuse what only tables with public rows have. Errors: `InvalidInput`."""
-    other = holds_images(private) or holds_texts(private)
-    if quantity is not None and (columns is not None or other):
+    """Refuse what only tables with public rows have, for other files. described: whether columns are described."""
+    if quantity is not None:
         raise InvalidInput("range belongs to tables with public rows: give a table whose target is a number.")
-    if labels is not None and other:
+    if consent is not None:
+        raise InvalidInput("consent belongs to tables with public rows: give one that has a column of levels.")
+    if labels is not None and not described:
         raise InvalidInput("several labels belong to tables: give a table, with a column of texts if rows are texts.")
-    if drop and (columns is not None or other):
-        where = "tables with public rows" if columns is None else "public rows: what columns leaves out is not read"
+    if drop:
+        where = "public rows: what columns leaves out is not read" if described else "tables with public rows"
         raise InvalidInput(f"drop belongs to {where}.")
 
 

@@ -102,7 +102,8 @@ class Rows:
     X: array, frame, images or `Pixels`, (rows, ...). y: their class numbers, shape (rows,). users: whose each row is,
     shape (rows,), where users are protected; None: records are. fixed: rows are split at random by their place instead
     of their content, for a table whose number of rows is public. protects: "labels" where X and users are public.
-    identities: digests by which a ledger knows the rows, where X was made of them.
+    identities: digests by which a ledger knows the rows, where X was made of them. levels: the number of every row's
+    level of consent, shape (rows,), if they have one.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
     a type that one of them could change (`ostrakon.data.partition.require_users`).
@@ -114,6 +115,7 @@ class Rows:
     fixed: bool = False
     protects: Protects = "records"
     identities: Any = None
+    levels: IntArray | None = None
 
     def __post_init__(self) -> None:
         rows = row_count(self.X)
@@ -178,10 +180,11 @@ class Rows:
 
     def by_unit(self, *, seed: int, transform: Transform, folder: Path | None = None) -> Iterator[Block]:
         """See `PrivateData`; all rows of users at once, of records some, so that progress shows."""
+        labels = self.y if self.levels is None else np.column_stack([self.y, self.levels])
         if self.users is not None:
-            yield self._owners, _features(transform, self.X), self.y
+            yield self._owners, _features(transform, self.X), labels
             return
-        yield from blocks_of_array(self.X, self.y, transform)
+        yield from blocks_of_array(self.X, labels, transform)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -59,6 +59,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
         understood=dataclasses.replace(understood, notes=notes),
         outside=outside,
+        consent=tables.consent,
         source=None
         if only_labels or tables.public is None or quantity is not None or tables.labels is not None
         else source_of(tables, fingerprints["public"]),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import CLASSES_FROM, agree_on_classes
 from ostrakon.data.columns import require_same_types
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.labels import Labels
 from ostrakon.data.quantity import ENDS, Quantity
@@ -76,6 +77,8 @@ class Task:
         steps between them; `y_test` has numbers.
     labels : Labels, optional
         The labels of which a row may have several. `classes` are then their names, and rows have 0 or 1 for each.
+    consent : Consent, optional
+        The epsilon that each level of consent allows; private rows then have a level each.
     trust_model : str
     not_covered : tuple of str
         What the statement says under these names.
@@ -103,6 +106,7 @@ class Task:
     source: Mapping[str, Any] | None = None
     quantity: Quantity | None = None
     labels: Labels | None = None
+    consent: Consent | None = None
     trust_model: str = CENTRAL
     not_covered: tuple[str, ...] = NOT_COVERED
 

@@ -119,6 +119,8 @@ def _named(numbers: IntArray, labels: list[str]) -> str:
 def _counted(plan: Plan, *, unit: Unit, protects: Protects, counted: bool) -> tuple[int | None, str]:
     """(how many votes there are, None where that is not public; what one of them is)."""
     bound = plan.mechanism.contribution_bound or 1
+    if plan.levels:
+        return None, f"votes of private {unit}s, each counted with the weight of its level of consent"
     if not counted:
         return (
             None,

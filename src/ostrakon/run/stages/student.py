@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from ostrakon.features.cells import CellFeatures
+from ostrakon.features.moments import MomentMap
 from ostrakon.features.rowwise import take_rows
 from ostrakon.mechanisms import NO_ANSWER, LabelsGNMax, QuantityGNMax
 from ostrakon.mechanisms.base import FloatArray
@@ -162,6 +163,10 @@ def released_counts(
         counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
     moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view)
     if answers.moments is not None and noise is not None and directions is not None:
-        moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=plan.teachers, directions=directions)
+        records = plan.teachers
+        if plan.levels and isinstance(directions, MomentMap):
+            # Their number by level is private; the noisy sums of the constant say what they weigh together.
+            records = max(1, round(float(answers.moments[0].sum()) / directions.constant))
+        moments = ReleasedMoments(sums=answers.moments, sigma=noise, records=records, directions=directions)
     sigma2 = plan.mechanism.parameters()["sigma2"]
     return Released(queries=queries, counts=counts, sigma2=sigma2, moments=moments)

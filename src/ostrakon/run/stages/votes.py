@@ -76,6 +76,7 @@ def collect(
             "units": plan.teachers,
             "max_contributions": _max_contributions(plan),
             "moments": moment_map(plan, view),
+            "weights": [level.weight for level in plan.levels],
             "progress": progress,
         }
         if folder is not None and isinstance(private, PrivateTable) and engine_in_use() is not None:
@@ -202,7 +203,7 @@ def votes_from(plan: Plan, table: ArrayLike) -> Votes:
     bound, rows = plan.mechanism.contribution_bound, np.asarray(table)
     if bound is None:
         return Votes(rows)
-    kind = SplitVotes if isinstance(plan.mechanism, QuantityGNMax) else BoundedVotes
+    kind = SplitVotes if isinstance(plan.mechanism, QuantityGNMax) or plan.levels else BoundedVotes
     kind = LabelVotes if isinstance(plan.mechanism, LabelsGNMax) else kind
     votes = kind(rows[: plan.queries], teachers=plan.teachers, max_contributions=bound)
     if plan.mechanism.moment_noise is not None:

@@ -1,0 +1,123 @@
+"""What a release costs a record whose contribution is scaled: a guarantee for each public level of consent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ostrakon.accounting.composition.run import run_epsilon
+from ostrakon.mechanisms.base import RunCost
+from ostrakon.validation import InvalidInput
+from ostrakon.votes import STEPS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A level of consent: its name, and the weight of its records.
+
+    Parameters
+    ----------
+    name : str
+        Public.
+    weight : int
+        Steps of 1/1024: what a record of this level adds is scaled to at most this length; 1 to 1024.
+    """
+
+    name: str
+    weight: int
+
+    def cost(self, whole: RunCost, *, secret: bool = False) -> RunCost:
+        """What a run costs a record of this level.
+
+        Parameters
+        ----------
+        whole : RunCost
+            Of a record of full weight; Gaussian.
+        secret : bool
+            Whether the record is replaced by one of any level, instead of one of its own.
+
+        Notes
+        -----
+        Guarantee: with weight w a record adds at most w in length, and no two contributions have a negative product.
+        Two of the same weight are at most sqrt(2) w apart, and one of weight w and another one at most sqrt(w^2 + 1):
+        mu is w, or sqrt((w^2 + 1) / 2), times that of two of full weight. A record that is removed moves the sums by at
+        most w, whatever others know of its level.
+        """
+        assert whole.mu is not None
+        share = self.weight / STEPS
+        share = math.sqrt((share**2 + 1) / 2) if secret else share
+        # The factor covers rounding, so that the cost is not underestimated.
+        return replace(whole, mu=whole.mu * share * (1 + 1e-12 if share < 1 else 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelClaim:
+    """What a statement claims for the records of one level.
+
+    Parameters
+    ----------
+    level : str
+    weight : float in (0, 1]
+    epsilon, delta : float
+        Where one record differs, and its level is the same in both data sets (or it is removed).
+    if_secret : float
+        The epsilon at the same delta where its level may differ too.
+    """
+
+    level: str
+    weight: float
+    epsilon: float
+    delta: float
+    if_secret: float
+
+
+def levels_within(epsilons: Mapping[str, float], whole: RunCost, *, delta: float) -> tuple[Level, ...]:
+    """The largest weights at which every level keeps its epsilon.
+
+    Parameters
+    ----------
+    epsilons : mapping
+        From the name of a level to the epsilon that its records allow.
+    whole : RunCost
+        Of a record of full weight; Gaussian.
+    delta : float
+        In (0, 1).
+
+    Raises
+    ------
+    InvalidInput
+        For an epsilon so far below the largest one that its weight would be below 1/1024.
+
+    Examples
+    --------
+    >>> levels_within({"part": 0.5, "all": 2.0}, RunCost(mu=0.5), delta=1e-5)
+    (Level(name='part', weight=291), Level(name='all', weight=1024))
+    """
+    levels: list[Level] = []
+    for name, epsilon in epsilons.items():
+        low, high = 0, STEPS
+        while low < high:
+            middle = (low + high + 1) // 2
+            fits = run_epsilon(Level(name=name, weight=middle).cost(whole), delta=delta) <= epsilon
+            low, high = (middle, high) if fits else (low, middle - 1)
+        if low == 0:
+            raise InvalidInput(
+                f"consent must allow every level a weight of at least 1/{STEPS} of the largest, got {epsilon:g} for "
+                f"{name!r}: leave its records out."
+            )
+        levels.append(Level(name=name, weight=low))
+    return tuple(levels)
+
+
+def claims_of(levels: Sequence[Level], whole: RunCost, *, delta: float, removed: bool) -> tuple[LevelClaim, ...]:
+    """The claim of every level. removed: whether `whole` is the cost of a record that is removed."""
+
+    def claim(level: Level) -> LevelClaim:
+        known: Any = {"level": level.name, "weight": level.weight / STEPS, "delta": delta}
+        epsilon = run_epsilon(level.cost(whole), delta=delta)
+        secret = epsilon if removed else run_epsilon(level.cost(whole, secret=True), delta=delta)
+        return LevelClaim(**known, epsilon=epsilon, if_secret=secret)
+
+    return tuple(claim(level) for level in levels)
