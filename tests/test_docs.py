@@ -33,7 +33,9 @@ def module_or_name(dotted: str) -> object:
     *parents, last = dotted.split(".")
     try:
         return importlib.import_module(".".join(["ostrakon", *parents, last]))
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
+        if error.name == "flwr":  # needs an environment of its own
+            return error
         return getattr(module_or_name(".".join(parents)) if parents else ostrakon, last)
 
 

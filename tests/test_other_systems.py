@@ -17,7 +17,7 @@ del os.getuid, os.geteuid
 import ostrakon
 
 modules = [found.name for found in pkgutil.walk_packages(ostrakon.__path__, "ostrakon.", onerror=sys.exit)]
-optional = {"torch", "safetensors", "pynndescent"}
+optional = {"torch", "safetensors", "pynndescent", "mlflow", "flwr", "nvflare"}
 for name in modules:
     try:
         importlib.import_module(name)

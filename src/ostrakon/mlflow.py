@@ -21,7 +21,7 @@ try:
     import mlflow
     import mlflow.pyfunc
 except ImportError as missing:
-    raise InvalidInput("MLflow is not installed: pip install 'ostrakon[mlflow]'.") from missing
+    raise ModuleNotFoundError("MLflow is not installed: pip install 'ostrakon[mlflow]'.", name="mlflow") from missing
 
 _ENTRY = ("account", "run", "sequence", "hash")
 _LONGEST_TAG = 5000
@@ -51,7 +51,7 @@ def log_release(folder: str | os.PathLike[str], *, name: str = "student") -> Any
     Raises
     ------
     InvalidInput
-        If MLflow is not installed, or `folder` holds no release or a changed one.
+        If `folder` holds no release or a changed one.
 
     Notes
     -----

@@ -1,0 +1,221 @@
+"""A study on a federated platform: the study goes to the owners, and one table of each owner comes back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ostrakon.data.checksummed import read_regular
+from ostrakon.data.files import private_folder, write_atomically
+from ostrakon.report.release import publish
+from ostrakon.study.finish import finish_study
+from ostrakon.study.join import join_study, require_expected
+from ostrakon.study.secure_sum import sum_study
+from ostrakon.study.study import DESCRIPTION, FEATURES, QUERIES, Study
+from ostrakon.study.tables import read_share, read_shares, read_sum, shares_folder, write_share, write_sum
+from ostrakon.validation import InvalidInput, shown
+
+_WAIT = 300.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """What one owner decides for itself, in a file on its own machine.
+
+    Parameters
+    ----------
+    owner : str
+        Its name in the study.
+    private : str
+        Its table.
+    by : str
+        The column that names the person whose row it is.
+    expect : str
+        The hash of the study that it agreed to, or its first 12 digits.
+    keep : str
+        Its own folder.
+    key : str, optional
+        For `secure-sum`: the private key of its certificate.
+    ledger, budget, ledger_account : optional
+        As of `ostrakon study join`.
+    """
+
+    owner: str
+    private: str
+    by: str
+    expect: str
+    keep: str
+    key: str | None = None
+    ledger: str | None = None
+    budget: float | None = None
+    ledger_account: str | None = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Site:
+        """Read a TOML file with the parameters above; paths count from its folder.
+
+        Raises
+        ------
+        InvalidInput
+            If the file cannot be read, lacks a parameter, or has another one.
+        """
+        source = Path(path)
+        try:
+            content = tomllib.loads(source.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{source} must be a TOML file of an owner's site ({error}).") from None
+        needed = [field.name for field in fields(cls) if field.default is not None]
+        for name in needed:
+            if not isinstance(content.get(name), str) or not content[name]:
+                raise InvalidInput(f"{source} must give {name} as text, got {shown(content.get(name))}.")
+        foreign = sorted(content.keys() - {field.name for field in fields(cls)})
+        if foreign:
+            raise InvalidInput(f"{source} must give {', '.join(needed)} and no {foreign[0]!r}.")
+        paths = {name: str(source.parent / content[name]) for name in ("private", "keep", "key") if name in content}
+        known: dict[str, Any] = content | paths
+        return cls(**known)
+
+
+def study_files(study: Study) -> dict[str, bytes]:
+    """Return the files of a study by name: public facts, to be sent to every owner."""
+    names = (DESCRIPTION, QUERIES, FEATURES, study.public.name)
+    return {name: read_regular(study.folder / name) for name in names}
+
+
+def join_by_message(files: Mapping[str, bytes], site: Site, *, wait: float = _WAIT) -> dict[str, Any]:
+    """Join the study that a message holds, and return what this owner hands over.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        As `study_files` returns it on another machine.
+    site : Site
+    wait : float
+        For `secure-sum`: seconds to wait for the other owners.
+
+    Returns
+    -------
+    dict
+        `owner`, `study` (its hash) and `table`, a file as of `ostrakon study join` (if the owners add up their tables,
+        of `ostrakon study sum`); or `owner` and `refused`, one sentence.
+
+    Notes
+    -----
+    Guarantee: as of `join_study`. Nothing is computed before the hash of the study is the one in the site's file, and a
+    second call hands over the same table.
+    """
+    try:
+        study, home = _received(files, site)
+        own: dict[str, Any] = {"owner": site.owner, "keep": home / "owner", "expect": site.expect}
+        shares: dict[str, Any] = {} if study.exchange.summed else {"shares": home / "shares"}
+        ledger = {"ledger": site.ledger, "budget": site.budget, "ledger_account": site.ledger_account}
+        path = join_study(study, site.private, by=site.by, ledger=ledger, jobs=1, **own, **shares).share
+        if study.exchange.summed:
+            if site.key is None:
+                raise InvalidInput("key must be given for a study by secure-sum: the private key of the certificate.")
+            path = sum_study(study, key=site.key, shares=home / "shares", wait=wait, **own).path
+        return {"owner": site.owner, "study": study.hash, "table": path.read_bytes()}
+    except InvalidInput as error:
+        return {"owner": site.owner, "refused": str(error)}
+
+
+def finish_by_messages(
+    study: Study, answers: Iterable[Mapping[str, Any]], *, without: Sequence[str] = (), silent: str = ""
+) -> Path:
+    """Store what the owners handed over, finish the study, and return its release.
+
+    Parameters
+    ----------
+    study : Study
+    answers : iterable of mapping
+        What `join_by_message` returned on every machine that answered.
+    without : sequence of str
+        Owners that dropped out.
+    silent : str
+        What is said of owners that gave no answer, for example "within 60 seconds".
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    InvalidInput
+        If an answer holds no table of this study, an owner's table is missing, or an owner refused. Tables that were
+        received stay, so that a second call needs the missing ones alone.
+    """
+    folder = private_folder(shares_folder(study, None))
+    refused: list[str] = []
+    for answer in answers:
+        if "refused" in answer:
+            refused.append(f"{answer.get('owner')} did not join: {answer['refused']}")
+            continue
+        try:
+            _store(study, folder, answer)
+        except InvalidInput as error:
+            refused.append(f"What {shown(answer.get('owner'))} sent was not taken: {error}")
+    there = _owners_in(study, folder)
+    missing = [owner.name for owner in study.owners if owner.name not in (*there, *without)]
+    if missing and not refused:
+        raise InvalidInput(
+            f"{', '.join(missing)} gave no answer{silent and f' {silent}'}: run the same job again, in which nobody "
+            f"draws noise twice, or finish without (without={','.join(missing)})."
+        )
+    if missing:
+        raise InvalidInput(" ".join(refused))
+    return publish(finish_study(study, without=without))
+
+
+def owners_to_leave_out(text: str) -> list[str]:
+    """Return the names in a text with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _received(files: Mapping[str, bytes], site: Site) -> tuple[Study, Path]:
+    """Return the study of a message, in a folder of its own under `site.keep`, refused unless it is the agreed one."""
+    keep = private_folder(Path(site.keep))
+    aside = Path(tempfile.mkdtemp(dir=keep, prefix=".received-"))
+    try:
+        for name, content in files.items():
+            if Path(name).name != name or not isinstance(content, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidInput(f"A study must be sent as files in one folder, got {shown(name)}.")
+            (aside / name).write_bytes(content)
+        study = Study.read(aside)
+        require_expected(study, site.expect)
+        home = private_folder(keep / study.hash[:12])
+        if not (home / "study").is_dir():
+            os.rename(aside, home / "study")
+        return Study.read(home / "study"), home
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _store(study: Study, folder: Path, answer: Mapping[str, Any]) -> None:
+    """Write the table of an answer beside the others, refused unless it is one of this study and of who sent it."""
+    table = answer.get("table")
+    if not isinstance(table, bytes):
+        raise InvalidInput("it holds no table.")
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".received-") as aside:
+        if study.exchange.summed:
+            write_atomically(Path(aside) / "opened.sum", table)
+            write_sum(folder, study, *read_sum(Path(aside), study))
+            return
+        path = Path(aside) / "received.share"
+        write_atomically(path, table)
+        owner, counts = read_share(path, study)
+    if owner != answer.get("owner"):
+        raise InvalidInput(f"it is the table of {owner}.")
+    write_share(folder, study, owner, counts)
+
+
+def _owners_in(study: Study, folder: Path) -> list[str]:
+    """Return the owners whose tables were received."""
+    if not study.exchange.summed:
+        return list(read_shares(folder, study))
+    return read_sum(folder, study)[0] if (folder / "opened.sum").exists() else []

@@ -1,0 +1,116 @@
+"""Studies on federated platforms, without a platform: what the machines send each other, and every refusal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tomli_w
+from loopback_owners import NAMES
+
+from ostrakon.data.checksummed import npy, write_checksummed
+from ostrakon.study.federation import Site, finish_by_messages, join_by_message, study_files
+from ostrakon.study.tables import read_shares, shares_folder
+from ostrakon.validation import InvalidInput
+
+
+@pytest.fixture(scope="module")
+def studies(three):
+    return {
+        "files": three.create("federated", exchange="files"),
+        "other": three.create("other", exchange="files", seed=1),
+    }
+
+
+def site(three, study, owner, **changes):
+    content = {
+        "owner": owner,
+        "private": f"{owner}.csv",
+        "by": "patient",
+        "expect": study.hash[:12],
+        "keep": f"at-{owner}",
+    }
+    path = three.folder / f"{owner}-site.toml"
+    path.write_text(tomli_w.dumps(content | changes))
+    return Site.read(path)
+
+
+@pytest.fixture(scope="module")
+def answers(three, studies):
+    """What the owners send; of the study `files`."""
+    study = studies["files"]
+    return {name: join_by_message(study_files(study), site(three, study, name)) for name in NAMES}
+
+
+def test_missing_late_and_foreign_owners_then_a_finished_study(three, studies, answers):
+    study = studies["files"]
+    some = [answers["north"], answers["south"]]
+    with pytest.raises(
+        InvalidInput, match=r"^west gave no answer within 5 seconds: run the same job again, .*without=west"
+    ):
+        finish_by_messages(study, some, silent="within 5 seconds")
+    other = join_by_message(study_files(studies["other"]), site(three, studies["other"], "west", keep="at-other"))
+    with pytest.raises(InvalidInput, match=r"What 'west' sent was not taken: .* was made for another study"):
+        finish_by_messages(study, [other])
+    refused = join_by_message(study_files(study), site(three, studies["other"], "west"))
+    assert refused["refused"].startswith(f"expect must be the study's hash, {study.hash}")
+    with pytest.raises(InvalidInput, match=r"^west did not join: expect must be the study's hash"):
+        finish_by_messages(study, [refused])
+    # Tables that came stay: the late owner alone was missing.
+    release = finish_by_messages(study, [answers["west"]])
+    statement = json.loads((release / "statement.json").read_bytes())
+    assert statement["private"]
+    assert statement["guarantee"]["epsilon"] <= 3
+    assert list(read_shares(shares_folder(study, None), study)) == list(NAMES)
+
+
+def test_joining_again_hands_over_the_same_table(three, studies, answers):
+    study = studies["files"]
+    assert join_by_message(study_files(study), site(three, study, "north")) == answers["north"]
+
+
+def test_tables_of_somebody_else_and_made_up_ones_are_refused(three, studies, answers, tmp_path):
+    study = studies["other"]
+    write_checksummed(
+        tmp_path / "x",
+        npy(study.queries),
+        what="an owner's share",
+        belongs={"study": study.hash, "owner": "north"},
+        mode=0o600,
+    )
+    made_up = {"owner": "north", "study": study.hash, "table": (tmp_path / "x").read_bytes()}
+    for answer, reason in (
+        (made_up, "must hold whole numbers of shape"),
+        (made_up | {"table": b"no table"}, "What 'north' sent was not taken"),
+        (made_up | {"table": None}, "it holds no table"),
+    ):
+        with pytest.raises(InvalidInput, match=reason):
+            finish_by_messages(study, [answer])
+    own = join_by_message(study_files(study), site(three, study, "south", keep="at-south-other"))
+    with pytest.raises(InvalidInput, match="What 'north' sent was not taken: it is the table of south"):
+        finish_by_messages(study, [own | {"owner": "north"}])
+    assert not list(shares_folder(study, None).glob("*.share"))
+
+
+def test_a_message_that_holds_no_study_writes_nothing(three, studies):
+    study = studies["files"]
+    own = site(three, study, "north", keep="at-nobody")
+    for files in ({}, {"../escape": b"x"}, study_files(study) | {"study.toml": b"a = 1"}):
+        assert "refused" in join_by_message(files, own)
+    assert not list((three.folder / "at-nobody").iterdir())
+    assert not (three.folder / "escape").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"by": 3}, "must give by as text, got 3"),
+        ({"expect": ""}, "must give expect as text, got ''"),
+        ({"shares": "x"}, "no 'shares'"),
+    ],
+)
+def test_site_files_are_checked(three, studies, changes, message):
+    with pytest.raises(InvalidInput, match=message):
+        site(three, studies["files"], "north", **changes)
+    with pytest.raises(InvalidInput, match="must be a TOML file of an owner's site"):
+        Site.read(three.folder / "absent.toml")
