@@ -17,7 +17,7 @@ import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.columns import Columns
-from ostrakon.data.partition import row_marks
+from ostrakon.data.identity import row_marks
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.validation import InvalidInput
 

@@ -10,10 +10,10 @@ import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.domain import Domain
+from ostrakon.data.identity import row_marks
 from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
 from ostrakon.data.owners import likely_owners
-from ostrakon.data.partition import row_marks
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from ostrakon.data import images_on_disk
+from ostrakon.data.identity import fingerprint_of_identities
 from ostrakon.data.images import read_images
 from ostrakon.data.images_on_disk import Pixels
-from ostrakon.data.partition import assign_teachers, fingerprint_of_identities
+from ostrakon.data.partition import assign_teachers
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.run.stages.features import view_of
 from ostrakon.teachers.per_record import collect_per_record

@@ -9,17 +9,11 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 
-from ostrakon.data.partition import (
-    adjacency,
-    assign_teachers,
-    identity_numbers,
-    key_from_seed,
-    new_key,
-    random_partition,
-    require_users,
-)
+from ostrakon.data.identity import identity_numbers, require_users
+from ostrakon.data.partition import assign_teachers, key_from_seed, new_key, random_partition
 from ostrakon.data.sharding import partition_table
 from ostrakon.data.sources import open_table
+from ostrakon.statements.adjacency import adjacency
 from ostrakon.validation import InvalidInput
 
 KEY = bytes(range(32))

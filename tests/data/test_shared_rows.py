@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ostrakon
-from ostrakon.data.partition import row_marks
+from ostrakon.data.identity import row_marks
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
 from ostrakon.data.task import open_task
 from ostrakon.run.inputs.files import task_from_files

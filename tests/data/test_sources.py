@@ -13,8 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from ostrakon.data.partition import assign_teachers
+from ostrakon.data.queries import asking
 from ostrakon.data.sharding import partition_table
-from ostrakon.data.sources import asking, digest_of_file, open_table, same_content
+from ostrakon.data.sources import open_table
+from ostrakon.data.table import same_content
+from ostrakon.data.table_files import digest_of_file
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
@@ -229,7 +232,7 @@ def test_different_values_are_counted_by_value(tmp_path, monkeypatch) -> None:
     pd.DataFrame({"user": ["7", " 7.0", "8", "x", "x "] * 50}).to_csv(tmp_path / "a.csv", index=False)
     table = open_table(tmp_path / "a.csv")
     assert (table.different("user"), table.about_different_labels("user")) == (3, 3)
-    monkeypatch.setattr("ostrakon.data.sources._COUNTED_AT_ONCE", 20)
+    monkeypatch.setattr("ostrakon.data.table._COUNTED_AT_ONCE", 20)
     assert table.different("user") == 3
 
 

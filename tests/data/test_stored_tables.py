@@ -10,7 +10,8 @@ import s3_server
 from commands import ostrakon
 from ostrakon.data.checksummed import array_from, read_checksummed
 from ostrakon.data.domain import Domain
-from ostrakon.data.sources import digest_of_file, open_table
+from ostrakon.data.sources import open_table
+from ostrakon.data.table_files import digest_of_file
 from ostrakon.ledger.location import default_url
 from ostrakon.options.files import Files
 from ostrakon.run.inputs.files import task_from_files

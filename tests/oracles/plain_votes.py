@@ -5,7 +5,8 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from ostrakon.data.columns import days, word
-from ostrakon.data.partition import identity_numbers, key_from_seed
+from ostrakon.data.identity import identity_numbers
+from ostrakon.data.partition import key_from_seed
 from ostrakon.features.rowwise import in_blocks, own_rows
 from ostrakon.votes import STEPS
 

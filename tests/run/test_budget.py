@@ -12,8 +12,8 @@ import pytest
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
 from ostrakon.accounting.gate.gate import Gate
+from ostrakon.data.identity import fingerprint_of_identities
 from ostrakon.data.object_store import object_path
-from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.estimator import PATEClassifier
 from ostrakon.ledger.chain import Tampered
 from ostrakon.ledger.cost import gaussian_of_pure

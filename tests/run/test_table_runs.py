@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.data import sources
 from ostrakon.data.sharding import ShardFolder
-from ostrakon.data.sources import Table
+from ostrakon.data.table import Table
 from ostrakon.data.task import open_task
 from ostrakon.options.options import Options
 from ostrakon.run.inputs.files import task_from_files
@@ -148,7 +147,7 @@ def test_teachers_do_not_depend_on_who_is_read_beside_them(tmp_path):
 
 def test_users_are_counted_in_parts(tables, monkeypatch):
     tables = open_task(tables / "private.csv", tables / "public.csv", target="ill", by="user", classes="from-private")
-    monkeypatch.setattr(sources, "_COUNTED_AT_ONCE", 100)
+    monkeypatch.setattr("ostrakon.data.table._COUNTED_AT_ONCE", 100)
     assert tables.units() == 150
 
 

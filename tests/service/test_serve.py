@@ -14,10 +14,13 @@ import urllib.request
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from typer.testing import CliRunner
 
 from commands import ostrakon
+from ostrakon.cli import app
 from ostrakon.ledger.ledger import Ledger
 from ostrakon.service.labeller import CHECKS
+from ostrakon.validation import InvalidInput
 
 
 class Served:
@@ -98,19 +101,20 @@ def test_a_service_over_tls_keeps_its_answers_over_a_kill(place, rows):
         assert len(Ledger(place.ledger).account("data-1").spends) > 1
 
 
-def test_refusals_are_sentences(place):
-    folder = place.run.parent
-    told = ostrakon("serve", "run", "--ledger", place.ledger, folder=folder)
-    assert told.returncode == 2
-    assert "clients must be a readable TOML file" in told.stderr.replace("--", "")
-    ostrakon("client", "a", "--answers", 3, folder=folder)
-    told = ostrakon("serve", "run", "--ledger", place.ledger, "--host", "0.0.0.0", folder=folder)
-    assert told.returncode == 2
-    assert "--tls-cert" in told.stderr
-    told = ostrakon("serve", "run", "--ledger", place.ledger, folder=folder)
-    assert told.returncode == 2
-    assert "There is no ledger at" in told.stderr
-    assert ostrakon("client", "b", "--answers", 0, folder=folder).returncode == 2
+def test_refusals_are_sentences(place, monkeypatch):
+    monkeypatch.chdir(place.run.parent)
+
+    def refused(*words):
+        done = CliRunner().invoke(app, list(map(str, words)))
+        assert isinstance(done.exception, InvalidInput)
+        return str(done.exception)
+
+    asked = ("serve", "run", "--ledger", place.ledger)
+    assert "clients must be a readable TOML file" in refused(*asked).replace("--", "")
+    assert CliRunner().invoke(app, ["client", "a", "--answers", "3"]).exit_code == 0
+    assert "tls_cert and tls_key must be given" in refused(*asked, "--host", "0.0.0.0")
+    assert "There is no ledger at" in refused(*asked)
+    assert "answers" in refused("client", "b", "--answers", 0)
 
 
 @pytest.mark.slow

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ostrakon.data.partition import assign_teachers, new_key, random_partition
     from ostrakon.data.sharding import ShardFolder, partition_table
-    from ostrakon.data.sources import Table, open_table
+    from ostrakon.data.sources import open_table
+    from ostrakon.data.table import Table
     from ostrakon.data.task import TableTask, open_task
     from ostrakon.data.votes_file import load_votes
 

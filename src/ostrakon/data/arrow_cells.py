@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
 from ostrakon.data.columns import Columns, typed
+from ostrakon.data.identity import identity_numbers
 from ostrakon.data.labels import Labels
-from ostrakon.data.partition import identity_numbers
 from ostrakon.data.quantity import Quantity
 
 

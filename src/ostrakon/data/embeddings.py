@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.partition import quoted
+from ostrakon.data.identity import quoted
 from ostrakon.validation import InvalidInput
 
 _NUMBERED = re.compile(r"(.+)\.(0|[1-9]\d*)")

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ostrakon.data.identity import image_digests
 from ostrakon.data.images_on_disk import Pixels, blocks_of, room, stored_arrays
-from ostrakon.data.partition import image_digests
 from ostrakon.validation import InvalidInput
 
 PICTURES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".pgm", ".ppm"))

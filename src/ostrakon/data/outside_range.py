@@ -11,9 +11,9 @@ import pandas as pd
 from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns
 from ostrakon.data.date_text import WRITTEN_DATE
 from ostrakon.data.embeddings import groups
+from ostrakon.data.identity import quoted
 from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
-from ostrakon.data.partition import quoted
-from ostrakon.data.sources import Table, literal
+from ostrakon.data.table import Table, literal
 
 _FEWEST_ROWS, _EXACTLY = 30, 1e-5
 MUCH = 0.05

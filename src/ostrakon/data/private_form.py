@@ -6,9 +6,9 @@ import re
 
 from ostrakon.data.columns import DATE, DAY_FIRST, MONTH_FIRST, Columns, Kind
 from ostrakon.data.date_text import WRITTEN_DATE
+from ostrakon.data.identity import quoted
 from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
-from ostrakon.data.partition import quoted
-from ostrakon.data.sources import Table, literal
+from ostrakon.data.table import Table, literal
 from ostrakon.validation import InvalidInput
 
 _NUMBERS = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE")

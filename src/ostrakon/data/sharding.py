@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 
 from ostrakon.data.checksummed import Damaged, Unreachable, checksums, read_checksummed, sha256, write_checksummed
 from ostrakon.data.files import cannot_write, private_folder, sync_folder, writing
+from ostrakon.data.identity import quoted
 from ostrakon.data.object_store import AnyPath, ObjectPath, StoredFolder, as_file
-from ostrakon.data.partition import quoted, teacher_sql
-from ostrakon.data.sources import Table, asking, interruptible, label_sql, literal
+from ostrakon.data.partition import teacher_sql
+from ostrakon.data.queries import asking, interruptible
+from ostrakon.data.table import Table, label_sql, literal
 from ostrakon.validation import InvalidInput, whole
 
 TEACHER, PIECE = "teacher", "piece"

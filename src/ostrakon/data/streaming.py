@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ostrakon.data.partition import quoted
-from ostrakon.data.sources import Table, asking, interruptible, label_sql, unreadable
+from ostrakon.data.identity import quoted
+from ostrakon.data.queries import asking, interruptible, unreadable
+from ostrakon.data.table import Table, label_sql
 
 _THREADS = 2
 """Threads that read ahead, with one group of rows in memory each; the consumer is slower than a single thread."""

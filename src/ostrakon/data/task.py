@@ -19,14 +19,15 @@ from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.consent import Consent, level_numbers
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
+from ostrakon.data.identity import quoted
 from ostrakon.data.labels import SEPARATOR, Labels
 from ostrakon.data.object_store import StoredFolder
-from ostrakon.data.partition import quoted
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
-from ostrakon.data.sources import Table, literal, open_described, open_labels_only, open_table, same_content
+from ostrakon.data.sources import open_described, open_labels_only, open_table
+from ostrakon.data.table import Table, literal, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput, did_you_mean

@@ -13,7 +13,8 @@ from ostrakon.data.classes import agree_on_classes, label_indices
 from ostrakon.data.columns import Columns
 from ostrakon.data.frames import as_frame
 from ostrakon.data.images import holds_images, read_images
-from ostrakon.data.sources import Table, open_table
+from ostrakon.data.sources import open_table
+from ostrakon.data.table import Table
 from ostrakon.data.task import dropped_columns
 from ostrakon.data.text_files import holds_texts, is_lines, require_pictures
 from ostrakon.features.rowwise import row_count

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ostrakon.data.partition import row_marks
+from ostrakon.data.identity import row_marks
 from ostrakon.statements.repeated import AFTER_SEARCH, IN_SEARCH, IN_WORKER, with_earlier_fits, without_claim
 from ostrakon.statements.statement import Statement
 

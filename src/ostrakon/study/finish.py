@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from ostrakon.data.checksummed import read_regular, sha256
 from ostrakon.data.files import write_atomically
-from ostrakon.data.sources import digest_of_file
+from ostrakon.data.table_files import digest_of_file
 from ostrakon.data.understood import understood_table
 from ostrakon.mechanisms.base import FloatArray, Relation
 from ostrakon.planning.plan import Plan

@@ -8,9 +8,9 @@ from typing import Any
 
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
+from ostrakon.data.identity import fingerprint_of_identities
 from ostrakon.data.images import holds_images, read_images
 from ostrakon.data.labels import Labels
-from ostrakon.data.partition import fingerprint_of_identities
 from ostrakon.data.quantity import Quantity
 from ostrakon.data.sources import open_table
 from ostrakon.data.text_files import holds_texts, require_pictures

@@ -13,8 +13,8 @@ import numpy as np
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import label_indices
 from ostrakon.data.embeddings import as_columns
+from ostrakon.data.identity import image_digests
 from ostrakon.data.images import PICTURES, Images, read_images, require_same_scale
-from ostrakon.data.partition import image_digests
 from ostrakon.data.understood import understood_images
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, agreed_classes, of_protection, refuse_shared, refuse_unnamed_folders

@@ -13,23 +13,15 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ostrakon.data.identity import fingerprint_of_identities, identity_numbers, require_users
 from ostrakon.data.images_on_disk import Pixels, blocks_of
 from ostrakon.data.object_store import StoredFolder
-from ostrakon.data.partition import (
-    adjacency,
-    assign_teachers,
-    fingerprint_of_identities,
-    identity_numbers,
-    key_from_seed,
-    label_adjacency,
-    other_adjacency,
-    random_partition,
-    require_users,
-)
+from ostrakon.data.partition import assign_teachers, key_from_seed, random_partition
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.task import TableTask
 from ostrakon.features.rowwise import row_count
 from ostrakon.mechanisms.base import Relation
+from ostrakon.statements.adjacency import adjacency, label_adjacency, other_adjacency
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.teachers.blocks import (
     Block,
@@ -106,7 +98,7 @@ class Rows:
     level of consent, shape (rows,), if they have one.
 
     Errors: `InvalidInput` for lengths that differ, no rows, users of a fixed table, missing users, users of
-    a type that one of them could change (`ostrakon.data.partition.require_users`).
+    a type that one of them could change (`ostrakon.data.identity.require_users`).
     """
 
     X: Any

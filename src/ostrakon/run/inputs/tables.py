@@ -16,7 +16,8 @@ from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
 from ostrakon.data.owners import likely_owners, owners_in_words
-from ostrakon.data.sources import digest_of_file, open_table, parts_of
+from ostrakon.data.sources import open_table
+from ostrakon.data.table_files import digest_of_file, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_described, of_labels, of_protection, of_quantity

@@ -1,0 +1,154 @@
+"""How a CSV is written: its delimiter, quotes and header, found from its first rows or from the public table."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from ostrakon.data.column_names import resolve_names
+from ostrakon.data.queries import asking
+from ostrakon.data.table import (
+    Dialect,
+    Table,
+    checked_table,
+    file_literal,
+    literal,
+)
+from ostrakon.validation import InvalidInput
+
+DELIMITERS = (",", ";", "\t", "|")
+
+
+def dialect_of(path: Path, like: Table) -> Dialect:
+    if like.dialect is not None:
+        return like.dialect
+    delim = next((delim for delim in DELIMITERS if len(set(like.columns) & first_cells(path, delim)) > 1), ",")
+    return Dialect(delim=delim, quote='"', escape='"', comment="", skip=0)
+
+
+def first_cells(path: Path, delim: str) -> set[str]:
+    """The cells of the first line of a CSV with the delimiter `delim`; empty if it cannot be read."""
+    try:
+        return {str(name).strip() for name in pd.read_csv(path, sep=delim, nrows=0, skipinitialspace=True).columns}
+    except (OSError, ValueError):
+        return set()
+
+
+def require_same_delimiter(path: Path, like: Table) -> None:
+    """Refuse a CSV whose header has the public names only with another delimiter than that of the public table."""
+    if like.dialect is None or len(like.columns) < 2 or len(first_cells(path, like.dialect.delim)) > 1:
+        return
+    for delim in DELIMITERS:
+        if len(first_cells(path, delim) & set(like.columns)) > 1:
+            raise InvalidInput(
+                f"{path} separates its columns by {delim!r}, the public table {like.path} by {like.dialect.delim!r}; "
+                "save both alike."
+            )
+
+
+def open_csv(path: Path, *, names: Sequence[str] | str | None, header: bool | None, known: Dialect | None) -> Table:
+    packed = path.suffix in (".gz", ".zst") or None
+    compression = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix, "none")
+    header_option = f", header = {str(header).lower()}" if header is not None else ""
+    signs_option = "" if known is None else f", {known.signs}"
+    source = f"{file_literal(path.as_posix())}, compression = '{compression}'"
+    with asking(path, note="Is it gzip?" if packed else "") as connection:
+        # The first rows show the dialect; sniffing all rows would be as slow as reading them.
+        try:
+            answer = connection.execute(f"FROM sniff_csv({source}{header_option}{signs_option})")
+        except duckdb.Error:
+            _require_one_form(path, None if known is None else known.delim)
+            raise
+        values: tuple[Any, ...] = answer.fetchone() or ()
+        sniffed = dict(zip([column[0] for column in answer.description or []], values, strict=True))
+    has_header = bool(sniffed["HasHeader"]) if header is None else header
+    skip = int(sniffed["SkipRows"])
+    if skip or len(sniffed["Columns"]) == 1:
+        _require_one_form(path, None if known is None else known.delim)
+    if known is None:
+        dialect = Dialect(
+            # Quotes may first occur below the rows that were sniffed.
+            delim=sniffed["Delimiter"],
+            quote='"' if sniffed["Quote"] == "(empty)" else sniffed["Quote"],
+            escape='"' if sniffed["Escape"] == "(empty)" else sniffed["Escape"],
+            comment="" if sniffed["Comment"] == "(empty)" else sniffed["Comment"],
+            skip=skip,
+        )
+    elif skip > max(1, known.skip):
+        raise InvalidInput(
+            f"{path} must be one table with the signs of the public one (delimiter {known.delim!r}, quote "
+            f"{known.quote!r}); its first {skip} lines do not share the form of the others."
+        )
+    else:
+        dialect = replace(known, skip=skip)
+    own = [str(column["name"]).strip() for column in sniffed["Columns"]]
+    given_names = None if names is None else resolve_names(names, file=path, columns=len(own))
+    if given_names and has_header and header is None:
+        # Rows of text alone look like a header; it is one only where it names columns as the user does.
+        has_header = bool({name.lower() for name in given_names} & {name.lower() for name in own})
+        given_names = None if has_header else given_names
+    if given_names is None and not has_header:
+        given_names = resolve_names(None, file=path, columns=len(own)) or [
+            f"column{number}" for number in range(len(own))
+        ]
+    given = given_names or own
+    if given_names is None and has_header:
+        _require_names_once(path, dialect, own)
+    if len(given) != len(own):
+        raise InvalidInput(f"{path} has {len(own)} columns, but {len(given)} names were given.")
+    cells = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in given)
+    base = f"{source}, {dialect.signs}, skip = {dialect.skip}, header = {str(has_header).lower()}, auto_detect = false"
+    relation = f"read_csv({base}, columns = {{{cells}}})"
+    named = has_header or given[0] != "column0"
+    typed = [(name, "VARCHAR") for name in given]
+    table = checked_table(path, "csv", typed, header=has_header, named=named, relation=relation)
+    return replace(table, dialect=dialect)
+
+
+_LINES_LOOKED_AT = 200_000
+"""From the start of a CSV: a line of another form there confuses what finds out how it is written."""
+
+
+def _require_one_form(path: Path, delim: str | None) -> None:
+    """Refuse a CSV whose first line is like most others, and one of the first lines has another number of cells.
+
+    delim: what cuts it; None: what cuts the first line most often.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            first = file.readline()
+            file.seek(0)
+            delim = delim or max(DELIMITERS, key=first.count)
+            rows = csv.reader(file, delimiter=delim)
+            counted = [(rows.line_num, len(row)) for row in itertools.islice(rows, _LINES_LOOKED_AT) if row]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return
+    wanted = counted[0][1] if counted else 0
+    odd = [(line, cells) for line, cells in counted if cells != wanted]
+    # Of a table below some lines of text the first line is not like the others.
+    if odd and wanted > 1 and len(odd) < len(counted) / 10:
+        line, cells = odd[0]
+        raise InvalidInput(
+            f"{path} must have as many cells in every line as in the first, {wanted}; line {line} has {cells}."
+        )
+
+
+def _require_names_once(path: Path, dialect: Dialect, names: Sequence[str]) -> None:
+    """Refuse a header that has a name twice: DuckDB calls the second one NAME_1."""
+    if not any((match := re.fullmatch(r"(.*)_\d+", name)) and match[1] in names for name in names):
+        return
+    first = pd.read_csv(
+        path, sep=dialect.delim, quotechar=dialect.quote or '"', skiprows=dialect.skip, header=None, nrows=1, dtype=str
+    )
+    cells = [str(cell).strip() for cell in first.iloc[0]]
+    twice = next((cell for at, cell in enumerate(cells) if cell in cells[:at]), None)
+    if twice is not None:
+        raise InvalidInput(f"{path} has more than one column named {twice!r}; remove or rename one.")
