@@ -7,8 +7,10 @@ handshake and send nothing; slow ones send one byte of a header a second; each t
 Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
 is opened again after 10 seconds.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
-a process of their own. They start when the idle and
-slow connections are open.
+a process of their own. They start when the idle and slow connections are open. Between two of them, the same request
+goes to a bare TLS server of asyncio in a process of its own, which answers 200 to whatever it reads and which nobody
+else uses: what is slow there, too, is slow because of the machine. Of the slowest request to either, the seconds of its
+parts are printed: connect, TLS handshake, and until the whole answer is there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -70,25 +73,63 @@ def trained(folder: Path) -> None:
         mechanism="confident-gnmax(threshold=14, sigma1=6, sigma2=4)",
         delta=1e-5,
         out=folder / "run",
+        # In this process: workers that outlive a kill warn about semaphores that they leave.
+        jobs=1,
     )
 
 
-def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -> list[float]:
-    """Seconds of each request; infinity for one that was refused or failed."""
+class Took(NamedTuple):
+    """Seconds of one request, and whether it was answered."""
+
+    connect: float
+    handshake: float
+    answer: float
+    answered: bool
+
+    @property
+    def total(self) -> float:
+        return self.connect + self.handshake + self.answer
+
+
+def ask(port: int, trust: ssl.SSLContext, request: bytes) -> Took:
+    """One request over a new connection."""
+    times, answer = [time.monotonic()], b""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as plain:
+        times.append(time.monotonic())
+        wire = trust.wrap_socket(plain, server_hostname="localhost")
+        times.append(time.monotonic())
+        wire.sendall(request)
+        answer = b"".join(iter(lambda: wire.recv(65536), b""))
+    parts = [*np.diff([*times, time.monotonic()]), 0.0, 0.0][:3]
+    return Took(*map(float, parts), answer.startswith(b"HTTP/1.1 200"))
+
+
+def honest(ports: tuple[int, int], trust: ssl.SSLContext, token: str, seconds: float) -> tuple[list[Took], list[Took]]:
+    """Requests to the service and, in turn, to the bare server."""
     body = json.dumps({"rows": [{"age": 40, "town": "Ulm"}]})
     head = f"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
     request = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    took: list[float] = []
+    took: tuple[list[Took], list[Took]] = ([], [])
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        start, answer = time.monotonic(), b""
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as plain:
-            wire = trust.wrap_socket(plain, server_hostname="localhost")
-            wire.sendall(request)
-            answer = b"".join(iter(lambda wire=wire: wire.recv(65536), b""))
-        took.append(time.monotonic() - start if answer.startswith(b"HTTP/1.1 200") else float("inf"))
-        time.sleep(0.2)
+        for port, own in zip(ports, took, strict=True):
+            own.append(ask(port, trust, request))
+            time.sleep(0.1)
     return took
+
+
+async def bare(port: int, folder: Path) -> None:
+    """A TLS server that answers 200 to whatever it reads."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            await reader.read(65536)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            writer.close()
+
+    await (await asyncio.start_server(answer, "127.0.0.1", port, ssl=tls)).serve_forever()
 
 
 async def waste(port: int, trust: ssl.SSLContext, slow: bool) -> None:
@@ -138,35 +179,56 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(port: int, folder: Path, token: str, server: int, given: argparse.Namespace) -> None:
+def summary(took: list[Took]) -> str:
+    """One line about requests."""
+    slowest = max(took, key=lambda one: one.total)
+    fast = sum(one.answered and one.total < 1 for one in took)
+    return (
+        f"{len(took)} requests, {sum(not one.answered for one in took)} failed, {fast} within a second, median "
+        f"{statistics.median(one.total for one in took):.3f} s, slowest {slowest.total:.3f} s (connect "
+        f"{slowest.connect:.3f}, handshake {slowest.handshake:.3f}, answer {slowest.answer:.3f})"
+    )
+
+
+def measure(ports: tuple[int, int], folder: Path, token: str, server: int, given: argparse.Namespace) -> None:
     trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
     trust.check_hostname = False
-    medians: list[float] = []
     attacks = [("alone", (0, 0, 0)), (f"beside {given.idle} idle and {given.slow} slow", (given.idle, given.slow, 0))]
     attacks += [(f"beside {count} that send ahead", (0, 0, count)) for count in given.ahead]
     for name, counts in attacks:
         attacker = None
         if any(counts):
             # A process of its own: these connections must not slow down the client that is measured.
-            what = [str(port), str(folder / "cert.pem"), *map(str, counts)]
+            what = [str(ports[0]), str(folder / "cert.pem"), *map(str, counts)]
             attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
             while len(os.listdir(f"/proc/{server}/fd")) < counts[0] + counts[1]:
                 time.sleep(0.5)
         before = processor_seconds(server)
-        took = honest(port, trust, token, given.seconds)
+        took, peer = honest(ports, trust, token, given.seconds)
         used = processor_seconds(server) - before
         if attacker is not None:
             attacker.kill()
             attacker.wait()
-        medians.append(statistics.median(took))
+        ratios = [
+            ours / theirs
+            for ours, theirs in (
+                (statistics.median(one.total for one in took), statistics.median(one.total for one in peer)),
+                (max(one.total for one in took), max(one.total for one in peer)),
+            )
+        ]
         print(
-            f"{name}: {len(took)} requests, {sum(np.isinf(took))} failed, {sum(np.array(took) < 1)} within a second, "
-            f"median {medians[-1]:.3f} s, slowest {max(took):.3f} s; the service used {used:.1f} processor seconds in "
+            f"{name}: {summary(took)}; bare server: {summary(peer)}; ratios of medians and of the slowest "
+            f"{ratios[0]:.1f} and {ratios[1]:.1f}; the service used {used:.1f} processor seconds in "
             f"{given.seconds:g} s and {memory(server):.0f} MiB at most, {os.getloadavg()[0]:.0f} processes were "
             f"ready to run on {os.cpu_count()} cores",
             flush=True,
         )
-    print("ratios of medians", *(f"{median / medians[0]:.1f}" for median in medians[1:]))
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def main() -> None:
@@ -176,32 +238,36 @@ def main() -> None:
     parser.add_argument("--ahead", type=int, nargs="*", default=[20, 300])
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--attack", nargs=5, help=argparse.SUPPRESS)
+    parser.add_argument("--bare", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if given.attack:
         port, trust, idle, slow, ahead = given.attack
         asyncio.run(attack(int(port), trust, int(idle), int(slow), int(ahead)))
+    if given.bare:
+        asyncio.run(bare(int(given.bare[0]), Path(given.bare[1])))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         trained(folder)
         certificate(folder)
-        ask = [sys.executable, "-m", "ostrakon"]
-        client = [*ask, "client", "a", "--answers", "1000", "--requests-per-second", "1000"]
+        command = [sys.executable, "-m", "ostrakon"]
+        client = [*command, "client", "a", "--answers", "1000", "--requests-per-second", "1000"]
         token = subprocess.run(client, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port, other = free_port(), free_port()
         serve = ["serve", "run", "--ledger", "sqlite:///budget.db", "--budget", "100", "--block", "5"]
         tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem", "--port", str(port)]
-        process = subprocess.Popen([*ask, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([*command, *serve, *tls], cwd=folder, stdout=subprocess.DEVNULL)
+        peer = subprocess.Popen([sys.executable, __file__, "--bare", str(other), str(folder)])
         try:
             for _ in range(600):
                 time.sleep(0.3)
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
-            measure(port, folder, token, process.pid, given)
+            measure((port, other), folder, token, process.pid, given)
         finally:
+            peer.kill()
+            peer.wait()
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
 

@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+import rich.table
+import rich.text
 
 from ostrakon.validation import InvalidInput
 
@@ -75,6 +77,19 @@ def test_brackets_in_a_sentence_are_shown(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         root.main()
     assert capsys.readouterr().err == "Error: The column '[red]' is missing, got ['a', 'b'].\n"
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;title\x07\x1b[2J", "a\rb", "\x9b2J", "\u202etxt.exe", "\u2066x\u2028"])
+def test_text_of_others_cannot_control_the_terminal(text, monkeypatch, capsys):
+    table = rich.table.Table(text)
+    table.add_row(rich.text.Text(text))
+    root.SafeConsole(width=80).print(table, text, f"[bold]{text}[/]", soft_wrap=True)
+    monkeypatch.setattr(root, "app", lambda: (_ for _ in ()).throw(InvalidInput(f"{text} is damaged.")))
+    with pytest.raises(SystemExit):
+        root.main()
+    told = capsys.readouterr()
+    assert "is damaged" in told.err
+    assert all(line.isprintable() for line in (told.out + told.err).split("\n"))
 
 
 def test_the_command_line_without_its_script():

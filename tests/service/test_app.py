@@ -239,6 +239,35 @@ def test_no_votes_leave_and_the_audit_log_holds_no_rows(service, rows):
     assert "secret" not in service.audit.read_text()
 
 
+def test_metrics_are_for_a_monitor_and_name_no_row_label_or_client(service, rows):
+    service.admit(("a", 1000, 1000), ("monitor", 0, 1000))
+    service.ask(rows(3))
+    service.ask(rows(2))
+    service.ask([{"age": "4O", "town": "Ulm"}])
+    service.get("/v1/elsewhere")
+    for _ in range(REFUSALS_WRITTEN + 2):
+        service.get("/metrics", token="c")
+    refused(service.get("/metrics"), 404, "not_found")
+    refused(service.ask(rows(1, start=50), token="monitor"), 403, "spent")
+    told = service.get("/metrics", token="monitor")
+    assert told.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert told.text.endswith("\n")
+    lines = [line for line in told.text.splitlines() if not line.startswith("# ")]
+    values = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+    assert values['ostrakon_requests_total{route="/v1/labels",status="200"}'] == 2
+    assert values['ostrakon_requests_total{route="/v1/labels",status="422"}'] == 1
+    assert values['ostrakon_requests_total{route="none",status="404"}'] == 1
+    # Also those that have no line in the audit log.
+    assert values['ostrakon_requests_total{route="none",status="401"}'] == REFUSALS_WRITTEN + 2
+    assert (values["ostrakon_request_rows_total"], values["ostrakon_known_rows"]) == (7, 3)
+    assert (values["ostrakon_ready"], values["ostrakon_waiting_rows"]) == (1, 0)
+    account = service.labeller.account
+    assert values["ostrakon_epsilon_cap"] == account.cap.epsilon
+    assert values["ostrakon_epsilon_spent"] == account.spent
+    assert values["ostrakon_answers_left"] == service.get("/v1/budget").json()["answers_left"]
+    assert not any(word in told.text for word in ("monitor", "Ulm", "yes", "age", '"a"'))
+
+
 def test_the_description_is_for_clients_alone(idle):
     refused(idle.web.get("/openapi.json"), 401, "unauthorized")
     refused(idle.web.get("/docs"), 401, "unauthorized")

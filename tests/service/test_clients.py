@@ -34,7 +34,7 @@ def test_a_name_is_taken_once(tmp_path):
     for wrong in ("", "a b", "-a", "a" * 65, "ü"):
         with pytest.raises(InvalidInput, match="name of a client must be"):
             add_client(path, wrong, answers=6)
-    for wrong in (0, -1, True, 1.5):
+    for wrong in (-1, True, 1.5):
         with pytest.raises(InvalidInput, match="answers must be"):
             add_client(path, "b", answers=wrong)
     assert path.read_text() == before
@@ -55,7 +55,7 @@ def test_two_at_once_are_both_in_the_file(tmp_path):
         ("[[client]]\nname = 'a'", "must have answers, name, requests_per_second, token"),
         (f"[[client]]\nname='a'\ntoken='{DIGEST}'\nanswers=1\nrequests_per_second=1\nmore=1", "must have answers"),
         ("[[client]]\nname='a'\ntoken='secret'\nanswers=1\nrequests_per_second=1", "SHA-256 of its token"),
-        (f"[[client]]\nname='a'\ntoken='{DIGEST}'\nanswers=0\nrequests_per_second=1", "answers must be"),
+        (f"[[client]]\nname='a'\ntoken='{DIGEST}'\nanswers=-1\nrequests_per_second=1", "answers must be"),
         (f"[[client]]\nname='a'\ntoken='{DIGEST}'\nanswers=1\nrequests_per_second=1\n" * 2, "differ in name"),
         ("not toml", "readable TOML"),
     ],

@@ -1,9 +1,13 @@
 """Where a service listens."""
 
+import json
+import logging
+import sys
+
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from ostrakon.service.web import require_safe
+from ostrakon.service.web import _log_lines_of_json, require_safe
 from ostrakon.study import make_certificate
 from ostrakon.validation import InvalidInput
 
@@ -45,3 +49,25 @@ def test_files_that_are_no_certificate_and_its_key_are_refused(tmp_path):
 def test_a_port_is_one(port):
     with pytest.raises(InvalidInput, match="port must be"):
         require_safe("127.0.0.1", port=port, certificate=None, key=None)
+
+
+def test_an_error_is_one_line_of_json_whatever_its_text_is(capsys, monkeypatch):
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    level = root.level
+    try:
+        _log_lines_of_json()
+        try:
+            raise ValueError('\x1b[2J\n{"client": "b"}\u2028')
+        except ValueError:
+            logging.getLogger("uvicorn.error").exception("It failed: %s", "\x1b]0;x\x07")
+        logging.getLogger("uvicorn.error").warning("from a stranger")
+    finally:
+        root.setLevel(level)
+    sys.stderr.flush()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.rstrip("\n").isprintable()
+    line = json.loads(said)
+    assert line["level"] == "ERROR"
+    assert "ValueError: \x1b[2J\n" in line["message"]

@@ -7,6 +7,7 @@ import errno
 import importlib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
@@ -83,9 +85,24 @@ app = Commands(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class SafeConsole(Console):
+    """A console on which text from a file, such as a label in somebody's study, cannot control the terminal.
+
+    Characters that control a terminal or the direction of text are printed as U+FFFD.
+    """
+
+    def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+        """As of rich."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(_CONTROL.sub("\ufffd", segment.text), segment.style)
+
+
 # In a pipe or a file there is no window to fit into, and cells must not be truncated.
-console = Console(width=None if sys.stdout.isatty() else 120)
-errors = Console(stderr=True)
+console = SafeConsole(width=None if sys.stdout.isatty() else 120)
+errors = SafeConsole(stderr=True)
 
 
 _ROOT = app

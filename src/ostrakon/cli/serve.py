@@ -71,7 +71,9 @@ def serve(
 def client(
     name: Annotated[str, typer.Argument(help="The client's name.")],
     *,
-    answers: Annotated[int, typer.Option(help="Number of different rows that it may ask about in all.")],
+    answers: Annotated[
+        int, typer.Option(help="Different rows that it may ask about in all; 0: it reads /metrics instead.")
+    ],
     clients: Clients = Path("clients.toml"),
     requests_per_second: Annotated[int, typer.Option(help="Requests of any kind.")] = 20,
 ) -> None:

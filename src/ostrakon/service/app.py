@@ -9,6 +9,7 @@ from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.service.audit_file import AuditFile
 from ostrakon.service.clients import Client, ClientFile
 from ostrakon.service.labeller import BudgetSpent, ClientLimitReached, Labeller
+from ostrakon.service.metrics import CONTENT_TYPE, metrics_text
 from ostrakon.service.request_queue import Busy, RequestQueue, Unavailable, describe
 from ostrakon.statements.statement import NOT_COVERED, round_up
 from ostrakon.validation import InvalidInput, shown
@@ -16,7 +17,7 @@ from ostrakon.validation import InvalidInput, shown
 try:
     from fastapi import Depends, FastAPI, HTTPException, Request
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
+    from fastapi.responses import JSONResponse, PlainTextResponse
     from fastapi.security import HTTPBearer
     from pydantic import BaseModel, Field, WithJsonSchema, create_model
     from starlette.exceptions import HTTPException as AnyHTTPException
@@ -150,7 +151,17 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
         redirect_slashes=False,
     )
 
+    def is_ready() -> bool:
+        return not queue.failed_lately and shutil.disk_usage(labeller.folder).free >= MIN_FREE_BYTES
+
     _add_client_routes(app, labeller, queue)
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=_refusal_models(401, 404, 413, 429))
+    async def metrics(client: Annotated[Client, Depends(_client_of)]) -> PlainTextResponse:
+        """Show a client that may ask about no row how the service does, in the text format of Prometheus."""
+        if client.answers:
+            raise HTTPException(404, "Not Found")
+        return PlainTextResponse(metrics_text(labeller, queue, audit, ready=is_ready()), media_type=CONTENT_TYPE)
 
     @app.get("/health", responses=_refusal_models(413, 429))
     async def health() -> dict[str, str]:
@@ -160,7 +171,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     @app.get("/ready", responses=_refusal_models(413, 429, 503))
     async def ready() -> JSONResponse:
         """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
-        if queue.failed_lately or shutil.disk_usage(labeller.folder).free < MIN_FREE_BYTES:
+        if not is_ready():
             return _problem(503, "New rows cannot be answered now; come again later.")
         return JSONResponse({"status": "ready"})
 
@@ -172,18 +183,20 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     return app
 
 
+_BEARER = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
+
+
+async def _client_of(request: Request, _: Annotated[Any, Depends(_BEARER)]) -> Client:
+    """Return the client that `TokenCheck` recognised."""
+    return request.scope["client_of_token"]
+
+
 def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) -> None:
     """Add what a client with a token may ask."""
-    bearer = HTTPBearer(auto_error=False, description="The token that `ostrakon client` has shown.")
-
-    async def client_of(request: Request, _: Annotated[Any, Depends(bearer)]) -> Client:
-        """Return the client that `TokenCheck` recognised."""
-        return request.scope["client_of_token"]
-
     rows: Any = make_rows_model(labeller.form.columns or ())
 
     @app.post("/v1/labels", response_model=Labels, responses=_refusal_models(400, 401, 403, 413, 422, 429, 503))
-    async def labels(request: Request, body: rows, client: Annotated[Client, Depends(client_of)]) -> JSONResponse:  # pyright: ignore
+    async def labels(request: Request, body: rows, client: Annotated[Client, Depends(_client_of)]) -> JSONResponse:  # pyright: ignore
         """Label public rows. A row that was asked about before costs nothing and gets the same answer."""
         request.scope["audit"]["rows"] = len(body.rows)
         numbers, asked = await queue.answer(client, body.rows)
@@ -191,7 +204,7 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
         return JSONResponse({"labels": names, "asked": asked, "most": client.answers})
 
     @app.get("/v1/budget", response_model=Budget, responses=_refusal_models(401, 413, 429))
-    async def budget(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
+    async def budget(client: Annotated[Client, Depends(_client_of)]) -> JSONResponse:
         """Say how many rows this client has asked about, and how many answers are left for all clients."""
         account, blocks = labeller.account, labeller.blocks_left()
         spent = account.spent
@@ -210,7 +223,7 @@ def _add_client_routes(app: FastAPI, labeller: Labeller, queue: RequestQueue) ->
         )
 
     @app.get("/v1/statement", responses=_refusal_models(401, 413, 429))
-    async def statement(client: Annotated[Client, Depends(client_of)]) -> JSONResponse:
+    async def statement(client: Annotated[Client, Depends(_client_of)]) -> JSONResponse:
         """Say what all answers together promise, to whom, and what they do not; and what rows must look like."""
         return JSONResponse(_statement(labeller))
 

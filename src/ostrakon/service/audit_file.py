@@ -31,6 +31,13 @@ class AuditFile:
     Parameters
     ----------
     file : pathlib.Path
+
+    Attributes
+    ----------
+    requests : collections.Counter
+        The number of requests by route and status, whether or not they have a line.
+    rows : int
+        The number of rows in all of them.
     """
 
     def __init__(self, file: Path) -> None:
@@ -38,6 +45,7 @@ class AuditFile:
         self._handler.setFormatter(logging.Formatter("%(message)s"))
         self._lock = threading.Lock()
         self._minute, self._refused, self._unwritten = 0.0, Counter[str](), 0
+        self.requests, self.rows = Counter[tuple[str | None, int]](), 0
 
     def write(self, line: dict[str, Any]) -> None:
         """Write one line.
@@ -45,8 +53,16 @@ class AuditFile:
         Parameters
         ----------
         line : dict
-            Plain values for JSON; the time is added.
+            Plain values for JSON, route, rows and status among them; the time is added.
         """
+        self._count(line)
+        self._write(line)
+
+    def _count(self, line: dict[str, Any]) -> None:
+        self.requests[line["route"], line["status"]] += 1
+        self.rows += line["rows"]
+
+    def _write(self, line: dict[str, Any]) -> None:
         with self._lock:
             if self._unwritten:
                 line, self._unwritten = {**line, "refusals_not_written": self._unwritten}, 0
@@ -63,13 +79,14 @@ class AuditFile:
         line : dict
             As of `write`. The next line that is written carries the number of lines that were not.
         """
+        self._count(line)
         if monotonic() - self._minute > 60:
             self._minute, self._refused = monotonic(), Counter()
         known = str(address) in self._refused or len(self._refused) < _MOST_ADDRESSES
         if known:
             self._refused[str(address)] += 1
         if known and self._refused[str(address)] <= REFUSALS_WRITTEN:
-            self.write(line)
+            self._write(line)
         else:
             self._unwritten += 1
 

@@ -48,8 +48,8 @@ class Client:
         Up to 64 letters, digits and inner ``-_.``.
     token : str
         SHA-256 of its token, 64 hexadecimal digits.
-    answers : int, at least 1
-        The number of different rows that it may ask about in all.
+    answers : int, at least 0
+        The number of different rows that it may ask about in all. A client with 0 may read ``/metrics`` instead.
     requests_per_second : int, at least 1
         Requests of any kind.
 
@@ -65,8 +65,7 @@ class Client:
     requests_per_second: int
 
     def __post_init__(self) -> None:
-        number = partial(whole, at_least=1)
-        settle(self, name=_name, token=_digest, answers=number, requests_per_second=number)
+        settle(self, name=_name, token=_digest, answers=whole, requests_per_second=partial(whole, at_least=1))
 
 
 def token_digest(token: str) -> str:

@@ -148,6 +148,11 @@ class Labeller:
         """Return the class number that a row has got, -1 for no answer; None if no client asked about it."""
         return self._store.labels.get(key)
 
+    @property
+    def rows_known(self) -> int:
+        """The number of different rows that all clients together have asked about."""
+        return len(self._store.labels)
+
     def rows_asked(self, client: str) -> int:
         """Return the number of different rows that a client has asked about."""
         return self._store.rows_asked[client]

@@ -51,6 +51,11 @@ class RequestQueue:
     Parameters
     ----------
     labeller : Labeller
+
+    Attributes
+    ----------
+    waiting_rows : int
+        The number of rows that wait for the teachers.
     """
 
     def __init__(self, labeller: Labeller) -> None:
@@ -58,7 +63,7 @@ class RequestQueue:
         self._names = tuple(str(column["name"]) for column in labeller.form.columns or ())
         self._keys: OrderedDict[str, str] = OrderedDict()
         self._waiting: list[tuple[Client, Rows, asyncio.Future[Any]]] = []
-        self._waiting_rows = 0
+        self.waiting_rows = 0
         self._work = asyncio.Event()
         self._thread = ThreadPoolExecutor(1)
         self._last_failure = -math.inf
@@ -92,11 +97,11 @@ class RequestQueue:
         known = [self.labeller.stored_label(self._keys.get(text, "")) for text in texts]
         if None not in known:
             return [label for label in known if label is not None], self.labeller.rows_asked(client.name)
-        if self._waiting_rows + len(rows) > MAX_WAITING_ROWS:
+        if self.waiting_rows + len(rows) > MAX_WAITING_ROWS:
             raise Busy(f"At most {MAX_WAITING_ROWS} rows can wait for the teachers; come again later.")
         future: asyncio.Future[tuple[str, ...]] = asyncio.get_running_loop().create_future()
         self._waiting.append((client, rows, future))
-        self._waiting_rows += len(rows)
+        self.waiting_rows += len(rows)
         self._work.set()
         keys = await future
         self._keys.update(zip(texts, keys, strict=True))
@@ -118,7 +123,7 @@ class RequestQueue:
             while self._waiting and rows < _ROWS_AT_ONCE:
                 batch.append(self._waiting.pop(0))
                 rows += len(batch[-1][1])
-            self._waiting_rows -= rows
+            self.waiting_rows -= rows
             if not self._waiting:
                 self._work.clear()
             requests = [(client, given) for client, given, _ in batch]

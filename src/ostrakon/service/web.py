@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import json
 import logging
 import signal
 import ssl
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ostrakon.service.app import make_app
@@ -81,7 +83,7 @@ def listen(
     # uvicorn ends gracefully and then raises the signal again. This handler lets the caller close the store.
     signal.signal(signal.SIGTERM, _exit)
     _allow_many_files()
-    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    _log_lines_of_json()
     uvicorn.run(
         make_app(labeller, clients, audit=file),
         http=type("Connection", (Connection,), {"audit": file}),
@@ -91,14 +93,34 @@ def listen(
         ssl_keyfile=key,
         # Nothing here speaks WebSocket.
         ws="none",
+        # X-Forwarded-For is what a caller says: limits by address go by the connection.
+        proxy_headers=False,
+        # Clients and blocks are counted in one process, whatever WEB_CONCURRENCY says.
+        workers=1,
         # uvicorn's access log would repeat paths as they were typed; the audit log says what happened.
         access_log=False,
-        # Strangers can cause warnings of uvicorn and asyncio as often as they like.
-        log_level="error",
+        log_config=None,
         server_header=False,
         timeout_keep_alive=30,
         backlog=4096,
     )
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line, with the traceback in it: no text of an error can begin another or control a terminal."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        return json.dumps({"at": at, "level": record.levelname, "from": record.name, "message": super().format(record)})
+
+
+def _log_lines_of_json() -> None:
+    """Write the service's own log to the error stream."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json())
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    # Strangers can cause warnings of uvicorn and asyncio as often as they like.
+    for name in ("uvicorn", "asyncio"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def _exit(*_: object) -> None:
