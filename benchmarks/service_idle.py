@@ -7,10 +7,10 @@ handshake and send nothing; slow ones send one byte of a header a second; each t
 Connections that send ahead send 10,000 requests for /health each, without a token, and read nothing; one that is ended
 is opened again after 10 seconds.
 Honest requests are sent over new connections, up to five a second, first alone and then beside the others, which are in
-a process of their own. They start when the idle and slow connections are open. Between two of them, the same request
-goes to a bare TLS server of asyncio in a process of its own, which answers 200 to whatever it reads and which nobody
-else uses: what is slow there, too, is slow because of the machine. Of the slowest request to either, the seconds of its
-parts are printed: connect, TLS handshake, and until the whole answer is there.
+a process of their own. They start when all idle and slow connections are accepted, of which some may not have finished
+their handshake. The same is done to a bare TLS server of asyncio, which answers 200 to whatever it reads: what is slow
+there, too, is the machine or TLS. Of the slowest request the seconds of its parts are printed (connect, TLS handshake,
+and until the whole answer is there), and when it began.
 """
 
 from __future__ import annotations
@@ -79,8 +79,9 @@ def trained(folder: Path) -> None:
 
 
 class Took(NamedTuple):
-    """Seconds of one request, and whether it was answered."""
+    """Seconds of one request, when it began, and whether it was answered."""
 
+    at: float
     connect: float
     handshake: float
     answer: float
@@ -91,30 +92,24 @@ class Took(NamedTuple):
         return self.connect + self.handshake + self.answer
 
 
-def ask(port: int, trust: ssl.SSLContext, request: bytes) -> Took:
-    """One request over a new connection."""
-    times, answer = [time.monotonic()], b""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as plain:
-        times.append(time.monotonic())
-        wire = trust.wrap_socket(plain, server_hostname="localhost")
-        times.append(time.monotonic())
-        wire.sendall(request)
-        answer = b"".join(iter(lambda: wire.recv(65536), b""))
-    parts = [*np.diff([*times, time.monotonic()]), 0.0, 0.0][:3]
-    return Took(*map(float, parts), answer.startswith(b"HTTP/1.1 200"))
-
-
-def honest(ports: tuple[int, int], trust: ssl.SSLContext, token: str, seconds: float) -> tuple[list[Took], list[Took]]:
-    """Requests to the service and, in turn, to the bare server."""
+def honest(port: int, trust: ssl.SSLContext, token: str, seconds: float) -> list[Took]:
+    """Requests over new connections, one after the other."""
     body = json.dumps({"rows": [{"age": 40, "town": "Ulm"}]})
     head = f"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
     request = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-    took: tuple[list[Took], list[Took]] = ([], [])
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for port, own in zip(ports, took, strict=True):
-            own.append(ask(port, trust, request))
-            time.sleep(0.1)
+    took: list[Took] = []
+    start = time.monotonic()
+    while time.monotonic() < start + seconds:
+        times, answer = [time.monotonic()], b""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 10) as plain:
+            times.append(time.monotonic())
+            wire = trust.wrap_socket(plain, server_hostname="localhost")
+            times.append(time.monotonic())
+            wire.sendall(request)
+            answer = b"".join(iter(lambda wire=wire: wire.recv(65536), b""))
+        parts = [*map(float, np.diff([*times, time.monotonic()])), 0.0, 0.0][:3]
+        took.append(Took(times[0] - start, *parts, answered=answer.startswith(b"HTTP/1.1 200")))
+        time.sleep(0.2)
     return took
 
 
@@ -129,7 +124,7 @@ async def bare(port: int, folder: Path) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
             writer.close()
 
-    await (await asyncio.start_server(answer, "127.0.0.1", port, ssl=tls)).serve_forever()
+    await (await asyncio.start_server(answer, "127.0.0.1", port, ssl=tls, backlog=4096)).serve_forever()
 
 
 async def waste(port: int, trust: ssl.SSLContext, slow: bool) -> None:
@@ -179,50 +174,58 @@ def processor_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def summary(took: list[Took]) -> str:
-    """One line about requests."""
-    slowest = max(took, key=lambda one: one.total)
-    fast = sum(one.answered and one.total < 1 for one in took)
-    return (
-        f"{len(took)} requests, {sum(not one.answered for one in took)} failed, {fast} within a second, median "
-        f"{statistics.median(one.total for one in took):.3f} s, slowest {slowest.total:.3f} s (connect "
-        f"{slowest.connect:.3f}, handshake {slowest.handshake:.3f}, answer {slowest.answer:.3f})"
-    )
-
-
-def measure(ports: tuple[int, int], folder: Path, token: str, server: int, given: argparse.Namespace) -> None:
+def measure(servers: dict[str, tuple[int, int]], folder: Path, token: str, given: argparse.Namespace) -> None:
+    """servers: port and process by name."""
     trust = ssl.create_default_context(cafile=str(folder / "cert.pem"))
     trust.check_hostname = False
     attacks = [("alone", (0, 0, 0)), (f"beside {given.idle} idle and {given.slow} slow", (given.idle, given.slow, 0))]
     attacks += [(f"beside {count} that send ahead", (0, 0, count)) for count in given.ahead]
     for name, counts in attacks:
-        attacker = None
-        if any(counts):
-            # A process of its own: these connections must not slow down the client that is measured.
-            what = [str(ports[0]), str(folder / "cert.pem"), *map(str, counts)]
-            attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
-            while len(os.listdir(f"/proc/{server}/fd")) < counts[0] + counts[1]:
-                time.sleep(0.5)
-        before = processor_seconds(server)
-        took, peer = honest(ports, trust, token, given.seconds)
-        used = processor_seconds(server) - before
-        if attacker is not None:
-            attacker.kill()
-            attacker.wait()
-        ratios = [
-            ours / theirs
-            for ours, theirs in (
-                (statistics.median(one.total for one in took), statistics.median(one.total for one in peer)),
-                (max(one.total for one in took), max(one.total for one in peer)),
-            )
-        ]
-        print(
-            f"{name}: {summary(took)}; bare server: {summary(peer)}; ratios of medians and of the slowest "
-            f"{ratios[0]:.1f} and {ratios[1]:.1f}; the service used {used:.1f} processor seconds in "
-            f"{given.seconds:g} s and {memory(server):.0f} MiB at most, {os.getloadavg()[0]:.0f} processes were "
-            f"ready to run on {os.cpu_count()} cores",
-            flush=True,
-        )
+        took = {
+            server: under(counts, name, server, *servers[server], folder, trust, token, given) for server in servers
+        }
+        ours, theirs = took.values()
+        medians = [statistics.median(one.total for one in each) for each in (ours, theirs)]
+        slowest = [max(one.total for one in each) for each in (ours, theirs)]
+        print(f"{name}: ratio of medians {medians[0] / medians[1]:.1f}, of the slowest {slowest[0] / slowest[1]:.1f}")
+
+
+def under(
+    counts: tuple[int, int, int],
+    name: str,
+    server: str,
+    port: int,
+    process: int,
+    folder: Path,
+    trust: ssl.SSLContext,
+    token: str,
+    given: argparse.Namespace,
+) -> list[Took]:
+    """Honest requests to one server under one attack."""
+    attacker = None
+    if any(counts):
+        # A process of its own: these connections must not slow down the client that is measured.
+        what = [str(port), str(folder / "cert.pem"), *map(str, counts)]
+        attacker = subprocess.Popen([sys.executable, __file__, "--attack", *what])
+        while len(os.listdir(f"/proc/{process}/fd")) < counts[0] + counts[1]:
+            time.sleep(0.5)
+    before = processor_seconds(process)
+    took = honest(port, trust, token, given.seconds)
+    used = processor_seconds(process) - before
+    if attacker is not None:
+        attacker.kill()
+        attacker.wait()
+    slowest = max(took, key=lambda one: one.total)
+    fast = sum(one.answered and one.total < 1 for one in took)
+    print(
+        f"{name}, {server}: {len(took)} requests, {sum(not one.answered for one in took)} failed, {fast} within a "
+        f"second, median {statistics.median(one.total for one in took):.3f} s, slowest {slowest.total:.3f} s (at "
+        f"{slowest.at:.1f} s: connect {slowest.connect:.3f}, handshake {slowest.handshake:.3f}, answer "
+        f"{slowest.answer:.3f}); {used:.1f} processor seconds in {given.seconds:g} s and {memory(process):.0f} MiB at "
+        f"most, {os.getloadavg()[0]:.0f} processes were ready to run on {os.cpu_count()} cores",
+        flush=True,
+    )
+    return took
 
 
 def free_port() -> int:
@@ -264,7 +267,7 @@ def main() -> None:
                 time.sleep(0.3)
                 with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                     break
-            measure((port, other), folder, token, process.pid, given)
+            measure({"service": (port, process.pid), "bare": (other, peer.pid)}, folder, token, given)
         finally:
             peer.kill()
             peer.wait()

@@ -15,6 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from ostrakon.report.release import publish
 from ostrakon.run.folder import RunFolder
 from ostrakon.study import create, finish_study, join_study, make_certificate, secure_sum, sum_study
 from ostrakon.study.certificates import read_certificate
-from ostrakon.study.party import Meeting
+from ostrakon.study.party import BUSY, HELLO, Meeting, OwnerConnection
 from ostrakon.study.tables import read_share, read_sum, write_share
 from ostrakon.validation import InvalidInput
 
@@ -559,6 +560,37 @@ def test_an_owner_that_others_wait_for_does_not_accuse_the_one_that_says_so():
     loop.close()
     first, second, _ = NAMES
     assert passed_on == {(1, (1,)): ([1], first), (2, (1,)): ([1], second), (2, ()): ([0], first)}
+
+
+class Exchanger:
+    """What a connection needs of MPyC's."""
+
+    def __init__(self, runtime, called):
+        self.peer_pid, self.sent, self.transport = 0, [], SimpleNamespace(close=lambda: self.sent.append("closed"))
+
+    def send(self, label, payload):
+        self.sent.append(label)
+
+
+def test_a_second_connection_of_an_owner_does_not_replace_the_first():
+    """Both are made before either says hello; afterwards the first one's end must still be noticed."""
+    loop = asyncio.new_event_loop()
+    met = Meeting({"names": list(NAMES), "certificates": [], "index": 2}, loop)
+    hello = loop.create_future()
+    hello.set_result(b"")
+    kind = type("Connection", (OwnerConnection, Exchanger), {})
+    first, second = kind(None, met, None), kind(None, met, None)
+    first.note(HELLO, hello)
+    second.note(HELLO, hello)
+    assert met.peers == {0: first}
+    assert (first.sent, second.sent) == ([], [BUSY, "closed"])
+    met.begun = True
+    second.peer_pid = None
+    second.connection_lost(None)
+    assert not met.failure.done()
+    first.connection_lost(None)
+    assert met.failure.result().startswith(f"{NAMES[0]} left during the sum")
+    loop.close()
 
 
 @pytest.mark.slow

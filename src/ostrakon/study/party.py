@@ -221,14 +221,18 @@ class OwnerConnection:
             transport.close()
             return
         if peer in meeting.peers:
-            self.send(BUSY, b"")
-            self.peer_pid = None
-            transport.close()
+            self.refuse_second()
             return
         self.send(HELLO, b"")
         self.expect(HELLO)
         self.expect(BUSY)
         self.farewell = self.expect(STOPPED)
+
+    def refuse_second(self) -> None:
+        """End this connection: its owner has another one."""
+        self.send(BUSY, b"")
+        self.peer_pid = None
+        self.transport.close()
 
     def expect(self, label: int) -> asyncio.Future[bytes]:
         """Return the other side's message under a label, which is noted when it arrives."""
@@ -248,7 +252,10 @@ class OwnerConnection:
         if message.cancelled() or self.peer_pid is None:
             return
         self.received.add(label)
-        if label == HELLO:
+        if label == HELLO and self.peer_pid in self.meeting.peers:
+            # Both connections were made before one of them said hello: the first that did stays.
+            self.refuse_second()
+        elif label == HELLO:
             self.meeting.add_peer(self.peer_pid, self)
         elif label == BUSY:
             self.meeting.stop(_TWICE)
