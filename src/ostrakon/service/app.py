@@ -156,7 +156,8 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
 
     _add_client_routes(app, labeller, queue)
 
-    @app.get("/metrics", response_class=PlainTextResponse, responses=_refusal_models(401, 404, 413, 429))
+    # Clients get status 404 there, so that their description leaves it out.
+    @app.get("/metrics", include_in_schema=False)
     async def metrics(client: Annotated[Client, Depends(_client_of)]) -> PlainTextResponse:
         """Show a client that may ask about no row how the service does, in the text format of Prometheus."""
         if client.answers:
