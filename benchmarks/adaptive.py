@@ -23,7 +23,10 @@ from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import run_mu, worst_case
 from ostrakon.accounting.published.bounds import published_curve
-from ostrakon.mechanisms import ConfidentGNMax
+from ostrakon.mechanisms import ConfidentGNMax, ExponentialMechanism, LNMax
+from ostrakon.mechanisms.contrib.permute_and_flip import PermuteAndFlip
+from ostrakon.mechanisms.contrib.propose_test_release import ProposeTestRelease
+from ostrakon.mechanisms.contrib.screened_exponential import ScreenedExponential
 from ostrakon.papers import published_votes
 
 DELTA = 1e-5
@@ -95,6 +98,23 @@ def prices() -> None:
             print("  riskcal is not installed")
 
 
+def other_labels() -> None:
+    print("100 queries, 250 teachers, ten classes and two: without and with adaptive composition")
+    mechanisms = (
+        LNMax(gamma=0.05),
+        ExponentialMechanism(epsilon_per_query=0.1),
+        PermuteAndFlip(epsilon_per_query=0.1),
+        ScreenedExponential(threshold=150, sigma1=25, epsilon_per_query=0.1),
+        ProposeTestRelease(threshold=100, sigma1=17),
+        ProposeTestRelease(threshold=100, epsilon_per_query=0.2),
+    )
+    for mechanism in mechanisms:
+        for classes in (10, 2):
+            sizes = {"queries": 100, "delta": DELTA, "teachers": 250, "classes": classes}
+            plain, adaptive = (worst_case(mechanism, **sizes, adaptive=x, effort=EFFORT).epsilon for x in (False, True))
+            print(f"  {mechanism.name:24} {classes:2} classes: {plain:.3f} {adaptive:.3f} {adaptive / plain - 1:+.0%}")
+
+
 def affordable(mechanism: ConfidentGNMax, classes: int, epsilon: float, *, adaptive: bool, most: int) -> int:
     """The most queries within epsilon, found to 1%."""
     low, high = 1, most
@@ -134,6 +154,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder with votes/, as the tests use")
     arguments = parser.parse_args()
     prices()
+    other_labels()
     private_costs(arguments.data)
     answers(arguments.data)
 

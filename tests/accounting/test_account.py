@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ostrakon
-from ostrakon.accounting.account import account
+from ostrakon.accounting.account import EFFORT, account
 from ostrakon.accounting.data_dependent.adaptive import adaptive_epsilon
 from ostrakon.accounting.data_dependent.exact import exact_curve
 from ostrakon.accounting.data_independent.worst_case import worst_case
@@ -26,7 +26,8 @@ CONFIDENT = ConfidentGNMax(threshold=150, sigma1=100, sigma2=40)
 @pytest.mark.parametrize("mechanism", [CONFIDENT, LNMax(gamma=0.05), GNMax(sigma2=40)], ids=lambda m: m.name)
 def test_the_parts_are_those_of_their_own_functions(mechanism, conversion):
     cost = account(VOTES, mechanism, delta=1e-5, conversion=conversion)
-    assert cost.worst_case == worst_case(mechanism, queries=3, delta=1e-5, teachers=250, classes=3)
+    sizes = {"queries": 3, "delta": 1e-5, "teachers": 250, "classes": 3}
+    assert cost.worst_case == worst_case(mechanism, **sizes, adaptive=True, effort=EFFORT)
     for part, curve in [(cost.data_dependent, exact_curve), (cost.published, published_curve)]:
         epsilon, order = curve(VOTES, mechanism, DEFAULT_ORDERS).epsilon(delta=1e-5, conversion=conversion)
         if curve is exact_curve and conversion == "cks":

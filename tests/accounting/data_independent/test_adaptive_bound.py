@@ -80,8 +80,6 @@ def test_what_no_family_of_labels_describes_keeps_its_own_price() -> None:
     bounded = BoundedGNMax(sigma2=20, max_contributions=2)
     sizes = {"queries": 10, "delta": 1e-5, "teachers": 30, "classes": 2}
     assert worst_case(bounded, **sizes, adaptive=True) == worst_case(bounded, **sizes)
-    abstaining = worst_case(LNMax(gamma=0.1), **sizes, abstentions=True)
-    assert worst_case(LNMax(gamma=0.1), **sizes, abstentions=True, adaptive=True) == abstaining
 
 
 Pairs = list[tuple[FloatArray, FloatArray]]

@@ -12,9 +12,11 @@ from scipy.special import ndtr
 
 from ostrakon.accounting.composition.adaptive import RELATIVE_ERROR, Family, Grid, Profile, compose_adaptively
 from ostrakon.accounting.data_independent.checked_labels import compose_labels
+from ostrakon.accounting.data_independent.label_families import label_family
 from ostrakon.accounting.data_independent.noisy_max import answer_law
 from ostrakon.accounting.data_independent.three_outcomes import three_outcomes, widest
-from ostrakon.mechanisms.base import Mechanism, StatefulMechanism
+from ostrakon.accounting.rdp import Curve
+from ostrakon.mechanisms.base import FloatArray, Mechanism, StatefulMechanism
 from ostrakon.mechanisms.gnmax import GNMax
 from ostrakon.validation import fraction, positive, whole
 from ostrakon.votes import Votes
@@ -38,6 +40,11 @@ _LITTLE_WORK = 1e8
 
 _SHARE = 0.006
 """The chords add at most this share of the run's variance, divided by six."""
+
+_CLOSE = 3
+"""From this effort on, covers of labels are closer."""
+
+_ORDERS: FloatArray = np.concatenate([np.arange(1.25, 4, 0.25), np.geomspace(4, 400, 40)])
 
 _COARSEST = 8.0
 """The largest factor by which the grid may be coarser."""
@@ -168,7 +175,12 @@ def _labels(
     if classes == 2 and teachers is not None and not abstentions:
         grid = grid_for(outcomes=3 * teachers, **size)
         family = None if grid is None else two_class_family(mechanism, teachers=teachers)
-        return None if grid is None or family is None else compose_adaptively([(family, answers)], grid=grid)
+        if grid is not None and family is not None:
+            return compose_adaptively([(family, answers)], grid=grid)
+    votes: dict[str, Any] = {"teachers": teachers, "classes": classes, "abstentions": abstentions}
+    family = label_family(mechanism, **votes, close=effort >= _CLOSE)
+    if family is not None:
+        return _of_family(family, **size)
     law = answer_law(mechanism, teachers=1 if teachers is None else teachers, classes=classes)
     if law is None or law.form.noise != "gaussian" or (teachers is None and law.threshold_test is not None):
         return None
@@ -180,3 +192,29 @@ def _labels(
         law = dataclasses.replace(law, teachers=1)
     cover = three_outcomes(law.form.scale, teachers, abstentions=abstentions, cells=_CELLS * min(effort, 2) ** 2)
     return compose_labels(law, cover, queries=answers, grid=grid)
+
+
+def _of_family(family: Family, *, queries: int, epsilon: float, delta: float, effort: int) -> Profile | None:
+    """The profile, on a grid around the smaller of the known epsilon and that of the family's Rényi divergence."""
+    epsilon = min(epsilon, _renyi_curve(family, queries).epsilon(delta=delta)[0])
+    grid = grid_for(queries=queries, outcomes=family.p.size, epsilon=epsilon, delta=delta, effort=effort)
+    return None if grid is None else compose_adaptively([(family, queries)], grid=grid)
+
+
+def _renyi_curve(family: Family, queries: int) -> Curve:
+    """The largest Rényi divergence of the pairs, times the number of queries."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+
+        def moments(p: FloatArray, q: FloatArray, a: float) -> FloatArray:
+            terms = np.where(p > 0, np.exp(a * np.log(p) + (1 - a) * np.log(q)), 0.0)
+            return terms.sum(axis=-1)
+
+        values = []
+        for a in _ORDERS.tolist():
+            common = 0.0
+            if family.common_p is not None and family.common_q is not None:
+                common = float(moments(family.common_p, family.common_q, a))
+            pairs = np.concatenate([moments(family.p, family.q, a), moments(family.q, family.p, a), [0.0]])
+            moment = float(pairs.max()) + common
+            values.append(queries * math.log(moment) / (a - 1) if moment < math.inf else math.inf)
+    return Curve(_ORDERS, np.array(values))

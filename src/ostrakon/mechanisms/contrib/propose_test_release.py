@@ -102,13 +102,14 @@ class ProposeTestRelease(Mechanism):
         return np.where(check > self.threshold, votes.plurality, NO_ANSWER)
 
     def log_probabilities(self, votes: Votes) -> FloatArray:
-        passed, refused = self._log_check(distance_to_instability(votes).astype(np.float64) - self.threshold)
+        passed, refused = self.log_check(distance_to_instability(votes).astype(np.float64) - self.threshold)
         result = np.full((votes.queries, votes.classes + 1), -np.inf)
         result[np.arange(votes.queries), votes.plurality] = passed
         result[:, -1] = refused
         return result
 
-    def _log_check(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def log_check(self, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(log probability to answer, to refuse) where the distance is the threshold plus `margin`, same shape."""
         if self.epsilon_per_query is not None:
             return laplace_log_above(margin, 1 / self.epsilon_per_query)
         assert self.sigma1 is not None
@@ -120,7 +121,7 @@ class ProposeTestRelease(Mechanism):
 
     def failure(self, *, queries: int) -> float:
         """An upper bound on the delta that `queries` queries spend on answers to unstable ones."""
-        passed, _ = self._log_check(np.array([-self.threshold]))
+        passed, _ = self.log_check(np.array([-self.threshold]))
         return whole("queries", queries) * math.exp(float(passed[0])) * (1 + 1e-12)
 
     def run_cost(self, *, queries: int) -> RunCost:
