@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from ostrakon.features.moments import CONSTANT, MomentMap, worth_their_noise
+from ostrakon.features.moments import CONSTANT, WIDTH, MomentMap, worth_their_noise
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -89,3 +89,48 @@ def test_alike_public_rows_leave_the_constant_alone():
     known = MomentMap.of(np.ones((4, 3)))
     assert np.array_equal(known.steps(np.ones((2, 3))), [[CONSTANT, 0, 0, 0]] * 2)
     assert np.isfinite(known.of_rows(np.ones((2, 3)) * 1e20)).all()
+
+
+@pytest.mark.parametrize(("features", "centres", "most"), [(6, 2, None), (385, 40, 20), (20, 1500, None)])
+def test_with_nearness_no_row_is_longer_than_a_vote_and_no_two_point_away_from_each_other(features, centres, most):
+    public = RNG.normal(size=(max(centres, 50), features))
+    known = MomentMap.of(public, most=most, centres=public[:centres])
+    linear = most or features
+    assert known.directions == 1 + linear + centres
+    direction = RNG.normal(size=(20, features))
+    rows = np.vstack([public[:50], known.centre + 1e9 * direction, known.centre - 1e9 * direction, known.centre[None]])
+    steps = known.steps(rows)
+    first = known.constant * STEPS
+    assert first == round(first)
+    assert (steps[:, 0] == first).all()
+    assert np.square(steps[:, 1 : 1 + linear]).sum(axis=1).max() <= first**2
+    assert steps[:, 1 + linear :].min() >= 0
+    assert np.square(steps).sum(axis=1).max() <= STEPS**2
+    assert (steps @ steps.T).min() >= 0
+    # The nearness uses most of what it may.
+    assert np.square(steps[:, 1 + linear :]).sum(axis=1).min() > 0.9 * 2 * (CONSTANT**2 - first**2)
+
+
+def test_nearness_is_a_bell_around_each_centre_and_the_row_s_own_to_the_last_bit():
+    known = MomentMap.of(PUBLIC, centres=PUBLIC[:9])
+    squares = np.square(PUBLIC[:, None] - PUBLIC[None, :9]).sum(axis=2)
+    assert known.width == pytest.approx(WIDTH * np.median(np.sort(squares, axis=1)[:, 1]))
+    bells = np.exp(-squares / (2 * known.width))
+    expected = bells / np.linalg.norm(bells, axis=1, keepdims=True) * known.nearest
+    np.testing.assert_allclose(known.of_rows(PUBLIC)[:, 7:], expected, atol=1e-9)
+    together = known.steps(PUBLIC)
+    assert np.array_equal(known.steps(PUBLIC[::-1]), together[::-1])
+    assert np.array_equal(known.steps(PUBLIC[3:4]), together[3:4])
+
+
+@pytest.mark.parametrize("broken", ["negative", "long"])
+def test_a_nearness_that_breaks_the_bound_is_refused(monkeypatch, broken):
+    known = MomentMap.of(PUBLIC, centres=PUBLIC[:9])
+    rows = known.of_rows(PUBLIC[:1])
+    if broken == "negative":
+        rows[0, 7:] *= -1
+    else:
+        rows[0, 7:], rows[0, 1:7] = 0, 0.3
+    monkeypatch.setattr(MomentMap, "of_rows", lambda self, features: np.repeat(rows, len(features), axis=0))
+    with pytest.raises(InvalidInput, match="bounded length"):
+        known.steps(PUBLIC[:2])

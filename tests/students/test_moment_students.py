@@ -68,10 +68,11 @@ def test_a_vote_is_the_mean_of_both_and_knows_classes_that_the_other_does_not():
 
 def test_both_leave_as_onnx_and_say_the_same(tmp_path):
     other = NoisyCountStudent(representation="raw", random_state=0)
-    few = MomentMap.of(X, most=2)
+    few, near = MomentMap.of(X, most=2), MomentMap.of(X, centres=X[:40])
     for name, student, directions in (
         ("linear", MomentLogistic(), DIRECTIONS),
         ("few", MomentLogistic(), few),
+        ("near", MomentLogistic(), near),
         ("vote", MomentVote(other), DIRECTIONS),
     ):
         fitted = released(sigma=1.0, directions=directions).fit_student(student, X)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ostrakon.export.onnx_graph import Graph, as_doubles
 from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, one_hot, softmax
+from ostrakon.features.moments import MomentMap
 from ostrakon.validation import InvalidInput
 
 
@@ -32,10 +33,25 @@ def moments(graph: Graph, model: Any, rows: str) -> Answer:
         away = graph.add("MatMul", away, as_doubles(known.axes))
     squares = graph.add("ReduceSum", graph.add("Mul", away, away), AXIS, keepdims=1)
     cut = graph.add("Div", away, graph.add("Max", graph.add("Sqrt", squares), float(known.radius)))
-    constant, *others = as_doubles(model.coef_)
-    scores = graph.add("MatMul", cut, np.stack(others) * known.longest)
-    scores = graph.add("Add", scores, constant[None] * known.constant)
+    constant, weights, near = np.split(as_doubles(model.coef_), [1, 1 + known.linear])
+    scores = graph.add("MatMul", cut, weights * known.longest)
+    scores = graph.add("Add", scores, constant * known.constant)
+    if known.centres is not None:
+        scores = graph.add("Add", scores, graph.add("MatMul", _nearness(graph, known, rows), near * known.nearest))
     return best(graph, scores), softmax(graph, scores)
+
+
+def _nearness(graph: Graph, known: MomentMap, rows: str) -> str:
+    """The nearness of rows to the centres of a map, (rows, centres)."""
+    centres = as_doubles(known.centres)
+    lengths = graph.add("ReduceSum", graph.add("Mul", rows, rows), AXIS, keepdims=1)
+    squares = graph.add("Add", lengths, np.square(centres).sum(axis=1)[None])
+    squares = graph.add("Sub", squares, graph.add("MatMul", rows, 2 * np.ascontiguousarray(centres.T)))
+    squares = graph.add("Max", squares, 0.0)
+    closer = graph.add("Sub", graph.add("ReduceMin", squares, AXIS, keepdims=1), squares)
+    bells = graph.add("Exp", graph.add("Div", closer, 2 * known.width))
+    together = graph.add("ReduceSum", graph.add("Mul", bells, bells), AXIS, keepdims=1)
+    return graph.add("Div", bells, graph.add("Sqrt", together))
 
 
 def gaussian_bayes(graph: Graph, model: Any, rows: str) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -22,6 +22,12 @@ CONSTANT = 724
 """Steps of the constant first direction: the largest whole number whose square is at most half of `STEPS` squared."""
 FEWEST, DIRECTIONS = 16, 2.3
 """Of `worth_their_noise`. Chosen on SST-2 and CIFAR-10: see benchmarks/README.md."""
+FEW_CLASSES = 20
+"""Classes up to which sums of embeddings suffice; with more of them, nearness to centres is summed, too."""
+OF_NEARNESS, WIDTH = 0.7, 0.2
+"""Share of the squared length of a row for its nearness to centres; squared width of the nearness, in median squared
+distances of the public rows from their second nearest centre. Chosen on Banking77: see benchmarks/README.md.
+"""
 
 
 def worth_their_noise(records: int, noise: float) -> int:
@@ -39,49 +45,71 @@ def worth_their_noise(records: int, noise: float) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MomentMap:
-    """From features to directions: a constant, then the difference from the public mean, clipped at a public length.
+    """From features to directions: a constant, the difference from the public mean, clipped at a public length, and,
+    where there are centres, the nearness to each of them.
 
     centre: public mean, (features,). axes: the kept directions, as orthonormal columns, (features, kept); None
-    for all features unchanged. radius: the length at which differences are clipped; above 0.
+    for all features unchanged. radius: the length at which differences are clipped; above 0. centres: public rows,
+    (centres, features); None for none. width: squared width of the nearness; above 0.
     Made by `MomentMap.of`. Guarantee: a function of public features alone.
     """
 
     centre: FloatArray
     radius: float
     axes: FloatArray | None = None
+    centres: FloatArray | None = None
+    width: float = 1.0
 
     @classmethod
-    def of(cls, public: ArrayLike, *, most: int | None = None) -> Self:
+    def of(cls, public: ArrayLike, *, most: int | None = None, centres: ArrayLike | None = None) -> Self:
         """Of the features of public rows, (rows, features): their mean, and the median length from there.
 
-        most: of more features than that, as many principal components are kept; None keeps all.
+        most: of more features than that, as many principal components are kept; None keeps all. centres: at least two
+        of the public rows, (centres, features), to which every row then has a nearness; None for none.
         Errors: `InvalidInput` for features that are not finite, too many of them (beyond 2,000,000), or no rows.
         """
         points = np.asarray(public, np.float64)
         if points.ndim != 2 or not len(points) or not np.isfinite(points).all():
             raise InvalidInput(f"public must be finite features of shape (rows, features), got {points.shape}.")
-        if _room(points.shape[1]) <= 0:
+        if _room(CONSTANT, points.shape[1]) <= 0:
             raise InvalidInput(f"public must have at most 2,000,000 features for moments, got {points.shape[1]}.")
         centre = points.mean(axis=0)
         axes = None if most is None or points.shape[1] <= most else _principal(points - centre, most)
         away = points - centre if axes is None else (points - centre) @ axes
         lengths = np.sqrt(np.square(away).sum(axis=1))
-        return cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
+        known = cls(centre=centre, radius=max(float(np.median(lengths)), 1e-12), axes=axes)
+        if centres is None:
+            return known
+        chosen = np.asarray(centres, np.float64)
+        second = np.partition(_squared_distances(points, chosen), 1, axis=1)[:, 1]
+        return replace(known, centres=chosen, width=max(WIDTH * float(np.median(second)), 1e-12))
+
+    @property
+    def linear(self) -> int:
+        """Number of features or components that are summed, beside the constant and the nearness."""
+        return len(self.centre) if self.axes is None else self.axes.shape[1]
 
     @property
     def directions(self) -> int:
-        """Number of directions: the constant, and one for every feature or component."""
-        return 1 + (len(self.centre) if self.axes is None else self.axes.shape[1])
+        """Number of directions: the constant, one for every feature or component, one for every centre."""
+        return 1 + self.linear + (0 if self.centres is None else len(self.centres))
 
     @property
     def constant(self) -> float:
-        """Every row's first direction, in votes."""
-        return CONSTANT / STEPS
+        """Every row's first direction, in votes, a whole number of steps."""
+        return (CONSTANT if self.centres is None else round(CONSTANT * math.sqrt(1 - OF_NEARNESS))) / STEPS
 
     @property
     def longest(self) -> float:
-        """Maximum length of the other directions, in votes, before rounding."""
-        return _room(self.directions - 1) / STEPS
+        """Maximum length of the features or components, in votes, before rounding."""
+        return _room(round(self.constant * STEPS), self.linear) / STEPS
+
+    @property
+    def nearest(self) -> float:
+        """Length of the nearness to all centres, in votes, before rounding."""
+        assert self.centres is not None
+        whole_length = math.sqrt(2 * (CONSTANT**2 - round(self.constant * STEPS) ** 2))
+        return max(_room(whole_length, len(self.centres)), 0.0) / STEPS
 
     def of_rows(self, features: ArrayLike) -> FloatArray:
         """The directions to sum, without rounding, in votes: float64 (rows, directions)."""
@@ -93,17 +121,28 @@ class MomentMap:
             away /= np.maximum(lengths, self.radius)
         directions = np.empty((len(away), self.directions))
         directions[:, 0] = self.constant
-        np.multiply(away, self.longest, out=directions[:, 1:])
+        np.multiply(away, self.longest, out=directions[:, 1 : 1 + self.linear])
+        if self.centres is not None:
+            np.multiply(self._nearness(features), self.nearest, out=directions[:, 1 + self.linear :])
         return directions
+
+    def _nearness(self, features: ArrayLike) -> FloatArray:
+        """Bells around the centres, of length 1 together, (rows, centres): no entry is negative."""
+        assert self.centres is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = _squared_distances(np.asarray(features, np.float64), self.centres)
+            bells = np.exp((squares.min(axis=1, keepdims=True) - squares) / (2 * self.width))
+            return bells / np.sqrt(np.square(bells).sum(axis=1, keepdims=True))
 
     def steps(self, features: ArrayLike) -> IntArray:
         """The directions of every row, in whole steps of 1/`STEPS` vote, int64 (rows, directions).
 
-        Guarantee: the first is `CONSTANT`, all others together have at most that length, so the whole has at most the
-        length of one vote, and no two rows have a negative product. They depend on the row alone, to the last bit.
+        Guarantee: the first is a public constant, the features or components together have at most that length, no
+        nearness is negative, and the whole has at most the length of one vote, so no two rows have a negative product.
+        They depend on the row alone, to the last bit.
         Errors: `InvalidInput` for features that are not finite.
         """
-        return bounded_steps(
+        steps = bounded_steps(
             self.of_rows,
             features,
             scale=STEPS,
@@ -111,6 +150,12 @@ class MomentMap:
             longest_squared=2 * CONSTANT**2,
             near=(self.centre, self.radius),
         )
+        if self.centres is not None:
+            features_alone = steps[:, 1 : 1 + self.linear]
+            longest = np.einsum("rd,rd->r", features_alone, features_alone).max(initial=0)
+            if longest > round(self.constant * STEPS) ** 2 or steps[:, 1 + self.linear :].min(initial=0) < 0:
+                raise InvalidInput("The features of a private row must have a direction of bounded length.")
+        return steps
 
 
 def bounded_steps(
@@ -176,6 +221,12 @@ def _principal(away: FloatArray, most: int) -> FloatArray:
     return np.ascontiguousarray(kept * signs)
 
 
-def _room(features: int) -> float:
-    """Maximum length before rounding, in steps: rounding changes every coordinate by at most 1/2."""
-    return CONSTANT - 1 - float(np.sqrt(features)) / 2
+def _room(length: float, features: int) -> float:
+    """Maximum length before rounding, of `length` steps: rounding changes every coordinate by at most 1/2."""
+    return length - 1 - float(np.sqrt(features)) / 2
+
+
+def _squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
+    """From each of the points to each of the centres, (points, centres)."""
+    lengths = np.square(points).sum(axis=1)[:, None] + np.square(centres).sum(axis=1)
+    return np.maximum(lengths - 2 * (np.ascontiguousarray(points) @ centres.T), 0.0)

@@ -21,9 +21,12 @@ from ostrakon.validation import InvalidInput
 from ostrakon.votes import Votes
 
 
-def default_mechanisms(options: Options, *, classes: int, images: bool = False) -> tuple[str, ...]:
+def default_mechanisms(
+    options: Options, *, classes: int, images: bool = False, embedded: bool = False
+) -> tuple[str, ...]:
     """Mechanisms that are offered by default: that of the run, that of trained teachers, and one without a check."""
-    return per_record_mechanism(options, classes=classes, images=images), DEFAULT_OF_TEACHERS, "gnmax"
+    own = per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
+    return own, DEFAULT_OF_TEACHERS, "gnmax"
 
 
 @dataclass(frozen=True, kw_only=True)

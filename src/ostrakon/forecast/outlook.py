@@ -280,7 +280,8 @@ def _mechanisms(asked: Iterable[str] | str | None, shown: PublicRows, options: O
     """The names of the mechanisms that are offered, each once; refused if there are none."""
     if asked is None:
         images = sees_images(shown.X, options.representation)
-        asked = default_mechanisms(options, classes=len(shown.classes), images=images)
+        embedded = is_embedded(options.representation, shown.X)
+        asked = default_mechanisms(options, classes=len(shown.classes), images=images, embedded=embedded)
     names = list(dict.fromkeys([asked] if isinstance(asked, str) else asked))
     if not names:
         raise InvalidInput("mechanisms must name at least one mechanism, got none.")

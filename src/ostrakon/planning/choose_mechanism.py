@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from ostrakon.features.labels import is_limited
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE, Options, is_auto
 from ostrakon.planning.defaults import (
     DEFAULT_MECHANISM,
     DEFAULT_OF_COUNTS,
     DEFAULT_OF_TEACHERS,
-    MOST_OF_MOMENTS,
     OF_LABELS,
     OF_QUANTITIES,
 )
@@ -31,16 +31,18 @@ def learns_moments(options: Options) -> bool:
     return named.partition(":")[0] in ("moments", "MomentLogistic", "MomentVote")
 
 
-def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
+def per_record_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
     """The default mechanism of per-record teachers: with sums of features if a student learns from them.
 
-    For images none does, and of the students with a name few do; with many classes each sum has few records.
+    For images none does, and of the students with a name few do; with many classes each sum has few records, and pays
+    for embeddings alone.
     """
-    of_sums = learns_moments(options) or (is_auto(options.student) and not images and classes <= MOST_OF_MOMENTS)
+    worth = embedded or classes <= FEW_CLASSES
+    of_sums = learns_moments(options) or (is_auto(options.student) and not images and worth)
     return DEFAULT_MECHANISM if of_sums else DEFAULT_OF_COUNTS
 
 
-def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) -> str:
+def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False, embedded: bool = False) -> str:
     """What the mechanism "auto" means: every record is a teacher, so that the number of queries costs nothing.
 
     Confident-GNMax if an option needs trained teachers: their number or kind, a cap on answers, a gate, noise of other
@@ -50,17 +52,19 @@ def auto_mechanism(options: Options, *, classes: int = 2, images: bool = False) 
     of_noise = any(value is not None for name, value in options.parameters.items() if name not in _PER_RECORD)
     of_teachers = options.teachers is not None or not is_auto(options.teacher) or options.smooth
     trained = of_teachers or of_answers or of_noise
-    return DEFAULT_OF_TEACHERS if trained else per_record_mechanism(options, classes=classes, images=images)
+    if trained:
+        return DEFAULT_OF_TEACHERS
+    return per_record_mechanism(options, classes=classes, images=images, embedded=embedded)
 
 
-def choose_mechanism(options: Options, *, classes: int, images: bool) -> str:
+def choose_mechanism(options: Options, *, classes: int, images: bool, embedded: bool = False) -> str:
     """The name of the mechanism for classes and public rows.
 
     Errors: `InvalidInput` for a student that learns from what it does not release, or an objective that needs counts.
     """
     name = options.mechanism
     if name == AUTO:
-        name = auto_mechanism(options, classes=classes, images=images)
+        name = auto_mechanism(options, classes=classes, images=images, embedded=embedded)
     if name in _NEEDS:
         raise InvalidInput(f"mechanism {name} needs {_NEEDS[name]}.")
     if learns_moments(options) and name != DEFAULT_MECHANISM:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ostrakon.accounting.data_independent.worst_case import worst_case
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.mechanisms import Mechanism
 from ostrakon.numerics.inverse import most
 from ostrakon.validation import InvalidInput, fraction, whole
@@ -19,8 +20,6 @@ OF_QUANTITIES = "quantity-gnmax"
 """The mechanism of a target that is a number."""
 OF_LABELS = "labels-gnmax"
 """The mechanism of rows that have several labels."""
-MOST_OF_MOMENTS = 20
-"""The most classes for which sums of features are worth their part of the budget."""
 SUMS_OF_EMBEDDINGS = 0.8
 """Share of the cost for the sums of embeddings, where counts only correct what the sums say; 0.5 for tables."""
 DEFAULT_OF_TEACHERS = "confident-gnmax"
@@ -117,5 +116,5 @@ def default_per_record_queries(mechanism: Mechanism, *, units: int, pool: int, c
     votes_by_noise = units * mechanism.contribution_bound / mechanism.vote_noise
     least = max(FEWEST_PER_RECORD, min(10 * classes, int(votes_by_noise / LEAST_SIGNAL_TO_NOISE)))
     most_asked = max(MOST_PER_RECORD, MOST_FOR_A_CLASS * classes)
-    enough = SIGNAL_TO_NOISE if classes <= MOST_OF_MOMENTS else OF_MANY_CLASSES
+    enough = SIGNAL_TO_NOISE if classes <= FEW_CLASSES else OF_MANY_CLASSES
     return min(pool, most_asked, max(int(votes_by_noise / enough), least))

@@ -70,7 +70,7 @@ def make_plan(
         return per_record_plan(per_record_choices(asked, name, **sizes, fixed=fixed))
     if domain is not None:
         return described_plan(options, domain, units=units, classes=classes, unit=unit)
-    name = choose_mechanism(options, classes=classes, images=images)
+    name = choose_mechanism(options, classes=classes, images=images, embedded=embedded)
     if consent is not None and (images or not find(name).per_record):
         raise InvalidInput(f"{_FOR_CONSENT}, got {name}{' for images' if images else ''}.")
     if find(name).per_record:

@@ -94,7 +94,7 @@ def audit_run(
     mu = _require_auditable(plan, task)
     view = view_of(task.X_public, options.representation, seed=options.seed)
     queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
-    sums = moment_map(plan, view)
+    sums = moment_map(plan, view, queries)
     canaries = plant(view, queries, classes=2 if isinstance(sums, LabelMap) else plan.classes, rng=rng)
     X = take_rows(task.X_public, queries[canaries.cells])
     private = WithCanaries(base=task.private, X=X, y=targets(canaries.labels, sums))

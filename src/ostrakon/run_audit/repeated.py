@@ -85,7 +85,7 @@ def repeat(plan: Plan, without: BoundedVotes, view: View, queries: IntArray, *, 
     through another one. A coin changes one record of one repetition, which is mu-Gaussian-DP if the run is: what
     `ostrakon.audit.one_run` proves holds for the canaries of all repetitions together.
     """
-    features, sums = view.public[queries], moment_map(plan, view)
+    features, sums = view.public[queries], moment_map(plan, view, queries)
     steps = None if sums is None else sums.steps(features)
     far = 0 if steps is None else int(np.argmax(np.square(steps).sum(axis=1)))
     pairs = np.arange(2 if isinstance(sums, LabelMap) else plan.classes // 2 * 2).reshape(-1, 2)

@@ -10,6 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
+from ostrakon.features.moments import FEW_CLASSES
 from ostrakon.students.graph_model import GraphStudent
 from ostrakon.students.label_spreading import LabelSpreadingStudent
 from ostrakon.students.moment_students import MomentLogistic, MomentVote
@@ -76,7 +77,8 @@ def table_candidates(
         spreading = next(each.student for each in found if each.name == SPREADING)
         beside = Candidate(name=f"{MOMENTS}:{SPREADING}", student=MomentVote(spreading))
         others = [each for each in found if each.name.startswith(("logistic", SPREADING, "majority"))]
-        return [*([beside] if pool <= MOST_TO_SPREAD else []), alone, *others]
+        spreads = pool <= MOST_TO_SPREAD and classes <= FEW_CLASSES
+        return [*([beside] if spreads else []), alone, *others]
     if moments:
         other = boosted if many and boosts else _candidate("extra-trees", most, counts=counts, seed=seed, tried=few)
         quick = None if other.tried is None else MomentVote(other.tried)

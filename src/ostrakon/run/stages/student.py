@@ -161,7 +161,7 @@ def released_counts(
     counts = answers.counts
     if totals is not None:
         counts = counts + ((totals - counts.sum(axis=1)) / plan.classes)[:, None]
-    moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view)
+    moments, noise, directions = None, plan.mechanism.moment_noise, moment_map(plan, learning.view, queries)
     if answers.moments is not None and noise is not None and directions is not None:
         records = plan.teachers
         if plan.levels and isinstance(directions, MomentMap):

@@ -14,11 +14,12 @@ from ostrakon.estimators.choices import default_teacher, make_teacher
 from ostrakon.features import build_graph, choose_queries
 from ostrakon.features.cells import CellFeatures, PairMap
 from ostrakon.features.labels import LabelMap
-from ostrakon.features.moments import MomentMap, worth_their_noise
+from ostrakon.features.moments import FEW_CLASSES, MomentMap, worth_their_noise
 from ostrakon.features.sums import SumMap
 from ostrakon.mechanisms import LabelsGNMax, QuantityGNMax
 from ostrakon.options.options import Options, is_auto
 from ostrakon.planning.choices import refuse_teacher_options
+from ostrakon.planning.defaults import MOST_PER_RECORD
 from ostrakon.planning.plan import Plan
 from ostrakon.run.inputs.private_data import PrivateData, PrivateTable
 from ostrakon.run.stages.encoding import transform_of
@@ -75,7 +76,7 @@ def collect(
             "classes": plan.classes,
             "units": plan.teachers,
             "max_contributions": _max_contributions(plan),
-            "moments": moment_map(plan, view),
+            "moments": moment_map(plan, view, queries),
             "weights": [level.weight for level in plan.levels],
             "progress": progress,
         }
@@ -178,10 +179,11 @@ def votes_on(teachers: Any, view: View, queries: IntArray, *, classes: int, smoo
     return Votes.from_predictions(graph.smooth(predictions, classes=classes, rows=queries), classes=classes)
 
 
-def moment_map(plan: Plan, view: View) -> MomentMap | SumMap | LabelMap | None:
+def moment_map(plan: Plan, view: View, queries: IntArray) -> MomentMap | SumMap | LabelMap | None:
     """Which sums of features a plan's mechanism releases, from the features of the public rows; None where it has none.
 
-    By class, as many directions as are worth their noise, which is public.
+    By class, as many directions as are worth their noise, which is public; of embeddings and many classes, nearness to
+    the queries, too.
     """
     noise = plan.mechanism.moment_noise
     if isinstance(plan.mechanism, LabelsGNMax):
@@ -189,7 +191,11 @@ def moment_map(plan: Plan, view: View) -> MomentMap | SumMap | LabelMap | None:
         return LabelMap(directions_of=of_rows, labels=plan.classes, max_labels=plan.mechanism.max_labels)
     if isinstance(plan.mechanism, QuantityGNMax):
         return SumMap.of(view.public)
-    return None if noise is None else MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise))
+    if noise is None:
+        return None
+    many = view.embedded and plan.classes > FEW_CLASSES
+    centres = view.public[queries[:MOST_PER_RECORD]] if many else None
+    return MomentMap.of(view.public, most=worth_their_noise(plan.teachers, noise), centres=centres)
 
 
 def table_of(votes: Votes) -> IntArray:
