@@ -259,8 +259,9 @@ def moments_csv(outcome: FinishedRun) -> str:
     direction: 0 is the constant that every record (or user) adds to its class, 724/1024 vote (397/1024 where nearness
     to queries is summed, too); the others are those of `ostrakon.features.moments.MomentMap`, a function of the public
     rows. Of a quantity the numbers are, line after line, sums of features times it (`ostrakon.features.sums.SumMap`),
-    of several labels a number for each (`ostrakon.features.labels.LabelMap`). Of a run without public rows they are, line after line, counts of the cells of all pairs of columns
-    (`ostrakon.features.cells.PairMap`). Numbers are exact: steps of 1/1024 vote.
+    of several labels a number for each (`ostrakon.features.labels.LabelMap`). Of a run without public rows they are,
+    line after line, counts of the cells of all pairs of columns (`ostrakon.features.cells.PairMap`). Numbers are exact:
+    steps of 1/1024 vote.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
