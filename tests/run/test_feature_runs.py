@@ -105,3 +105,19 @@ def test_texts_in_a_frame_in_python():
     ).fit(frame[:200], y[:200], X_public=frame[200:])
     assert model.score(frame[200:], y[200:]) > 0.8
     assert model.released_.form.columns[0] == {"name": "note", "kind": "text"}
+
+
+def test_of_many_classes_nearness_to_the_queries_is_summed_and_leaves_in_the_student(tmp_path):
+    X, y = make_blobs(4400, n_features=12, centers=22, cluster_std=3.0, random_state=1)
+    np.savez(tmp_path / "private.npz", X=X[:4000], y=np.array([f"c{label:02d}" for label in y[:4000]]))
+    np.save(tmp_path / "public.npy", X[4000:])
+    task = task_from_files(tmp_path / "private.npz", tmp_path / "public.npy", classes="from-private")
+    outcome = run(tmp_path / "run", task, Options(epsilon=4.0, queries=60), rng=np.random.default_rng(0))
+    assert outcome.plan.mechanism.name == "moment-gnmax"
+    assert outcome.student_name == "moments"
+    assert outcome.answers.moments is not None
+    assert outcome.answers.moments.shape == (1 + 12 + 60, 22)
+    # Every record adds its nearness to the queries: most of it where records are.
+    assert outcome.answers.moments[13:].sum() > 4000 * 0.8
+    said = load_student(publish(outcome)).predict({"X": X[:4000]})
+    assert np.mean(said == [f"c{label:02d}" for label in y[:4000]]) > 0.8
