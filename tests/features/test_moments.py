@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
-from ostrakon.features.moments import CONSTANT, WIDTH, MomentMap, worth_their_noise
+from ostrakon.features.moments import CONSTANT, WIDTH, MomentMap, scaled_steps, worth_their_noise
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
 
@@ -134,3 +134,17 @@ def test_a_nearness_that_breaks_the_bound_is_refused(monkeypatch, broken):
     monkeypatch.setattr(MomentMap, "of_rows", lambda self, features: np.repeat(rows, len(features), axis=0))
     with pytest.raises(InvalidInput, match="bounded length"):
         known.steps(PUBLIC[:2])
+
+
+def test_scaled_rows_with_nearness_are_no_longer_than_their_weight_and_none_point_away_from_each_other():
+    known = MomentMap.of(PUBLIC, centres=PUBLIC[:9])
+    direction = RNG.normal(size=(40, 6))
+    steps = known.steps(np.vstack([known.centre + 1e9 * direction, known.centre - 1e9 * direction, PUBLIC]))
+    scaled = {weight: scaled_steps(steps, weight) for weight in (3, 300, 777, 1000, STEPS)}
+    assert np.array_equal(scaled[STEPS], steps)
+    for weight, rows in scaled.items():
+        assert (rows[:, 0] == round(known.constant * STEPS) * weight // STEPS).all()
+        assert np.square(rows[:, 1:7]).sum(axis=1).max() <= rows[0, 0] ** 2
+        assert np.square(rows).sum(axis=1).max() <= weight**2
+    together = np.vstack(list(scaled.values()))
+    assert (together @ together.T).min() >= 0

@@ -200,11 +200,13 @@ def bounded_steps(
 def scaled_steps(steps: IntArray, weight: int) -> IntArray:
     """`MomentMap.steps` of rows, (rows, directions), scaled to at most `weight` / `STEPS`, rounded towards 0.
 
-    Guarantee: the first direction is the same whole number in all rows, all others together are not longer, and the
-    whole has at most the length `weight`; so no two rows have a negative product, whatever their weights.
+    Guarantee: the first direction is the same whole number in all rows, the features or components together are not
+    longer, no nearness is negative, and the whole has at most the length `weight`; so no two rows have a negative
+    product, whatever their weights.
     """
-    constant = CONSTANT * weight // STEPS
-    return np.sign(steps) * (np.abs(steps) * constant // CONSTANT)
+    # In whole numbers: the constant is scaled first, and nothing else by more than it.
+    first = steps[:, :1]
+    return np.sign(steps) * (np.abs(steps) * (first * weight // STEPS) // first)
 
 
 def principal_vectors(away: FloatArray, most: int) -> FloatArray:
