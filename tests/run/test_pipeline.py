@@ -193,8 +193,9 @@ def test_no_answer_at_all_is_one_sentence(task, tmp_path):
 
 
 def test_empty_shards_are_refused(task, tmp_path):
+    asked = Options(teachers=500, mechanism="gnmax", parameters={"sigma2": 50.0}, queries=10, jobs=1)
     with pytest.raises(InvalidInput, match="would have none of the 600 records; ask for fewer"):
-        run(tmp_path / "run", task, Options(teachers=500, epsilon=1.0, jobs=1))
+        run(tmp_path / "run", task, asked)
 
 
 def test_users_stay_together_and_are_what_is_counted(task):
