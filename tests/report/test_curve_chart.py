@@ -81,7 +81,7 @@ def test_a_single_use_of_the_budget_is_no_chart_beside_the_curve(monkeypatch, pa
     monkeypatch.setattr(charts, "budget_shares", lambda outcome: [("answers", 1 / parts, "answered")] * parts)
     monkeypatch.setattr(charts, "curve_chart", lambda statement: curve)
     monkeypatch.setattr(charts, "_labels", lambda outcome: "labels")
-    outcome = SimpleNamespace(statement=SimpleNamespace(guarantee=None), quantity=None)
+    outcome = SimpleNamespace(statement=SimpleNamespace(guarantee=None), quantity=None, several=False)
     page = charts.released_charts(outcome)
     assert page.count("Where the privacy budget went") == bars
     assert page.endswith(f"{curve}labels")
