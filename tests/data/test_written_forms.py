@@ -102,11 +102,21 @@ def test_amounts_and_dates_are_understood_from_public_cells_alone(folder: Path) 
         (["12-31-2024", "1-1-2024"], MONTH_FIRST),
         (["3/14/2025 1:20", "3/1/2025 23:59:01"], MONTH_FIRST),
         (["14/3/2025", "3/14/2025"], "category"),
+        (["03-Feb-2021", "28-feb-2021"], DAY_FIRST),
+        (["3 March 2021", "1 May 2020 13:05"], DAY_FIRST),
+        (["03-Feb-2021", "03-02-2021"], "category"),
         (["2024-12-31", "2024-01-01"], "date"),
     ],
 )
 def test_one_rule_says_what_a_column_is(cells, kind) -> None:
     assert kinds(c=cells)["c"] == kind
+
+
+def test_a_quantity_with_a_unit_is_left_out_with_what_to_do() -> None:
+    cells = [f"{number}.5 kg" for number in range(400)]
+    columns = Columns.of(pd.DataFrame({"mass": cells, "x": np.arange(400) % 3}))
+    assert columns.left_out == ("mass",)
+    assert "'0.5 kg', write the number alone and the unit" in columns.notes["mass"]
 
 
 def test_what_may_be_of_both_sorts_is_decided_by_other_columns() -> None:
@@ -126,7 +136,7 @@ AMOUNTS = ["$1,234.50", "-$7", "1,234,567", "12%", "£ 3", " $2.5 ", "1,23", "1.
 DATES = [
     *("31/12/2024", "12/31/2024", "1.2.2024", "1-2-2024 3:04", "1/2/2024 13:04:05", "1/2/2024 1:04 PM"),
     *("1/2/2024 12:00 am", "1/2/2024 13:00 PM", "1/2/2024 25:00", "30/2/2024", "1/2-2024", "1/2/24", "2024-01-02"),
-    *("never", "", " 1/2/2024 "),
+    *("never", "", " 1/2/2024 ", "03-Feb-2021", "3 MARCH 2021 1:04 PM", "30-Feb-2021", "3-Foo-2021", "3-Feb.2021"),
 ]
 
 
@@ -135,7 +145,7 @@ DATES = [
     [
         ("amount", AMOUNTS, read_amount, 7),
         ("decimal comma", AMOUNTS, read_comma_number, 6),
-        (DAY_FIRST, DATES, read_day_first, 7),
+        (DAY_FIRST, DATES, read_day_first, 9),
         (MONTH_FIRST, DATES, read_month_first, 7),
     ],
 )

@@ -45,6 +45,8 @@ EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
 FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
 READABLE = f"{FREE_TEXT}; --representation text (or tfidf) learns from free text"
+WITH_UNIT = r"(?:[A-Za-z]{1,4}\s?)?[+-]?\d[\d.,]*(?:\s[A-Za-z°µ/]{1,6})?"
+"""A number with a unit that is not read (a regular expression)."""
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 EITHER_ORDER = "; day and month may be in either order, which no other column tells"
 IDENTIFIER = (
@@ -210,6 +212,8 @@ def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: b
     if text and free:
         return "text", ""
     if different > max(_MOST_CATEGORIES, len(given) / 2):
+        if not note and _mostly(cells, cells.str.fullmatch(WITH_UNIT)):
+            note = f"; if it is a quantity such as {cells.iloc[0]!r}, write the number alone and the unit in the header"
         return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"text{note}" if note else ""
 

@@ -1,4 +1,4 @@
-"""Dates as text that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024."""
+"""Dates as text that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024, 31-Dec-2024."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
-WRITTEN_DATE = r"\d{1,2}[./-]\d{1,2}[./-]\d{4}(?:[T, ]+\d{1,2}:\d{2}(?::\d{2})?(?: ?[AaPp][Mm])?)?"
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?:\d{{1,2}}|(?i:(?:{'|'.join(MONTHS)})[a-z]*))"
+WRITTEN_DATE = rf"\d{{1,2}}[./ -]{_MONTH}[./ -]\d{{4}}(?:[T, ]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?: ?[AaPp][Mm])?)?"
 """A date of day, month and year, perhaps with a time (a regular expression)."""
 
-_PARTS = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?")
+_PARTS = re.compile(
+    rf"(\d{{1,2}})([./ -])({_MONTH})\2(\d{{4}})(?:[T, ]+(\d{{1,2}}):(\d{{2}})(?::(\d{{2}}))?(?: ?([AaPp])[Mm])?)?"
+)
 
 Order = Literal["day first", "month first", "either", "no"]
 
@@ -18,12 +22,16 @@ Order = Literal["day first", "month first", "either", "no"]
 def order_in(text: pd.Series) -> Order:
     """Whether the day or the month is first, decided on all cells of a column that are such dates.
 
-    A number above 12 is a day. "either": no number is; with points between the parts the day is first. "no": both are.
+    A number above 12 is a day, and so is one before the name of a month. "either": no number is; with points between
+    the parts the day is first. "no": both are.
 
     >>> [order_in(pd.Series(cells)) for cells in (["31/12/2024"], ["1/2/2024", "3/14/2025 1:20"], ["1/2/2024"])]
     ['day first', 'month first', 'either']
     """
-    parts = text.str.extract(r"(\d{1,2})([./-])(\d{1,2})")
+    parts = text.str.extract(rf"(\d{{1,2}})([./ -])({_MONTH})")
+    named = parts[2].str.fullmatch("[A-Za-z]+")
+    if named.any():
+        return "day first" if named.all() else "no"
     first, second = (pd.to_numeric(parts[at]).gt(12).any() for at in (0, 2))
     if first or second:
         return "no" if first and second else "day first" if first else "month first"
@@ -42,6 +50,10 @@ def as_iso(cell: Any, *, day_first: bool) -> Any:
     if match is None:
         return None
     first, _, second, year, hour, minute, seconds, half = match.groups()
+    named = second[:3].lower() in MONTHS
+    if named and not day_first:
+        return None
+    second = str(1 + MONTHS.index(second[:3].lower())) if named else second
     day, month = (first, second) if day_first else (second, first)
     date = f"{year}-{int(month):02d}-{int(day):02d}"
     if hour is None:

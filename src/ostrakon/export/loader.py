@@ -28,8 +28,10 @@ _COMMA_NUMBER = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(\.\d{{3}})+)(,\d*)?|,\d+)
 _AMOUNT = re.compile(rf"{_BEFORE}((\d+|\d{{1,3}}(,\d{{3}})+)(\.\d*)?|\.\d+){_AFTER}")
 _SIGNS = re.compile(r"[$€£¥%\s]")
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)(Z|[+-]\d{2}:?\d{2})?)?")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WRITTEN_DATE = re.compile(
-    r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?"
+    rf"(\d{{1,2}})([./ -])(\d{{1,2}}|(?i:(?:{'|'.join(_MONTHS)})[a-z]*))\2(\d{{4}})"
+    r"(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?"
 )
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
@@ -302,6 +304,10 @@ def _as_iso(text: str, *, day_first: bool) -> str:
     if found is None:
         return "none"
     first, _, second, year, hour, minute, seconds, half = found.groups()
+    named = second[:3].lower() in _MONTHS
+    if named and not day_first:
+        return "none"
+    second = str(1 + _MONTHS.index(second[:3].lower())) if named else second
     day, month = (first, second) if day_first else (second, first)
     date = f"{year}-{int(month):02d}-{int(day):02d}"
     if hour is None:

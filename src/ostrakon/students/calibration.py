@@ -98,16 +98,16 @@ def tempered(likely: FloatArray, temperature: float, offsets: FloatArray) -> Flo
 
 
 def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> float:
-    """The temperature of tried-out probabilities of public rows, 1 unless another is clearly better.
+    """The temperature of held-out probabilities of public rows, 1 unless another is clearly better.
 
-    likely: (rows, classes), NaN of rows that were not tried out; rows of one cell are tried out together. own: the cell
+    likely: (rows, classes), NaN of rows that were not held out; rows of one cell are held out together. own: the cell
     of each row, an index into the released counts, (rows,).
     """
     if released.sigma2 is None:
         return 1.0
     tried = np.isfinite(likely).all(axis=1)
     likely, own = likely[tried], own[tried]
-    # Cells that were not tried out have no rows here, and no part in any difference.
+    # Cells that were not held out have no rows here, and no part in any difference.
     cells, none = len(released.counts), np.zeros(likely.shape[1])
     parts = 1 / np.maximum(np.bincount(own, minlength=cells), 1)[own]
     mean = sparse.csr_array((parts, (own, np.arange(len(own)))), shape=(cells, len(own)))
