@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.columns import Columns
+from ostrakon.data.datasets import mnist
 from ostrakon.data.identity import row_marks
 from ostrakon.data.shared_rows import CountedRows, refuse_shared_rows
 from ostrakon.validation import InvalidInput
@@ -38,7 +40,7 @@ CHANGES = {
 }
 
 
-def changed(private: pd.DataFrame, public: pd.DataFrame) -> bool:
+def changed(private: Any, public: Any) -> bool:
     """Whether these rows are refused as private rows with changed numbers."""
     try:
         refuse_changed_rows(private, public)
@@ -61,6 +63,26 @@ def line_of_changes(name: str, rows: pd.DataFrame, splits: int) -> str:
             numbers = half.select_dtypes("number")
             found[how] += changed(private, half.assign(**{column: change(numbers[column]) for column in numbers}))
     return f"| {name} | {splits} | {' | '.join(map(str, found.values()))} |"
+
+
+def line_of_pictures(data: Path, splits: int) -> str:
+    """How many splits of MNIST are refused: honest ones, and copies flipped or changed by a grey value."""
+    images = mnist(data / "mnist").X
+    found = dict.fromkeys(("honest", "flipped", "flipped beside honest", "noise", "noise beside honest"), 0)
+    for seed in range(splits):
+        rng = np.random.default_rng(seed)
+        shuffled = images[rng.permutation(len(images))[:12_000]]
+        private, public = shuffled[:10_000], shuffled[10_000:]
+        noise = rng.integers(-1, 2, (1000, *images.shape[1:])) * (images.max() / 255)
+        copies = {
+            "flipped": private[:1000, :, ::-1],
+            "noise": np.clip(private[:1000] + noise, 0, images.max()).astype(images.dtype),
+        }
+        found["honest"] += changed(private, public)
+        for how, rows in copies.items():
+            found[how] += changed(private, rows)
+            found[f"{how} beside honest"] += changed(private, np.concatenate([rows, public[:1000]]))
+    return f"\nMNIST, refused of {splits}: {', '.join(f'{how} {times}' for how, times in found.items())}"
 
 
 def refused(private: np.ndarray, public: np.ndarray) -> bool:
@@ -102,6 +124,7 @@ def main() -> None:
         print(line_of_changes(file.stem, pd.read_csv(file, header=None).iloc[:, :-1], given.splits), flush=True)
     for name, columns in ADULT.items():
         print(line_of_changes(name, adult.iloc[:, list(columns)], given.splits), flush=True)
+    print(line_of_pictures(given.data, given.splits))
 
 
 if __name__ == "__main__":
