@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ostrakon.data import sources
+from ostrakon.data import table
 from ostrakon.data.changed_rows import refuse_changed_rows
+from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
 from ostrakon.validation import InvalidInput
 
@@ -89,12 +90,12 @@ def test_changed_pictures_are_recognised(colours):
 
 
 def test_the_part_of_a_large_table_is_the_same_in_every_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_PRIVATE", 50)
+    monkeypatch.setattr(table, "MOST_PRIVATE", 50)
     rows = pd.DataFrame({"a": np.random.default_rng(0).normal(size=400).round(3), "b": ["x", "y"] * 200})
     parts = []
     for number, order in enumerate((rows, rows[::-1], rows.sample(frac=1, random_state=0))):
         order.to_csv(tmp_path / f"{number}.csv", index=False)
-        parts.append(sources.open_table(tmp_path / f"{number}.csv").some(["a", "b"]))
+        parts.append(open_table(tmp_path / f"{number}.csv").some(["a", "b"]))
     assert len(parts[0]) == 50
     assert all(part.equals(parts[0]) for part in parts)
     # It is no stretch of the table in any sense that the numbers have.
