@@ -13,6 +13,8 @@ from ostrakon.study.federation import Site, finish_by_messages, join_by_message,
 from ostrakon.study.tables import read_shares, shares_folder
 from ostrakon.validation import InvalidInput
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def studies(three):
