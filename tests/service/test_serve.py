@@ -178,10 +178,28 @@ def test_fuzzed_requests_never_break_it(place, rows):
         assert served.call("/v1/budget")["answers_left"] > 0
 
 
+def accepts(port):
+    with socket.socket() as wire:
+        return wire.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_a_service_that_is_told_to_end_closes_its_store_and_settles_its_block(place, rows):
     with Served(place) as served:
         assert len(served.call("/v1/labels", {"rows": rows(3)})["labels"]) == 3
-        served.process.send_signal(signal.SIGTERM)
+        body = json.dumps({"rows": rows(30, start=3)}).encode()
+        head = f"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {served.token}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", served.port), timeout=60) as wire:
+            wire.sendall(head.encode())
+            assert wire.recv(4096).startswith(b"HTTP/1.1 100")
+            served.process.send_signal(signal.SIGTERM)
+            # Nobody new is let in; the request that it has is finished.
+            while accepts(served.port):
+                time.sleep(0.1)
+            wire.sendall(body)
+            answer = b"".join(iter(lambda: wire.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 200")
+        assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["labels"]) == 30
         assert served.process.wait(timeout=60) == 0
     folder = place.run / "private" / "service"
     assert sorted(file.name for file in folder.glob("answers.db*")) == ["answers.db"]
