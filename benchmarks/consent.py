@@ -1,6 +1,6 @@
 """Budgets by person: levels of consent beside one budget for all, and beside leaving people out.
 
-    python benchmarks/consent.py --adult DIR [--repetitions 5] [--tables digits]
+    python benchmarks/consent.py --adult DIR [--repetitions 0 1 2] [--tables digits]
 
 DIR holds adult.data.gz and adult.test.gz. A third of the records, at random, allows each of the epsilons 0.5, 1 and 2
 (delta 1e-5, one record replaced). Ways, each within what every person allows:
@@ -10,7 +10,8 @@ DIR holds adult.data.gz and adult.test.gz. A third of the records, at random, al
 - 2 alone: the third that allows 2, at 2;
 - (2 for all: what would be possible if everybody allowed 2).
 Adult: adult.data is private, half of adult.test public, half tests. Of scikit-learn's tables 50% of the rows are
-private, 30% public and 20% tests. Noise is seeded so that figures can be repeated.
+private, 30% public and 20% tests. Noise is seeded so that figures can be repeated. Lines are appended to
+results/consent.csv.
 """
 
 from __future__ import annotations
@@ -55,17 +56,19 @@ def tables(folder: Path) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--adult", type=Path, required=True)
-    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--repetitions", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--tables", nargs="*", default=["adult", "digits", "breast cancer"])
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    with RESULTS.open("w", newline="") as file:
+    new = not RESULTS.exists()
+    with RESULTS.open("a", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(["table", "way", "repetition", "accuracy"])
+        if new:
+            out.writerow(["table", "way", "repetition", "accuracy"])
         for name, split in tables(given.adult).items():
             if name not in given.tables:
                 continue
-            for repetition in range(given.repetitions):
+            for repetition in given.repetitions:
                 X, y, U, T, t = split(repetition)
                 level = np.random.default_rng(repetition).choice(list(ALLOWED), size=len(y))
                 allowed = np.array([ALLOWED[one] for one in level])

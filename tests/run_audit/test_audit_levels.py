@@ -17,7 +17,7 @@ PLAN = make_plan(
 )
 
 
-def audited(collect=collect_per_record, samples=4000):
+def audited(collect=collect_per_record, samples=2000):
     queries = np.arange(PLAN.queries)
     return audit_levels(
         PLAN, U, queries, moments=MomentMap.of(U), rng=np.random.default_rng(1), samples=samples, collect=collect
