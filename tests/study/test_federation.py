@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tomli_w
-from loopback_owners import NAMES
+from loopback_owners import NAMES, reachable
 
 from ostrakon.data.checksummed import npy, write_checksummed
 from ostrakon.study.federation import Site, finish_by_messages, join_by_message, study_files
-from ostrakon.study.tables import read_shares, shares_folder
+from ostrakon.study.tables import read_shares, read_sum, shares_folder
 from ostrakon.validation import InvalidInput
 
 pytestmark = pytest.mark.slow
@@ -69,6 +70,23 @@ def test_missing_late_and_foreign_owners_then_a_finished_study(three, studies, a
 def test_joining_again_hands_over_the_same_table(three, studies, answers):
     study = studies["files"]
     assert join_by_message(study_files(study), site(three, study, "north")) == answers["north"]
+
+
+def test_owners_that_add_up_their_tables_hand_over_the_sum(three):
+    keys = three.folder / "keys"
+    study = three.create("summed", exchange="secure-sum", owners=reachable(keys))
+    files = study_files(study)
+    assert join_by_message(files, site(three, study, "north", keep="no-key"))["refused"].startswith("key must be given")
+    assert not list((three.folder / "no-key").glob("*/owner"))
+    own = {name: site(three, study, name, keep=f"sum-{name}", key=f"keys/{name}.key") for name in NAMES}
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        sent = list(pool.map(lambda name: join_by_message(files, own[name], wait=60), NAMES))
+    assert len({answer["table"] for answer in sent}) == 1, sent
+    release = finish_by_messages(study, sent[:1])
+    assert read_sum(shares_folder(study, None), study)[0] == list(NAMES)
+    assert "Shamir" in json.loads((release / "statement.json").read_bytes())["trust_model"]
+    with pytest.raises(InvalidInput, match=r"must hold|was not taken"):
+        finish_by_messages(three.create("again", exchange="secure-sum", owners=reachable(keys)), sent)
 
 
 def test_tables_of_somebody_else_and_made_up_ones_are_refused(three, studies, answers, tmp_path):

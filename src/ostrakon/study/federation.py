@@ -112,13 +112,13 @@ def join_by_message(files: Mapping[str, bytes], site: Site, *, wait: float = _WA
     """
     try:
         study, home = _received(files, site)
+        if study.exchange.summed and site.key is None:
+            raise InvalidInput("key must be given for a study by secure-sum: the private key of the certificate.")
         own: dict[str, Any] = {"owner": site.owner, "keep": home / "owner", "expect": site.expect}
         shares: dict[str, Any] = {} if study.exchange.summed else {"shares": home / "shares"}
         ledger = {"ledger": site.ledger, "budget": site.budget, "ledger_account": site.ledger_account}
         path = join_study(study, site.private, by=site.by, ledger=ledger, jobs=1, **own, **shares).share
-        if study.exchange.summed:
-            if site.key is None:
-                raise InvalidInput("key must be given for a study by secure-sum: the private key of the certificate.")
+        if site.key is not None and study.exchange.summed:
             path = sum_study(study, key=site.key, shares=home / "shares", wait=wait, **own).path
         return {"owner": site.owner, "study": study.hash, "table": path.read_bytes()}
     except InvalidInput as error:
