@@ -396,7 +396,7 @@ def released(row: Row, folder: Path, *, strange: bool) -> dict[str, bytes]:
         options["representation"] = representation(options["representation"], row.input, folder)
     if "X" in data:
         return files_of(fitted(data, options).save_release(folder / "out"))
-    known = {} if "range" in data or "," in data["target"] else {"classes": "no,yes"}
+    known = {} if "range" in data or "," in data.get("target", "") else {"classes": "no,yes"}
     options = {**known, "jobs": 1, "seed": 0, **options, **data, "out": folder / "out"}
     if row.input != "command line":
         ostrakon.train(**options)
