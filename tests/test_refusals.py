@@ -333,6 +333,8 @@ ELSEWHERE = {
     *("Family", "Grid", "Profile", "Stencils", "ThreeOutcomes", "adaptive_profile", "compose_adaptively"),
     *("compose_labels", "grid_for", "margins", "start_profile", "stencils_of", "three_outcomes", "two_class_family"),
     *("gaussian_family", "moves", "two_points", "widest"),
+    # tests/accounting/data_independent/test_label_families.py.
+    *("LabelPairs", "charged", "cover", "label_family"),
     # Of levels: tests/accounting/gate/test_certificate.py.
     *("level", "require_levels", "teachers_in_hand"),
     # Of laws that the library itself has computed: tests/accounting/test_move_lemma.py.

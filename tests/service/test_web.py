@@ -54,6 +54,10 @@ def test_a_port_is_one(port):
 def test_an_error_is_one_line_of_json_whatever_its_text_is(capsys, monkeypatch):
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
+    # A server in an earlier test may have set these.
+    for name, value in (("level", logging.NOTSET), ("handlers", []), ("propagate", True), ("disabled", False)):
+        for logger in ("uvicorn", "uvicorn.error"):
+            monkeypatch.setattr(logging.getLogger(logger), name, value)
     level = root.level
     try:
         _log_lines_of_json()
