@@ -129,3 +129,25 @@ def test_the_ledger_may_be_named_in_two_ways(tmp_path):
     for words in (["show", url, "--ledger", url], ["close", url], ["close", url, "x", "--ledger", url]):
         with pytest.raises(InvalidInput, match="must be given"):
             CliRunner().invoke(app, ["ledger", *words], catch_exceptions=False)
+
+
+def test_data_are_bound_by_the_unit_of_their_account(tmp_path):
+    url, private = f"sqlite:///{tmp_path / 'budget.db'}", tmp_path / "stays.csv"
+    private.write_text("patient,age\n1,61\n1,62\n2,40\n")
+    cap = ["--epsilon", "3", "--delta", "1e-6"]
+
+    def open_(*words):
+        return CliRunner().invoke(app, ["ledger", "open", url, *words], catch_exceptions=False)
+
+    open_("people", *cap, "--unit", "user")
+    open_("rows", *cap)
+    data = ["--private", str(private)]
+    with pytest.raises(InvalidInput, match="--by COLUMN must be given: the account 'people' is of users"):
+        open_("people", *data)
+    for words in (["rows", *data], ["new", *cap, *data]):
+        with pytest.raises(InvalidInput, match=r"--by must not be given: the account .* is of records"):
+            open_(*words, "--by", "patient")
+    assert list(Ledger(url).accounts()) == ["people", "rows"]
+    assert not any(account.fingerprints for account in Ledger(url).accounts().values())
+    assert "Bound to account people" in open_("people", *data, "--by", "patient").stdout
+    assert len(Ledger(url).account("people").fingerprints) == 1

@@ -113,6 +113,7 @@ def test_the_odds_are_the_statement_s_rounded_up_and_of_its_neighbours(relation,
 def test_the_page_says_whether_a_ledger_recorded_the_release():
     assert "No ledger recorded this release." in written()
     assert "A ledger recorded this release" in written(ledger=True)
+    assert "ledger recorded" not in written(ledger=None)
     assert "ledger" not in written(NONE, ledger=True)
 
 

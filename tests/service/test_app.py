@@ -314,6 +314,11 @@ def test_health_leaves_no_line_and_readiness_says_whether_new_rows_can_be_answer
         refused(service.web.get("/ready"), 503, "unavailable")
     assert service.ask(rows(1)).status_code == 200
     assert service.web.get("/ready").status_code == 200
+    whole = service.file.read_text()
+    service.file.write_text("not toml")
+    refused(service.web.get("/ready"), 503, "unavailable")
+    service.file.write_text(whole)
+    assert service.web.get("/ready").status_code == 200
     monkeypatch.setattr(shutil, "disk_usage", lambda _: type("Usage", (), {"free": 0})())
     refused(service.web.get("/ready"), 503, "unavailable")
 

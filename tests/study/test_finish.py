@@ -128,7 +128,11 @@ def test_the_statement_says_whom_to_trust(kind, request, tmp_path):
     assert said["epsilon_by_adjacency"][1]["epsilon"] < said["guarantee"]["epsilon"]
     assert ("floating" in said["implementation"]["floating_point"]) == (kind == "files")
     assert ("OpenDP" in said["implementation"]["noise"]) == (kind == "files")
-    assert "trust" in (release / "model_card.md").read_text()
+    card = (release / "model_card.md").read_text()
+    assert "trust" in card
+    for text in (card, (release / "report.html").read_text()):
+        assert "Owners may have recorded it in ledgers of their own, which this page does not know." in text
+        assert "ledger recorded" not in text
 
 
 def test_numbers_of_patients_do_not_leave(three, trusted, tmp_path):

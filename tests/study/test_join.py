@@ -92,7 +92,7 @@ def test_without_its_noise_log_an_owner_does_not_draw_again(files, three, tmp_pa
 
 def test_joining_again_with_other_data_is_refused(files, three, tmp_path):
     joined(files, three, "north", tmp_path)
-    with pytest.raises(InvalidInput, match="holds a run on other data"):
+    with pytest.raises(InvalidInput, match=r"holds a run on other data .*; give the same files\.$"):
         joined(files, three, "north", tmp_path, table=three.table("south"))
     with pytest.raises(InvalidInput, match="north has joined already, with another table"):
         joined(files, three, "north", tmp_path, table=three.table("south"), keep=tmp_path / "another")
@@ -101,7 +101,7 @@ def test_joining_again_with_other_data_is_refused(files, three, tmp_path):
 def test_another_version_of_the_study_is_refused_where_one_was_joined(three, trusted, tmp_path):
     joined(trusted, three, "north", tmp_path)
     later = three.create("later", epsilon=2.5)
-    with pytest.raises(InvalidInput, match=r"holds another run .*study was"):
+    with pytest.raises(InvalidInput, match=r"holds another run .*study was .*; repeat its settings\.$"):
         joined(later, three, "north", tmp_path)
 
 

@@ -57,13 +57,18 @@ def open_account(
     book = _ledger(url)
     options: Any = {"kind": kind, "order": order, "unit": unit, "relation": relation}
     known = epsilon is None and delta is None and private is not None
+    if private is not None:
+        _require_unit(book.account(name).unit if known else unit, name, by)
     if not known:
         book.open(name, epsilon=epsilon, delta=delta, **options)
     if private is not None:
         from ostrakon.run.inputs.files import fingerprint_of_file
 
         book.bind(name, book.fingerprint(lambda key: fingerprint_of_file(private, by=by, key=key)))
-    _tell({name: book.account(name)}, as_json=as_json)
+    history = book.account(name)
+    _tell({name: history}, as_json=as_json)
+    if private is not None and not as_json:
+        console.print(f"Bound to account {name}: {private}, by {history.unit}.", highlight=False, markup=False)
 
 
 @ledger.command()
@@ -112,6 +117,14 @@ def export(
     from ostrakon.data.files import write_json
 
     write_json(out, {"ledger": book.url, "entries": entries})
+
+
+def _require_unit(unit: str, name: str, by: str | None) -> None:
+    """Refuse data whose fingerprint would be of the other unit: no run on the account would find them."""
+    if unit == "user" and by is None:
+        raise InvalidInput(f"--by COLUMN must be given: the account {name!r} is of users; it says whose a row is.")
+    if unit == "record" and by is not None:
+        raise InvalidInput(f"--by must not be given: the account {name!r} is of records; open one with --unit user.")
 
 
 def _of_ledger(url: str | None, given: str | None) -> str:

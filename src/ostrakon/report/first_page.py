@@ -24,7 +24,7 @@ def first_page(
     details: ReportDetails,
     date: str | None,
     needs: Sequence[str],
-    ledger: bool = False,
+    ledger: bool | None = False,
     encoded_with: Sequence[str] | None = None,
     estimates: Sequence[Agreement] = (),
     measures: AnyMeasures | None = None,
@@ -41,8 +41,8 @@ def first_page(
         Day of the run.
     needs : sequence of str
         Packages that the student needs.
-    ledger : bool
-        Whether a ledger recorded the run.
+    ledger : bool or None
+        Whether a ledger recorded the run; None if only the owners of a study know.
     encoded_with : sequence of str, optional
         Packages that compute the features of the student. Empty if the features are given, None if it takes raw rows.
     estimates : sequence of Agreement
@@ -175,11 +175,18 @@ def _factor(epsilon: float) -> str:
     return f"{rounded:,.2f}" if rounded < 100 else f"{rounded:,.0f}"
 
 
-def _other_releases(content: dict[str, Any], ledger: bool) -> str:
+_RECORDED = {
+    True: "A ledger recorded this release and adds them up.",
+    False: "No ledger recorded this release.",
+    None: "Owners may have recorded it in ledgers of their own, which this page does not know.",
+}
+
+
+def _other_releases(content: dict[str, Any], ledger: bool | None) -> str:
     if content["guarantee"] is None:
         return "Not covered."
-    recorded = "A ledger recorded this release and adds them up." if ledger else "No ledger recorded this release."
-    return f"This guarantee is for this release only. Other releases from the same data add to the total. {recorded}"
+    scope = "This guarantee is for this release only. Other releases from the same data add to the total."
+    return f"{scope} {_RECORDED[ledger]}"
 
 
 def _given(text: str | None) -> str:

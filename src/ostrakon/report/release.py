@@ -152,7 +152,7 @@ def _write_pages(
     plain = first_page(
         content,
         needs=manifest["needs"],
-        ledger=ledger,
+        ledger=None if finished.paid_by_owners else ledger,
         encoded_with=encoded_with(manifest),
         measures=measures,
         **shared,

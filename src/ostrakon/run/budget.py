@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ostrakon.accounting.consent import LevelClaim
@@ -391,7 +391,7 @@ def _account_of(ledger: Ledger, plans: list[Plan], task: Task, options: Options,
     if bound is None and named is not None:
         raise InvalidInput(
             f"The account {named.name!r} is bound to other data; if these are the same people's, say so by "
-            f"`ostrakon ledger open {options.ledger} {named.name} --private …`, else open another account."
+            f"{_binding(options, named.name, of)}, else open another account."
         )
     if bound is None:
         return _opened(ledger, plans, options, of=of, fingerprint=fingerprint, known=len(accounts))
@@ -409,14 +409,15 @@ def _opened(
     from ostrakon.ledger.filter import Filter
     from ostrakon.ledger.fits import Refused
 
+    bind = _binding(options, "NAME", of)
     if options.budget is None:
-        raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.")
+        changed = f" If they are changed data of an account there, bind them to it by {bind} instead." if known else ""
+        raise InvalidInput(f"budget must be given: these data have no account in {options.ledger} yet.{changed}")
     if known and options.ledger_account is None:
         # Nearly the same data would get a full budget every time.
         raise InvalidInput(
             f"ledger_account must be given: these data, with these neighbours, are new to {options.ledger}. If their "
-            f"people have an account there, bind them to it by `ostrakon ledger open {options.ledger} NAME "
-            "--private …`; else name a new one."
+            f"people have an account there, bind them to it by {bind}; else name a new one."
         )
     like = {"epsilon": options.budget, "delta": plans[0].delta}
     caps = [Filter.for_runs_like(cost, **like) for cost in costs_of_plan(plans[0])]
@@ -431,6 +432,12 @@ def _opened(
         )
     name = options.ledger_account or f"data-{known + 1}"
     return ledger.open(name, cap=cap, fingerprint=fingerprint, **of)
+
+
+def _binding(options: Options, name: str, of: Mapping[str, Any]) -> str:
+    """The command that binds changed data to their account."""
+    by = " --by COLUMN" if of["unit"] == "user" else ""
+    return f"`ostrakon ledger open {options.ledger} {name} --private FILE{by}`"
 
 
 def _receipt(stored: dict[str, Any]) -> Receipt:

@@ -213,18 +213,20 @@ def require_same_run(
     content: dict[str, Any], asked: dict[str, Any], fingerprints: dict[str, str], *, where: Any
 ) -> None:
     """Refuse a run, held at `where`, that was asked for something else or had other data. Errors: `InvalidInput`."""
+    # In another folder a study would draw its noise a second time.
+    other = "" if "study" in asked else " or choose another folder"
     before = content.get("asked", {})
     different = [key for key in dict.fromkeys([*asked, *before]) if asked.get(key) != before.get(key)]
     if different:
         differences = ", ".join(
             f"{key.replace('_', ' ')} was {_shown(before.get(key))}, now {_shown(asked.get(key))}" for key in different
         )
-        raise InvalidInput(f"{where} holds another run ({differences}); repeat its settings or choose another folder.")
+        raise InvalidInput(f"{where} holds another run ({differences}); repeat its settings{other}.")
     changed = sorted(key for key, value in fingerprints.items() if content.get("fingerprints", {}).get(key) != value)
     if changed:
         raise InvalidInput(
             f"{where} holds a run on other data (the {' and the '.join(changed)} data changed); "
-            "give the same files or choose another folder."
+            f"give the same files{other}."
         )
 
 

@@ -91,6 +91,8 @@ class FinishedRun:
         The account that paid for the run, as it is now; None without a ledger.
     quantity : Quantity or None
         The range of the target, if it is a number.
+    paid_by_owners : bool
+        Whether the owners of a study pay, from ledgers of their own that nobody else sees.
     """
 
     plan: Plan
@@ -110,6 +112,7 @@ class FinishedRun:
     recipe: Mapping[str, Any] | None = None
     budget: Budget | None = None
     quantity: Quantity | None = None
+    paid_by_owners: bool = False
 
     @property
     def several(self) -> bool:

@@ -152,7 +152,8 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     )
 
     def is_ready() -> bool:
-        return not queue.failed_lately and shutil.disk_usage(labeller.folder).free >= MIN_FREE_BYTES
+        admits = clients.read() is not None
+        return admits and not queue.failed_lately and shutil.disk_usage(labeller.folder).free >= MIN_FREE_BYTES
 
     _add_client_routes(app, labeller, queue)
 
@@ -171,7 +172,10 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
 
     @app.get("/ready", responses=_refusal_models(413, 429, 503))
     async def ready() -> JSONResponse:
-        """Say whether new rows can be answered: no attempt has failed lately, and the disk has room."""
+        """Say whether the service works: clients are known, no attempt has failed lately, and the disk has room.
+
+        A spent account does not change it: see `answers_left`.
+        """
         if not is_ready():
             return _problem(503, "New rows cannot be answered now; come again later.")
         return JSONResponse({"status": "ready"})
@@ -292,4 +296,4 @@ def _first(error: Any, allowed: Mapping[str, str]) -> str:
         name = where[3] if where[3] in allowed else shown(where[3])
         return f"Row {where[2]}: {name} must be {wanted}, got {shown(first['input'])}."
     field = ".".join(map(str, where))
-    return f"The request must be JSON such as {{'rows': [{{'column': 1.5}}]}}: {field}: {first['msg']}."[:400]
+    return f'The request must be JSON such as {{"rows": [{{"column": 1.5}}]}}: {field}: {first["msg"]}.'[:400]

@@ -92,7 +92,8 @@ def finish_study(
     task = _task(known, owners, tables, test)
     storage = _SumStorage(home, task, known, plan, {"owners": owners}, tables, folder)
     finished = run_steps(task, known.options(), storage, rng=rng, say=say)
-    return Outcome(folder=home.path, **vars(finished))
+    parts: dict[str, Any] = {**vars(finished), "paid_by_owners": True}
+    return Outcome(folder=home.path, **parts)
 
 
 def _read_sum(study: Study, folder: Path, without: Sequence[str]) -> tuple[list[str], dict[str, IntArray]]:
