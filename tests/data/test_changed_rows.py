@@ -55,6 +55,41 @@ def test_independent_rows_pass(columns, sizes):
         refuse_changed_rows(private, public.assign(**{columns[0]: 0.8 * public[columns[0]]}))
 
 
+def grid(rows, rng):
+    return np.unique(rng.binomial(4, 0.5, (rows, 4)), axis=0).astype(float)
+
+
+def wave(times):
+    return np.column_stack([times, np.sin(times / 40)])
+
+
+HONEST = {
+    "one private row among all public ones": lambda rng: (
+        np.vstack([rng.normal(size=(499, 2)), [[8, 8]]]),
+        8 + 0.3 * rng.normal(size=(300, 2)),
+    ),
+    "rows of few values, each once": lambda rng: (grid(800, rng), grid(400, rng)),
+    "every other step of a series": lambda rng: (wave(np.arange(0, 800.0, 2)), wave(np.arange(1, 800.0, 2))),
+    "later years": lambda rng: (wave(np.arange(500.0)), wave(np.arange(500, 900.0))),
+    "whole and half years": lambda rng: (
+        np.arange(18.0, 90)[rng.integers(0, 72, 500), None],
+        np.arange(18.5, 90)[rng.integers(0, 72, 300), None],
+    ),
+    "numbers near 0": lambda rng: (1e-170 * rng.normal(size=(200, 2)), 1e-170 * rng.normal(size=(100, 2))),
+    "an array beside a frame": lambda rng: (
+        rng.normal(size=(200, 2)),
+        pd.DataFrame(rng.normal(size=(90, 2)), columns=["a", "b"]),
+    ),
+    "a pixel that is missing": lambda rng: (np.full((90, 8, 8), np.nan), rng.normal(size=(90, 8, 8))),
+}
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_honest_rows_of_unusual_kinds_pass(kind):
+    for seed in range(5):
+        refuse_changed_rows(*HONEST[kind](np.random.default_rng(seed)))
+
+
 def test_a_file_of_scaled_private_rows_is_refused(tmp_path):
     private = people(400, 0)
     label = np.where(private["age"] > 50, "yes", "no")

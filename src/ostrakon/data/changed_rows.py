@@ -34,7 +34,10 @@ _ROUNDS = 6
 _STRETCH = 1.5
 _SIDE = 8
 _CATEGORIES = 30
+_EQUAL = 0.01
+"""Private rows that a row is expected to be equal to, from which on rows are not compared."""
 _COLUMNS = 40
+_THINNEST = 1e-100
 
 
 def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shared-rows") -> None:
@@ -58,8 +61,8 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
         some = np.sort(np.random.default_rng(2).permutation(len(private))[:MOST_PRIVATE])
         private = private.iloc[some] if hasattr(private, "iloc") else np.asarray(private)[some]
     pairs = _of_pictures(private, public) if np.ndim(private) > 2 else _of_columns(private, public)
-    for here, there, how in pairs:
-        near, rows = _near(here, there)
+    for here, there, how, chance in pairs:
+        near, rows = _near(here, there, chance)
         if near:
             raise InvalidInput(
                 f"{near:,} of {rows:,} public rows that were compared are private rows {how}: each is far nearer to "
@@ -68,36 +71,69 @@ def refuse_changed_rows(private: Any, public: Any, *, allow: str = "--allow-shar
             )
 
 
-def _near(private: FloatArray, public: FloatArray) -> tuple[int, int]:
-    """(public rows that are copies, rows compared); the first is 0 if there are not more than chance explains."""
+def _near(private: FloatArray, public: FloatArray, chance: float = 0.0) -> tuple[int, int]:
+    """(public rows that are copies, rows compared); the first is 0 if there are not more than chance explains.
+
+    chance: a share of rows that is known to be near by chance; at least that of private rows near to others is taken.
+    """
+    if not (np.isfinite(private).all() and np.isfinite(public).all()):
+        return 0, 0
     rng = np.random.default_rng(0)
     known = NearestNeighbors(n_neighbors=3).fit(private)
     asked = public[rng.permutation(len(public))[:_MOST]]
     own = private[rng.permutation(len(private))[:_MOST]]
-    copied = _is_near(known.kneighbors(asked)[0])
-    by_chance = float(_is_near(known.kneighbors(own)[0][:, 1:]).mean())
+    copied = _private_rows_near(*known.kneighbors(asked))
+    distances, nearest = known.kneighbors(own)
+    by_chance = max(chance, _private_rows_near(distances[:, 1:], nearest[:, 1:]) / len(own))
     margin = _SHARE + _SURE * math.sqrt(0.25 * (1 / len(asked) + 1 / len(own)))
-    return (int(copied.sum()) if copied.mean() > by_chance + margin else 0), len(asked)
+    return (copied if copied / len(asked) > by_chance + margin else 0), len(asked)
 
 
-def _is_near(distances: FloatArray) -> NDArray[np.bool_]:
-    return distances[:, 0] < _RATIO * distances[:, 1]
+def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int:
+    """To how many private rows a row is far nearer than to any other. Many rows near to one count once."""
+    return len(np.unique(nearest[distances[:, 0] < _RATIO * distances[:, 1], 0]))
 
 
-def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str]]:
+def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
     """Rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
-    if here is None or there is None:
+    if here is None or there is None or _have_few_values(here):
         return []
     (numbers, words), (shown, same) = here, there
     centre, width = numbers.mean(axis=0), numbers.std(axis=0)
-    plain = (numbers - centre) / width
-    own = (shown - shown.mean(axis=0)) / shown.std(axis=0)
-    fitted = _fitted(np.hstack([plain, words]), own, same)
+    plain = np.hstack([(numbers - centre) / width, words])
+    fitted = np.hstack([_fitted(plain, _standardised(shown), same), same])
+    parts = (slice(0, None, 2), slice(1, None, 2)), (slice(len(plain) // 2), slice(len(plain) // 2, None))
+    chance = max(_fits_by_chance(plain, one, other, numbers.shape[1]) for one, other in parts)
     return [
-        (np.hstack([plain, words]), np.hstack([(shown - centre) / width, same]), "with slightly changed numbers"),
-        (np.hstack([plain, words]), np.hstack([fitted, same]), "with numbers on another scale"),
+        (plain, np.hstack([(shown - centre) / width, same]), "with slightly changed numbers", 0.0),
+        (plain, fitted, "with numbers on another scale", chance),
     ]
+
+
+def _have_few_values(rows: tuple[FloatArray, FloatArray]) -> bool:
+    """Whether independent rows may be equal so often that their distances say nothing, repeated or not."""
+    columns = np.hstack(rows).T
+    agree = [np.square(np.unique(column, return_counts=True)[1] / len(column)).sum() for column in columns]
+    return bool(math.log(len(columns[0])) + np.log(agree).sum() > math.log(_EQUAL))
+
+
+def _standardised(columns: FloatArray) -> FloatArray:
+    return (columns - columns.mean(axis=0)) / columns.std(axis=0)
+
+
+def _fits_by_chance(private: FloatArray, one: slice, other: slice, columns: int) -> float:
+    """The share of one part of the private rows that are near to rows of another part once they are fitted to them.
+
+    Regular series, and those with a trend, fit themselves.
+    """
+    known, rest = private[one], private[other]
+    if (rest[:, :columns].std(axis=0) == 0).any():
+        return 0.0
+    fitted = _fitted(known, _standardised(rest[:, :columns]), rest[:, columns:])
+    asked = np.hstack([fitted, rest[:, columns:]])[np.random.default_rng(0).permutation(len(rest))[:_MOST]]
+    nearest = NearestNeighbors(n_neighbors=2).fit(known)
+    return _private_rows_near(*nearest.kneighbors(asked)) / len(asked)
 
 
 def _fitted(private: FloatArray, public: FloatArray, words: FloatArray) -> FloatArray:
@@ -122,12 +158,16 @@ def _fitted(private: FloatArray, public: FloatArray, words: FloatArray) -> Float
 def _columns(private: Any, public: Any) -> tuple[Any, Any]:
     """(numbers, categories as 0 and 1) of both tables; (None, None) without a number that varies in both."""
     here, there = (rows if hasattr(rows, "iloc") else pd.DataFrame(np.asarray(rows)) for rows in (private, public))
+    if len(here.columns) != len(there.columns):
+        return None, None
+    if set(here.columns) != set(there.columns):
+        here = here.set_axis(there.columns, axis=1)
     numbers, words = list[list[FloatArray]](), list[list[FloatArray]]()
     for name in there.columns:
         ours, theirs = here[name], there[name]
         if all(_is_number(column) for column in (ours, theirs)):
             both = [_known(column) for column in (ours, theirs)]
-            if all(values is not None and np.ptp(values) > 0 for values in both):
+            if all(values is not None and values.std() > _THINNEST for values in both):
                 numbers.append(both)  # pyright: ignore[reportArgumentType]
         elif theirs.nunique() <= _CATEGORIES:
             given = [column.astype(str) for column in (ours, theirs)]
@@ -157,12 +197,12 @@ def _known(column: pd.Series) -> FloatArray | None:
     return np.where(finite, values, values[finite].mean())
 
 
-def _of_pictures(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str]]:
-    if private.shape[1:] != public.shape[1:] or min(private.shape[1:3]) < _SIDE // 2:
+def _of_pictures(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
+    if private.shape[1:] != public.shape[1:] or private.ndim > 4 or min(private.shape[1:3]) < _SIDE // 2:
         return []
     here, there, flipped = _reduced(private), _reduced(public), _reduced(public, flipped=True)
     return [
-        (here.reshape(len(here), -1), rows.reshape(len(rows), -1), how)
+        (here.reshape(len(here), -1), rows.reshape(len(rows), -1), how, 0.0)
         for rows, how in ((there, "with slightly changed pixels"), (flipped, "flipped from left to right"))
     ]
 
