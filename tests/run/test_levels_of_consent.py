@@ -18,6 +18,8 @@ from ostrakon.mechanisms.base import RunCost
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import plan_from
+from ostrakon.report.table import run_table
+from ostrakon.run.inputs.files import task_from_files
 from ostrakon.teachers.per_record import collect_per_record
 from ostrakon.validation import InvalidInput
 from ostrakon.votes import STEPS
@@ -198,6 +200,11 @@ def test_a_run_on_files_with_a_ledger_its_release_and_its_refit(files, tmp_path)
     }
     for name, one in (("data-1", levels[2]), ("data-1, level 1", levels[0]), ("data-1, level 2", levels[1])):
         assert accounts[name].spent == pytest.approx(one["epsilon"], abs=2e-3)
+    table = run_table(done.outcome, release=done.release)
+    said = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
+    assert [said[f"  Level {one['level']}"] for one in levels] == [
+        f"epsilon {one['epsilon']:.10g}, delta {one['delta']!r}" for one in levels
+    ]
     again = trained(files, tmp_path / "run", ledger=url, budget=2.5)
     assert (again.release / "manifest.json").read_bytes() == (done.release / "manifest.json").read_bytes()
     assert {name: account.spent for name, account in Ledger(url).accounts().items()} == {
@@ -212,6 +219,12 @@ def test_a_run_on_files_with_a_ledger_its_release_and_its_refit(files, tmp_path)
         assert (tmp_path / "refitted" / name).read_bytes() == (done.release / name).read_bytes()
     restated = json.loads((tmp_path / "refitted" / "statement.json").read_text())
     assert restated["consent"] == statement["consent"]
+
+
+def test_the_column_and_its_levels_are_shown_before_anything_is_spent(files):
+    named = {"target": "ill", "classes": ["no", "yes"], "consent": Consent.of("tier:1=0.5,2=1,3=2")}
+    facts = task_from_files(files / "private.csv", files / "public.csv", **named).understood.facts
+    assert facts["Levels of consent"] == "tier: 1 (epsilon 0.5), 2 (epsilon 1), 3 (epsilon 2)"
 
 
 def test_levels_come_too_late_for_an_account_with_runs(files, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from ostrakon import PATEClassifier
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import BoundedGNMax, GNMax
+from ostrakon.report.table import _estimate
 from ostrakon.run.spending import EveryFitSpends, warn_once
 
 RNG = np.random.default_rng(0)
@@ -66,6 +68,9 @@ def test_users_who_speak_in_several_cells_are_counted_by_votes():
     )
     assert votes.counted.startswith("votes of private users in up to 2 cells each")
     assert each.counted.startswith("private users, each counted once, by the most frequent class")
+    assert " of the votes of users: accuracy" in _estimate(replace(votes, of="majority"))[1]
+    assert " of users: accuracy" in _estimate(replace(each, of="majority"))[1]
+    assert "of users" not in _estimate(estimates(fitted("auto"))[1])[1]
 
 
 def test_trained_teachers_are_judged_on_released_answers():
@@ -91,9 +96,15 @@ def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
 
 def test_a_student_that_is_not_better_than_the_majority_says_so():
     coins = np.random.default_rng(1).integers(0, 2, 1500)
-    for mechanism, options in ((None, {}), (GNMax(sigma2=3), {"n_teachers": 20})):
+    for mechanism, options, advice in (
+        (None, {}, "--objective balanced"),
+        (GNMax(sigma2=3), {"n_teachers": 20}, "the default, where every record is a teacher"),
+    ):
         (remark,) = fitted(y=coins, mechanism=mechanism, queries=20, **options).statement_.remarks
         assert "did not clearly beat a model that always predicts the most frequent class" in remark
+        assert advice in remark
+        assert ("is a teacher" in remark) == bool(mechanism)
+        assert ("--objective" in remark) == (not mechanism)
 
 
 def test_libraries_do_not_warn_through():

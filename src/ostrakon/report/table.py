@@ -52,7 +52,7 @@ def refit_table(finished: FinishedRun, *, release: Path) -> Table:
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for row in (_privacy(finished), *_student(finished), ("May be published", str(release))):
+    for row in (*_privacy(finished), *_student(finished), ("May be published", str(release))):
         table.add_row(*row)
     return table
 
@@ -65,7 +65,7 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
     yield "Answers", f"{statement.answered:,}"
     for index, asked in enumerate(statement.rounds, start=1):
         yield "Mechanism" if len(statement.rounds) == 1 else f"Round {index}", _mechanism(asked.mechanism)
-    yield _privacy(outcome)
+    yield from _privacy(outcome)
     if statement.membership_guess is not None:
         yield (
             "Membership guess" if statement.protects == "records" else "Label guess",
@@ -125,9 +125,12 @@ def understood_table(understood: Understood) -> Table:
 
 def _estimate(estimate: Agreement) -> tuple[str, str]:
     if estimate.of == "majority":
+        whose = ""
+        if "private users" in estimate.counted:
+            whose = " of users" if estimate.counted.startswith("private users") else " of the votes of users"
         return (
             "Majority class",
-            f"{estimate.in_words()}: accuracy of a model that always predicts the most frequent class",
+            f"{estimate.in_words()}{whose}: accuracy of a model that always predicts the most frequent class",
         )
     if estimate.against == "private labels":
         return "Estimated accuracy", f"{estimate.in_words()} on the private data, from released numbers alone"
@@ -145,12 +148,15 @@ def _counted(adjacent: Adjacent, unit: str) -> str:
     return f"{words[adjacent.relation]}: {epsilon}"
 
 
-def _privacy(outcome: FinishedRun) -> tuple[str, str]:
+def _privacy(outcome: FinishedRun) -> Iterator[tuple[str, str]]:
     guarantee = outcome.statement.guarantee
     if guarantee is None:
-        return "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
+        yield "Privacy", f"[bold red]NONE[/]: {outcome.statement.not_private}"
+        return
     name = "Worst-case" if guarantee.kind == "worst-case" else "Gated"
-    return f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
+    yield f"{name} privacy", f"epsilon {round_up(guarantee.epsilon):.10g}, delta {guarantee.delta!r}"
+    for one in outcome.statement.consent:
+        yield f"  Level {escape(one.level)}", f"epsilon {round_up(one.epsilon):.10g}, delta {one.delta!r}"
 
 
 def _budget(budget: Budget) -> str:

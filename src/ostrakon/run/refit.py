@@ -176,7 +176,7 @@ def _restated(
         statement,
         estimates=estimates_of(plan, answers, selection, unit=statement.unit, protects=statement.protects),
         remarks=(
-            *warnings_of(answers, selection, said, list(statement.classes)),
+            *warnings_of(plan, answers, selection, learning, said=said, labels=list(statement.classes)),
             *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
             REFITTED.format(checksum=release.checksum),
         ),

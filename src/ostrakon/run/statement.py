@@ -100,7 +100,7 @@ def make_statement(
         ),
         remarks=(
             *([] if warning is None else [warning]),
-            *_warnings(answers, selection, said, task),
+            *_warnings(plan, answers, selection, learning, said=said, task=task),
             *remarks,
             *_cell_remarks(plan, answers, task),
             *_sum_remarks(plan, answers, task),
@@ -137,10 +137,13 @@ def make_statement(
     )
 
 
-def _warnings(answers: Answers, selection: Selection, said: Any, task: Task) -> tuple[str, ...]:
+def _warnings(
+    plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, task: Task
+) -> tuple[str, ...]:
     if task.quantity is not None or task.labels is not None:
         return ()
-    return warnings_of(answers, selection, said, [str(label) for label in task.classes])
+    labels = [str(label) for label in task.classes]
+    return warnings_of(plan, answers, selection, learning, said=said, labels=labels)
 
 
 def _adjacency(plan: Plan, task: Task) -> str:

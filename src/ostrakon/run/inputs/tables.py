@@ -12,6 +12,7 @@ import pandas as pd
 from ostrakon.data.checksummed import digest_of_json
 from ostrakon.data.classes import CLASSES_FROM
 from ostrakon.data.columns import Columns
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.outside_range import in_words, outside_table
@@ -19,6 +20,7 @@ from ostrakon.data.owners import likely_owners, owners_in_words
 from ostrakon.data.sources import open_table
 from ostrakon.data.table_files import digest_of_file, parts_of
 from ostrakon.data.task import TableTask, open_described_task, open_task
+from ostrakon.data.understood import listed
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task, of_described, of_labels, of_protection, of_quantity
 from ostrakon.statements.statement import Protects
@@ -58,7 +60,7 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         fingerprints=fingerprints,
         rows=f"columns {', '.join(tables.columns.kept)}, by name, as the {known} has them",
         kinds={name: tables.columns.kinds[name] for name in tables.columns.kept},
-        understood=dataclasses.replace(understood, notes=notes),
+        understood=dataclasses.replace(understood, notes=notes, facts={**understood.facts, **_levels(tables.consent)}),
         outside=outside,
         consent=tables.consent,
         source=None
@@ -67,6 +69,14 @@ def task_from_tables(private: Any, public: Any = None, *, test: Any = None, **op
         **target,
         **of_protection(tables.protects),
     )
+
+
+def _levels(consent: Consent | None) -> dict[str, str]:
+    """What is said of levels of consent: the column and the epsilon of each, which are public."""
+    if consent is None:
+        return {}
+    allowed = listed(f"{level} (epsilon {epsilon:g})" for level, epsilon in consent.epsilons.items())
+    return {"Levels of consent": f"{consent.column}: {allowed}"}
 
 
 def task_without_public(

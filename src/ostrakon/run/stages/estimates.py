@@ -8,7 +8,9 @@ import numpy as np
 
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import NO_ANSWER
+from ostrakon.options.options import ACCURACY
 from ostrakon.planning.plan import Plan
+from ostrakon.run.stages.learning import Learning
 from ostrakon.run.stages.queries import Answers
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import (
@@ -53,7 +55,9 @@ def estimates_of(
     return () if student is None or majority is None else (student, majority)
 
 
-def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[str]) -> tuple[str, ...]:
+def warnings_of(
+    plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, labels: list[str]
+) -> tuple[str, ...]:
     """Sentences on a student that learned next to nothing or never predicts a class.
 
     said: its class of every public row.
@@ -76,9 +80,18 @@ def warnings_of(answers: Answers, selection: Selection, said: Any, labels: list[
     return (
         *missed,
         f"Warning: on held-out {known} the student did not clearly beat a model that always predicts the most frequent "
-        "class; the data may be too small or too noisy to tell. More records, a larger epsilon or other columns may "
-        "help, and so may the default, where every record is a teacher, instead of trained teachers.",
+        f"class; the data may be too small or too noisy to tell. {_advice(plan, answers, learning)}",
     )
+
+
+def _advice(plan: Plan, answers: Answers, learning: Learning) -> str:
+    """What may help where a student is hardly better than the most frequent class."""
+    advice = "More records, a larger epsilon or other columns may help"
+    if not plan.per_record and not plan.trained:
+        return f"{advice}, and so may the default, where every record is a teacher, instead of trained teachers."
+    if answers.counts is not None and learning.objective == ACCURACY and np.ndim(learning.X_public) == 2:
+        return f"{advice}. If rare classes matter most, --objective balanced counts every class the same."
+    return f"{advice}."
 
 
 def _never_predicted(answers: Answers, never: IntArray, labels: list[str]) -> tuple[str, ...]:
