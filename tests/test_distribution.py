@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+import ostrakon
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OTHER_NAMES = {"duckdb": "python-duckdb", "matplotlib": "matplotlib-base"}
@@ -28,7 +30,7 @@ def test_the_recipe_and_the_citation_have_the_version_and_the_dependencies_of_th
     dependencies = {name_of(line): line for line in PROJECT["project"]["dependencies"]}
     wanted = {OTHER_NAMES.get(name, name) + " " + line[len(name) :] for name, line in dependencies.items()}
     assert {line for line in recipe()["requirements"]["run"] if not line.startswith("python ")} == wanted
-    assert recipe()["context"]["version"] == PROJECT["project"]["version"]
+    assert recipe()["context"]["version"] == PROJECT["project"]["version"] == ostrakon.__version__
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (PROJECT["project"]["version"], PROJECT["project"]["license"])
 

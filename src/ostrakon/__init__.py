@@ -7,6 +7,7 @@ can be read and run without a learning framework.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from ostrakon.regressor import PATERegressor
     from ostrakon.validation import InvalidInput
     from ostrakon.votes import PublicVotes, Votes
+
+    __version__: str
 
 __all__ = [
     "BoundedGNMax",
@@ -80,6 +83,8 @@ _FOLDERS = ("accounting", "audit", "estimators", "export", "features", "mechanis
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.metadata.version("ostrakon")
     if name not in __all__:
         raise AttributeError(f"module 'ostrakon' has no attribute {name!r}")
     if name in _FOLDERS:

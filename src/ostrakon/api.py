@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Trained:
         The folder that may be published.
     """
 
-    outcome: Outcome
+    outcome: Outcome = field(repr=False)
     release: Path
 
 
@@ -131,7 +131,7 @@ class Refitted:
         The new folder, which may be published.
     """
 
-    finished: FinishedRun
+    finished: FinishedRun = field(repr=False)
     release: Path
 
 

@@ -47,7 +47,9 @@ def release(tmp_path_factory):
 
 def refitted(release, out, folder=None, **options):
     public = (release.parents[1] if folder is None else folder) / "public.csv"
-    return ostrakon.refit(release, out=out, public=public, **options).release
+    made = ostrakon.refit(release, out=out, public=public, **options)
+    assert repr(made) == f"Refitted(release={made.release!r})"
+    return made.release
 
 
 def bytes_of(folder, *names):
@@ -157,7 +159,7 @@ def test_a_release_without_a_recipe_is_refused(release, tmp_path):
     shutil.copytree(release, tmp_path / "release")
     (tmp_path / "release" / "refit.json").unlink()
     sealed(tmp_path / "release")
-    with pytest.raises(InvalidInput, match=r"cannot be refitted, because it has no refit\.json"):
+    with pytest.raises(InvalidInput, match=r"has no refit\.json: .* several labels, quantity or pictures"):
         refitted(tmp_path / "release", tmp_path / "new", release.parents[1])
 
 

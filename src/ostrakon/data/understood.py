@@ -53,10 +53,10 @@ def understood_table(
         "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
         "Numbers": [name for name in columns.of_kind("number") if name not in parts],
         "Numbers with a decimal comma": columns.of_kind("decimal comma"),
-        "Numbers with signs, or commas between thousands": columns.of_kind("amount"),
+        "Numbers with currency or percent signs, or commas between thousands": columns.of_kind("amount"),
         "Dates (ISO)": columns.of_kind("date"),
-        "Dates (day first, as 31/12/2024)": columns.of_kind(DAY_FIRST),
-        "Dates (month first, as 12/31/2024)": columns.of_kind(MONTH_FIRST),
+        "Dates (day first)": columns.of_kind(DAY_FIRST),
+        "Dates (month first)": columns.of_kind(MONTH_FIRST),
         "Categories": columns.of_kind("category"),
         "Free text": columns.of_kind("text"),
     }

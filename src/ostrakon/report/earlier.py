@@ -51,7 +51,8 @@ def read_release(folder: Path) -> EarlierRelease:
     if not (folder / REFIT).is_file():
         raise InvalidInput(
             f"{folder} cannot be refitted, because it has no {REFIT}: that needs a run on a public table or on "
-            "described columns, without an encoder, a gate or a second round, that protects records or users."
+            "described columns, with one class a row (no several labels, quantity or pictures), without an encoder, a "
+            "gate or a second round, that protects records or users."
         )
     try:
         recipe = json.loads((folder / REFIT).read_text(encoding="utf-8"))
