@@ -140,8 +140,8 @@ def study_job(study: str, *, sites: Mapping[str, str], wait: int = 600, without:
     Returns
     -------
     nvflare.job_config.api.FedJob
-        To be exported (`export_job`), submitted or simulated (`simulator_run`). It holds no program: ostrakon is
-        installed at every site.
+        To be exported (`export_job`), submitted or simulated (`simulator_run`). FLARE copies the source of
+        ostrakon into it as custom code, which the sites must allow; what ostrakon needs is installed at every site.
     """
     job = FedJob(name="ostrakon-study", min_clients=max(1, len(sites) - len(owners_to_leave_out(without))))
     job.to_server(StudyController(study, wait, without))
