@@ -189,7 +189,12 @@ def test_the_random_state_never_seeds_noise():
         ({"n_teachers": 601}, "^n_teachers must be at most 600"),
         ({"delta": 0.01}, "delta must be below 1 divided by"),
         ({"partition": "alphabetical"}, "partition must be"),
-        ({"classes": ["left", "right"]}, "label 'top', which is not among the classes"),
+        (
+            {"classes": ["left", "right"]},
+            r"\('top' in \d+ of them\), the label is not among the classes \['left', 'right'\]",
+        ),
+        ({"classes": 3}, "classes must be a list of labels, or 'from-private', got 3"),
+        ({"classes": [np.nan, 1, 2]}, "classes must be labels, none of them missing"),
         ({"mechanism": "best"}, "mechanism must be one of"),
         ({"epsilon": -1.0}, "epsilon must be"),
         ({"n_queries": 101}, "^n_queries must be at most 100"),

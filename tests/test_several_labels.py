@@ -3,11 +3,13 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import f1_score, roc_auc_score
 
 import ostrakon
+from ostrakon.data.labels import columns_by_name
 from ostrakon.export.student_files import load_student
 from ostrakon.mechanisms import LabelsGNMax
 from ostrakon.validation import InvalidInput
@@ -84,6 +86,17 @@ def test_what_does_not_fit_is_refused(changes, told):
     public = None if given.get("protect") == "labels" else PUBLIC
     with pytest.raises(InvalidInput, match=told):
         ostrakon.PATEClassifier(**given).fit(X, Y, X_public=public)
+
+
+def test_columns_of_a_frame_are_taken_by_name(model):
+    mixed = pd.DataFrame(Y, columns=NAMES)[NAMES[::-1]]
+    given = {"classes": NAMES, "allow_shared_rows": True, "random_state": 0, "noise": np.random.default_rng(0)}
+    by_name = ostrakon.PATEClassifier(**given).fit(X, mixed, X_public=PUBLIC)
+    np.testing.assert_array_equal(by_name.votes_.counts, model.votes_.counts)
+    for names in ("abcdx", "abcdd", range(1, 6)):
+        with pytest.raises(InvalidInput, match="a column for each label in classes, named like it"):
+            ostrakon.PATEClassifier(**given).fit(X, pd.DataFrame(Y, columns=list(names)), X_public=PUBLIC)
+    assert columns_by_name(pd.DataFrame(Y), NAMES).columns.tolist() == list(range(5))  # a frame without names
 
 
 def test_other_values_than_0_and_1_are_refused():

@@ -17,6 +17,8 @@ from ostrakon.data.classes import (
     CLASSES_FROM,
     FROM_PRIVATE,
     IN_PYTHON,
+    foreign_labels,
+    listed,
     offered_classes,
     refuse_quantity,
     require_different,
@@ -26,7 +28,7 @@ from ostrakon.data.columns import alike, alike_in_words
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
-from ostrakon.data.labels import Labels, require_indicators
+from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
 from ostrakon.private_estimator import PrivateEstimator
@@ -286,6 +288,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         return whole_table
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        y = y if self.classes is None or isinstance(self.classes, str) else columns_by_name(y, listed(self.classes))
         raw = np.asarray(y)
         if raw.dtype == object and raw.ndim and (missing := int(pd.isna(raw).sum())):
             raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
@@ -327,6 +330,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
                 f"classes must name the {Y.shape[1]} labels that are the columns of y, such as "
                 f"classes={[f'label {at}' for at in range(min(Y.shape[1], 2))]}, got {self.classes!r}."
             )
+        require_different(listed(self.classes))
         if np.ndim(X) > 2 or isinstance(X_public, Domain) or self.protect == "labels":
             raise InvalidInput(
                 "y must be one label per row for images, for described columns and where labels alone are protected: "
@@ -338,8 +342,8 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         return isinstance(self.classes, str) and self.classes == FROM_PRIVATE
 
     def _class_numbers(self, present: Any, numbers: Any) -> tuple[Any, Any]:
+        counts = dict(zip(present.tolist(), np.bincount(numbers).tolist(), strict=True))
         if self.classes is None:
-            counts = dict(zip(present.tolist(), np.bincount(numbers).tolist(), strict=True))
             raise InvalidInput(
                 unnamed_classes("The classes of the labels y", offered_classes(counts), f"classes={FROM_PRIVATE!r}")
             )
@@ -348,18 +352,14 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
                 raise InvalidInput(f"y must hold at least two classes, got one class: {present.tolist()!r}.")
             refuse_quantity(present.tolist(), "target y", option=IN_PYTHON)
             return present, numbers
-        if isinstance(self.classes, str):
-            raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {self.classes!r}.")
-        classes = np.asarray(self.classes)
+        classes = np.asarray(listed(self.classes))
         require_different(classes.tolist())
         number_of = {label: number for number, label in enumerate(classes.tolist())}
         if same := alike(classes.tolist()):
             warnings.warn(
                 f"The classes {alike_in_words(same)} differ in capitals, spaces or signs alone.", stacklevel=3
             )
-        foreign = [label for label in present.tolist() if label not in number_of]
+        foreign = {label: times for label, times in counts.items() if label not in number_of}
         if foreign:
-            raise InvalidInput(
-                f"y holds the label {foreign[0]!r}, which is not among the classes {classes.tolist()!r}."
-            )
+            raise InvalidInput(foreign_labels(foreign, len(numbers), f"is not among the classes {classes.tolist()!r}"))
         return classes, np.array([number_of[label] for label in present.tolist()])[numbers]

@@ -4,9 +4,12 @@ import re
 import shlex
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from ostrakon.data.arrow_cells import label_numbers
 from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices, labels_in
+from ostrakon.data.labels import Labels
 from ostrakon.validation import InvalidInput
 
 NAMES = {"target": "income", "public": "public.csv"}
@@ -52,14 +55,40 @@ def test_the_private_spelling_never_shows():
         ({"a": 1, "b": 1}, None, None, r"Give all labels, or --classes from-private, which publishes every"),
         ({"a b": 10, "c,d": 11, "rare": 9}, None, None, r"""Give --classes 'a b,"c,d"' \(the labels of at least 10"""),
         ({"a": 1, "b": 1}, None, ["a", "a", "b"], "name each label once, got 'a' twice"),
+        ({"a": 1, "b": 1}, None, ["", ""], "labels that are not empty"),
         ({"a": 1, "b": 1}, ["a", "a"], None, "one label alone, 'a', in public.csv"),
-        ({"a": 1, "b": 1, "c": 1}, ["a", "b"], None, "class 'c' .* does not occur in public.csv"),
-        ({"a": 1, "b": 1, "c": 1}, None, ["a", "b"], "class 'c' .* does not occur in the classes given"),
+        (
+            {"a": 1, "b": 1, "c": 1},
+            ["a", "b"],
+            None,
+            "In 1 of 3 rows, the label of the private .* does not occur in public.csv",
+        ),
+        (
+            {"a": 1, "b": 1, "c": 1},
+            None,
+            ["a", "b"],
+            "In 1 of 3 rows, the label of the private .* does not occur in the classes given",
+        ),
     ],
 )
 def test_what_is_no_list_is_refused(counts, shown, classes, message):
     with pytest.raises(InvalidInput, match=message):
         agree_on_classes(counts, shown, classes, **NAMES)
+
+
+def test_a_label_that_nobody_listed_is_shown_only_if_it_is_frequent():
+    counts = {"a": 20, "secret": 9, "odd": 10}
+    several = Labels(names=("a", "b"))
+    for refuse in (
+        lambda: agree_on_classes(counts, ["a", "b"], None, **NAMES),
+        lambda: label_indices(list(counts), ("a", "b"), rows=list(counts.values())),
+        lambda: label_indices([label for label, times in counts.items() for _ in range(times)], ("a", "b")),
+        lambda: several.indicators([f"a; {label}" for label, times in counts.items() for _ in range(times)]),
+        lambda: label_numbers(pa.chunked_array([[a for a, times in counts.items() for _ in range(times)]]), ("a", "b")),
+    ):
+        with pytest.raises(InvalidInput, match=r"In 19 of 39 rows \('odd' in 10 of them\), the label ") as refused:
+            refuse()
+        assert "secret" not in str(refused.value)
 
 
 def test_labels_are_places_in_the_list():

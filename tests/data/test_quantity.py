@@ -21,6 +21,7 @@ def test_a_range_is_two_numbers(given):
         "0",
         "0,50,100",
         "a,b",
+        "0,\uff15",
         "0;50",
         "nan,1",
         (0, np.inf),

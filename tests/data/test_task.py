@@ -236,7 +236,13 @@ def test_a_bad_target_is_refused(tables, tmp_path) -> None:
 def test_a_class_the_public_table_does_not_know_is_refused(tables, tmp_path) -> None:
     private, public, _ = tables
     known = write(tmp_path / "known.csv", people(40, seed=1).assign(sick=["no", "maybe"] * 20))
-    refused("class 'yes' .*does not occur in the public table", private, known, target="sick", by="user")
+    refused(
+        "label of the private target 'sick' does not occur in the public table",
+        private,
+        known,
+        target="sick",
+        by="user",
+    )
     refused("does not occur in the classes given", private, public, target="sick", by="user", classes=["no", "x"])
     refused("each label once, got 'no' twice", private, public, target="sick", by="user", classes=["no", "no"])
     refused("labels that are not empty", private, public, target="sick", by="user", classes=["no", "yes", ""])
@@ -264,7 +270,7 @@ def test_rows_without_user_are_refused(tables, tmp_path) -> None:
 
 def test_labels_as_indices() -> None:
     assert label_indices(["b", "a", "b."], ("a", "b")).tolist() == [1, 0, 1]
-    with pytest.raises(InvalidInput, match="'c' is not among the classes a, b"):
+    with pytest.raises(InvalidInput, match="label is not among the classes a, b"):
         label_indices(["a", "c"], ("a", "b"))
     with pytest.raises(InvalidInput, match="missing in 1 of 2"):
         label_indices(["a", None], ("a", "b"))

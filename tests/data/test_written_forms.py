@@ -231,7 +231,7 @@ def test_words_that_differ_in_capitals_alone_are_pointed_out(folder: Path) -> No
         "The classes 'No', 'no' differ in capitals, spaces or signs alone",
         "The categories 'Ulm', 'ulm'; 'B onn', 'Bonn' of 'city' differ in capitals, spaces or signs alone",
     ]
-    with pytest.raises(InvalidInput, match=r"class 'no' .* \(it differs from 'No' in capitals, spaces or signs"):
+    with pytest.raises(InvalidInput, match=r"the label of .* \(a label differs from 'No' in capitals, spaces or signs"):
         open_task(*files(folder), target="ill", classes=["No", "yes"])
     private = pd.read_csv(folder / "private.csv")
     private["ill"] = np.where(np.arange(len(private)) % 2, private["ill"], private["ill"].str.upper())

@@ -26,7 +26,7 @@ def test_labels_become_numbers_and_rows_without_one_are_known_as_such():
         (None, None, "y_public has no labels in the public data; name all classes"),
         (["a"] * 6, None, "y_public has one label alone, 'a',"),
         (["a", "b"], None, "y_public must have one label per public row, 6"),
-        (["a", "b", "c", "a", "b", "c"], ["a", "b"], "The label 'c' is not among the classes a, b."),
+        (["a", "b", "c", "a", "b", "c"], ["a", "b"], "In 2 of 6 rows, the label is not among the classes a, b."),
         (None, ["a"], "classes must be at least 2"),
         (None, ["a", "a"], "classes must be at least 2"),
     ],

@@ -129,7 +129,9 @@ def test_a_plan_is_restored_with_its_levels():
         ("tier:1=0.5,2", "must be COLUMN:LEVEL=EPSILON"),
         ("tier:1=x", "got 'x' as the epsilon of '1'"),
         ("tier:1=0", "consent of level '1' must be"),
-        ("tier:1=nan", "consent of level '1' must be"),
+        ("tier:1=nan", "got 'nan' as the epsilon of '1'"),
+        ("tier:1=1_0", "got '1_0' as the epsilon of '1'"),
+        ("tier:1=\uff11", "as the epsilon of '1'"),
         ("tier:1=1,1=2", "every level once"),
         ("tier:=1", "none empty"),
     ],
@@ -137,6 +139,17 @@ def test_a_plan_is_restored_with_its_levels():
 def test_bad_levels_are_refused(given, said):
     with pytest.raises(InvalidInput, match=said):
         Consent.of(given)
+
+
+def test_missing_and_rare_levels_are_counted_in_rows():
+    consent = Consent(epsilons=ALLOWED)
+    known = next(iter(ALLOWED))
+    with pytest.raises(InvalidInput, match="level of consent is missing in 30 of 80 rows"):
+        consent.require_levels({known: 50, None: 30})
+    with pytest.raises(InvalidInput, match="level of consent is missing in 2 of 4 rows"):
+        consent.numbers(pd.Series([1, None] * 2, dtype="Int64"))
+    with pytest.raises(InvalidInput, match="In 1 of 51 rows, the level of consent is not among the levels"):
+        consent.require_levels({known: 50, "9": 1})
 
 
 @pytest.mark.parametrize(
@@ -237,7 +250,7 @@ def test_levels_come_too_late_for_an_account_with_runs(files, tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"consent": "tier:1=0.5,2=1"}, "level of consent '3' is not among the levels 1, 2"),
+        ({"consent": "tier:1=0.5,2=1"}, r"\('3' in \d+ of them\), the level of consent is not among the levels 1, 2"),
         ({"consent": "ill:no=0.5,yes=1"}, "in a column of its own"),
         ({"consent": "none:1=0.5,2=1"}, "column of consent 'none' is not in"),
         ({"range": "0,1", "classes": None}, "consent cannot be given with range"),

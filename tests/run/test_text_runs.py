@@ -200,7 +200,7 @@ def test_what_does_not_fit_is_one_sentence(folders, tmp_path):
         "same must be free text": {"public": tmp_path / "same"},
         "public.csv must be a folder of texts": {"public": folders / "public.csv"},
         "test texts .* must have labels": {"test": tmp_path / "few"},
-        "'good' of the private folder names does not occur in the classes given": {"classes": ["bad", "fair"]},
+        "of the private folder names does not occur in the classes given": {"classes": ["bad", "fair"]},
         "--names belongs to tables": {"names": "a,b"},
         "--by needs a table": {"by": "who"},
     }.items():

@@ -139,7 +139,10 @@ def test_an_owner_with_one_class_and_rows_near_few_representatives_joins(trusted
         (lambda t: t.assign(extra=1), "must have the study's columns and 'patient' alone, and it has 'extra', too"),
         (lambda t: t.drop(columns="ill"), "target column"),
         (lambda t: t.drop(columns="patient"), "column of users"),
-        (lambda t: t.assign(ill=t["ill"].replace("yes", "perhaps")), "class 'perhaps' .* does not occur in"),
+        (
+            lambda t: t.assign(ill=t["ill"].replace("yes", "perhaps")),
+            "label of the private target 'ill' does not occur in",
+        ),
         (lambda t: t.assign(ill=t["ill"].where(t["age"] > 30)), "is missing in .* rows"),
         (lambda t: t.assign(patient=t["patient"].where(t["age"] > 30)), "column of users 'patient' is missing"),
         (lambda t: t[:0], "row"),

@@ -36,7 +36,7 @@ def label_numbers(labels: pa.ChunkedArray, classes: Sequence[str] | Quantity | L
     if labels.null_count or not len(labels):
         return label_indices(labels.to_pandas(), classes)
     different, codes = _coded(labels)
-    return label_indices(different[:-1], classes)[codes]
+    return label_indices(different[:-1], classes, rows=np.bincount(codes, minlength=len(different) - 1))[codes]
 
 
 def owner_numbers(users: pa.ChunkedArray) -> NDArray[np.int64]:

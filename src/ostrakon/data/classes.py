@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.columns import alike, alike_in_words
-from ostrakon.validation import InvalidInput
+from ostrakon.validation import InvalidInput, shown
 
 MOST_CLASSES = 1000
 FOLDERS = "folder names"
@@ -39,20 +39,38 @@ CLASSES_FROM = {
 """Where the list comes from (see `agree_on_classes`), in the words of the statement."""
 
 
-def label_indices(labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
+def label_indices(labels: Any, classes: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
     """Text labels as indices into `classes`; an unknown class is also looked up with or without a final full stop.
 
+    rows: how many rows have each label; None: one.
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
     """
     indices = {label: index for index, label in enumerate(classes)}
     known = pd.Series(labels, dtype=object)
-    if known.isna().any():
-        raise InvalidInput(f"The target is missing in {int(known.isna().sum())} of {len(known)} rows.")
+    missing = known.isna().to_numpy()
+    if missing.any():
+        times = np.ones(len(known), np.int64) if rows is None else np.asarray(rows)
+        raise InvalidInput(f"The target is missing in {times[missing].sum()} of {times.sum()} rows.")
     different = {label: _index_of(str(label), indices) for label in known.unique()}
-    unknown = next((label for label, index in different.items() if index is None), None)
-    if unknown is not None:
-        raise InvalidInput(f"The label {unknown!r} is not among the classes {', '.join(classes)}.")
+    if foreign := [label for label, index in different.items() if index is None]:
+        times = pd.Series(1 if rows is None else rows, index=known.to_numpy()).groupby(level=0, sort=False).sum()
+        wrong = f"is not among the classes {', '.join(classes)}"
+        raise InvalidInput(foreign_labels({label: int(times.at[label]) for label in foreign}, int(times.sum()), wrong))
     return known.map(different).to_numpy(np.int64)
+
+
+def foreign_labels(counts: Mapping[Any, int], rows: int, wrong: str, *, having: int | None = None) -> str:
+    """The sentence that refuses labels nobody listed; it shows the most frequent one if `OFTEN` rows have it.
+
+    counts: how many rows have each of them. rows: the number of all rows. wrong: the predicate. having: how many rows
+    have any of them; None: the sum of `counts`.
+
+    >>> foreign_labels({"rare": 3, "odd": 12}, 100, "is not among the classes a, b")
+    "In 15 of 100 rows ('odd' in 12 of them), the label is not among the classes a, b."
+    """
+    label = max(counts, key=lambda label: (counts[label], str(label)))
+    shown_label = f" ({label!r} in {counts[label]} of them)" if counts[label] >= OFTEN else ""
+    return f"In {sum(counts.values()) if having is None else having} of {rows} rows{shown_label}, the label {wrong}."
 
 
 def _index_of(label: str, indices: dict[str, int]) -> int | None:
@@ -169,25 +187,36 @@ def agree_on_classes(
     unseen = [label for label in labels_seen if _index_of(label, indices) is None]
     if unseen:
         where = public if origin == "public" else "the classes given"
-        near = next((label for label in given if alike([unseen[0], label])), None)
-        hint = "" if near is None else f" (it differs from {near!r} in capitals, spaces or signs alone)"
-        raise InvalidInput(
-            f"The class {unseen[0]!r} of the private {what} does not occur in {where}{hint}; "
-            "name all classes with --classes."
-        )
+        near = next((label for label in given for other in unseen if alike([other, label])), None)
+        hint = "" if near is None else f" (a label differs from {near!r} in capitals, spaces or signs alone)"
+        wrong = f"of the private {what} does not occur in {where}{hint}; name all classes with --classes"
+        foreign = {label: times for label, times in counts.items() if str(label) in unseen}
+        raise InvalidInput(foreign_labels(foreign, sum(counts.values()), wrong))
     if origin == "public" and all(label.endswith(".") for label in given):
         # Decided by the public labels alone: the spelling of private ones must not show in the release.
         given = tuple(label.removesuffix(".") for label in given)
     return given, origin
 
 
+def listed(classes: Any) -> list[Any]:
+    """The labels of a list or array. Errors: `InvalidInput` for anything else."""
+    labels = None if isinstance(classes, str) else np.asarray(classes, dtype=object)
+    if labels is None or labels.ndim != 1 or not all(pd.api.types.is_scalar(label) for label in labels):
+        raise InvalidInput(f"classes must be a list of labels, or {FROM_PRIVATE!r}, got {shown(classes)}.")
+    return np.asarray(classes).tolist()
+
+
 def require_different(classes: Sequence[Any]) -> None:
-    """Refuse classes that are fewer than two, given twice or empty. Errors: `InvalidInput`."""
+    """Refuse classes that are fewer than two, given twice, empty or missing. Errors: `InvalidInput`."""
+    if any(pd.isna(label) for label in classes):
+        raise InvalidInput(f"classes must be labels, none of them missing, got {list(classes)}.")
+    if "" in classes:
+        raise InvalidInput(
+            f"classes must be labels that are not empty, got {list(classes)}: is a comma or a semicolon left over?"
+        )
     twice = next((label for at, label in enumerate(classes) if label in classes[:at]), None)
     if twice is not None:
         raise InvalidInput(f"classes must name each label once, got {twice!r} twice.")
-    if "" in classes:
-        raise InvalidInput(f"classes must be labels that are not empty, got {list(classes)}: is a comma left over?")
     if len(classes) < 2:
         raise InvalidInput(f"classes must be at least 2 different labels, got {list(classes)}.")
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.classes import label_indices
+from ostrakon.data.quantity import NUMBER
 from ostrakon.validation import InvalidInput, positive, shown
 
 _FORM = "COLUMN:LEVEL=EPSILON,LEVEL=EPSILON,... such as consent:1=0.5,2=1,3=2"
@@ -81,9 +83,13 @@ class Consent:
         """The number of every record's level, (rows,). Errors: `InvalidInput` for missing and unknown levels."""
         return level_numbers(levels, self.levels)
 
+    def require_levels(self, rows: Mapping[str | None, int]) -> None:
+        """Refuse missing and unknown levels. rows: how many rows have each level. Errors: `InvalidInput`."""
+        level_numbers(list(rows), self.levels, rows=list(rows.values()))
 
-def level_numbers(levels: Any, known: Sequence[str]) -> NDArray[np.int64]:
-    """Levels, text or whole numbers, as indices into `known`, (rows,).
+
+def level_numbers(levels: Any, known: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
+    """Levels, text or whole numbers, as indices into `known`, (rows,). rows: as in `label_indices`.
 
     Errors: `InvalidInput` for missing levels, and for one that is not known.
 
@@ -91,21 +97,20 @@ def level_numbers(levels: Any, known: Sequence[str]) -> NDArray[np.int64]:
     [1, 0, 1]
     """
     try:
-        return label_indices([_text(level) for level in levels], known)
+        return label_indices([_text(level) for level in levels], known, rows=rows)
     except InvalidInput as error:
         said = str(error).replace("The target is", "The level of consent is")
-        said = said.replace("The label", "The level of consent")
+        said = said.replace("the label", "the level of consent")
         raise InvalidInput(said.replace("the classes", "the levels")) from None
 
 
 def _text(level: Any) -> Any:
-    if level is None or level != level:
+    if pd.api.types.is_scalar(level) and pd.isna(level):
         return None
     return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level).strip()
 
 
 def _number(level: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"consent must be {_FORM}, got {shown(text)} as the epsilon of {shown(level)}.") from None
+    if not NUMBER.fullmatch(text.strip()):
+        raise InvalidInput(f"consent must be {_FORM}, got {shown(text)} as the epsilon of {shown(level)}.")
+    return float(text)

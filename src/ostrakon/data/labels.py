@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import require_different
+from ostrakon.data.classes import foreign_labels, require_different
+from ostrakon.data.frames import as_frame
 from ostrakon.validation import InvalidInput, shown
 
 SEPARATOR = ";"
@@ -59,16 +61,21 @@ class Labels:
         number, codes = {name: at for at, name in enumerate(self.names)}, pd.Series(cells, dtype=object)
         which, different = pd.factorize(codes)
         rows = np.zeros((len(different) + 1, len(self.names)), np.int64)
+        foreign, having, times = Counter[str](), 0, np.bincount(which[which >= 0], minlength=len(different)).tolist()
         for at, cell in enumerate(different):
-            for label in str(cell).split(SEPARATOR):
-                if label.strip() and label.strip() not in number:
-                    raise InvalidInput(
-                        f"The label {label.strip()!r} is not among the labels {', '.join(self.names)}; name all with "
-                        f"--classes {shown(SEPARATOR.join(self.names[:2]) + '…')}."
-                    )
-                if label.strip():
-                    rows[at, number[label.strip()]] = 1
+            labels = {label.strip() for label in str(cell).split(SEPARATOR)} - {""}
+            rows[at, [number[label] for label in labels if label in number]] = 1
+            if unknown := labels - number.keys():
+                having += times[at]
+                foreign.update(dict.fromkeys(unknown, times[at]))
+        if foreign:
+            raise InvalidInput(foreign_labels(foreign, len(which), self.not_among, having=having))
         return rows[which]
+
+    @property
+    def not_among(self) -> str:
+        """The predicate of a refused label."""
+        return f"is not among the labels {', '.join(self.names)}; name all of them"
 
 
 def labels_named(classes: str | None) -> tuple[str, ...] | None:
@@ -80,6 +87,27 @@ def labels_named(classes: str | None) -> tuple[str, ...] | None:
     if classes is None or SEPARATOR not in classes:
         return None
     return tuple(name.strip() for name in classes.split(SEPARATOR))
+
+
+def columns_by_name(Y: Any, names: Any) -> Any:
+    """A frame with the columns in the order of `names`; anything else, and a frame without names, as it is.
+
+    Errors: `InvalidInput` for columns that do not have the names.
+
+    >>> columns_by_name(pd.DataFrame([[1, 0]], columns=["b", "a"]), ["a", "b"]).to_numpy().tolist()
+    [[0, 1]]
+    """
+    if not hasattr(Y, "columns") or len(Y.columns) < 2:
+        return Y
+    frame = as_frame(Y, "y")
+    place, wanted = {str(name): at for at, name in enumerate(frame.columns)}, [str(name) for name in names]
+    unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(place) & set(wanted)
+    if not unnamed and sorted(map(str, frame.columns)) != sorted(wanted):
+        raise InvalidInput(
+            f"y must have a column for each label in classes, named like it: {shown(wanted)}, got the columns "
+            f"{shown(list(frame.columns))}."
+        )
+    return Y if unnamed else frame.iloc[:, [place[name] for name in wanted]]
 
 
 def require_indicators(Y: Any, names: Sequence[Any]) -> NDArray[np.int64]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ostrakon.validation import InvalidInput, finite, shown
 from ostrakon.votes import STEPS
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number as a person or a file may write it."""
 
 ENDS = ("low", "high")
 """The names of the two ends between which every record splits its vote."""
@@ -54,7 +55,7 @@ class Quantity:
     def of(cls, given: Any) -> Self:
         """The range of `0,50` or of a sequence of two numbers. Errors: `InvalidInput` for anything else."""
         parts: Any = given.split(",") if isinstance(given, str) else given
-        if isinstance(given, str) and not all(_NUMBER.fullmatch(part.strip()) for part in parts):
+        if isinstance(given, str) and not all(NUMBER.fullmatch(part.strip()) for part in parts):
             parts = None
         if not isinstance(parts, Sequence | np.ndarray) or len(parts) != 2:
             raise InvalidInput(f"range must be two numbers, LOW,HIGH, such as 0,50, got {shown(given)}.")
@@ -108,7 +109,7 @@ class Quantity:
 
 
 def _number(cell: Any) -> float:
-    if isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()):
+    if isinstance(cell, str) and NUMBER.fullmatch(cell.strip()):
         return float(cell)
     if isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool):
         return float(cell)

@@ -14,9 +14,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from ostrakon.data.changed_rows import refuse_changed_rows
-from ostrakon.data.classes import CLASSES_FROM, MOST_CLASSES, agree_on_classes, joined, label_indices, refused_quantity
+from ostrakon.data.classes import (
+    CLASSES_FROM,
+    MOST_CLASSES,
+    agree_on_classes,
+    foreign_labels,
+    joined,
+    label_indices,
+    refused_quantity,
+)
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
-from ostrakon.data.consent import Consent, level_numbers
+from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.identity import quoted
@@ -270,7 +278,7 @@ def _with_levels(
     column = hidden.column(consent.column, what="column of consent")
     if column in (target, by):
         raise InvalidInput(f"consent must be in a column of its own, got {column!r}.")
-    level_numbers(list(hidden.label_counts(column)), consent.levels)
+    consent.require_levels(hidden.label_counts(column))
     return replace(consent, column=column), frozenset([column])
 
 
@@ -495,6 +503,21 @@ def _enough_rows(public: Table) -> None:
         )
 
 
+def _require_listed(private: Table, target: str, labels: Labels) -> None:
+    """Refuse labels in the cells that nobody listed. Errors: `InvalidInput`."""
+    cells = f"SELECT list_distinct(string_split(label, {literal(SEPARATOR)})) AS parts"
+    cells = f"{cells} FROM ({private.label_query(target)})"
+    rows = dict(
+        private.fetch(f"SELECT part, count(*) FROM (SELECT unnest(parts) AS part FROM ({cells})) GROUP BY part")
+    )
+    foreign = {part: times for part, times in rows.items() if part.strip() and part.strip() not in labels.names}
+    if foreign:
+        known = ", ".join(literal(part) for part in rows if part not in foreign)
+        count = f"SELECT count(*), count(*) FILTER (NOT list_has_all([{known}]::VARCHAR[], parts)) FROM ({cells})"
+        everyone, having = private.fetch(count)[0]
+        raise InvalidInput(foreign_labels(foreign, everyone, labels.not_among, having=having))
+
+
 def _classes(
     private: Table,
     public: Table | None,
@@ -506,8 +529,7 @@ def _classes(
     several: Labels | None = None,
 ) -> tuple[tuple[str, ...], str]:
     if several is not None:
-        cells = f"SELECT string_split(label, {literal(SEPARATOR)}) AS part FROM ({private.label_query(target)})"
-        several.indicators([part for (part,) in private.fetch(f"SELECT DISTINCT unnest(part) FROM ({cells})")])
+        _require_listed(private, target, several)
         return several.names, "user"
     if quantity is not None:
         private.require_numbers(target)
