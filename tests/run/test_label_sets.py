@@ -118,7 +118,7 @@ def test_a_record_moves_its_own_contribution_alone(files, tmp_path):
     ("changes", "told"),
     [
         ({"target": "old,big,kind"}, "'kind' is something else in 3000 rows"),
-        ({"target": ","}, "labels that are not empty"),
+        ({"target": ","}, "target must name every column, got an empty name in ','"),
         ({"classes": ";", "target": "kind"}, "labels that are not empty"),
         ({"target": "old,big,nothing"}, "The target column 'nothing' is not in"),
         ({"classes": "a,b"}, "classes cannot be given with several columns in target"),

@@ -53,9 +53,10 @@ def label_indices(labels: Any, classes: Sequence[str], *, rows: Any = None) -> N
         raise InvalidInput(f"The target is missing in {times[missing].sum()} of {times.sum()} rows.")
     different = {label: _index_of(str(label), indices) for label in known.unique()}
     if foreign := [label for label, index in different.items() if index is None]:
-        times = pd.Series(1 if rows is None else rows, index=known.to_numpy()).groupby(level=0, sort=False).sum()
+        by_row = pd.Series(1 if rows is None else rows, index=known.to_numpy())
+        counts: dict[Any, int] = by_row.groupby(level=0, sort=False).sum().to_dict()
         wrong = f"is not among the classes {', '.join(classes)}"
-        raise InvalidInput(foreign_labels({label: int(times.at[label]) for label in foreign}, int(times.sum()), wrong))
+        raise InvalidInput(foreign_labels({label: counts[label] for label in foreign}, sum(counts.values()), wrong))
     return known.map(different).to_numpy(np.int64)
 
 

@@ -171,6 +171,8 @@ class Files(Settings):
     def labels(self) -> Labels | None:
         """The labels of which a row may have several: columns of the target, or classes written a;b;c."""
         columns = labels_in(self.target) or []
+        if len(columns) > 1 and "" in columns:
+            raise InvalidInput(f"target must name every column, got an empty name in {self.target!r}.")
         names = tuple(columns) if len(columns) > 1 else labels_named(self.classes)
         return None if names is None else Labels(names=names)
 
