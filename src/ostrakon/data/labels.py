@@ -100,14 +100,14 @@ def columns_by_name(Y: Any, names: Any) -> Any:
     if not hasattr(Y, "columns") or len(Y.columns) < 2:
         return Y
     frame = as_frame(Y, "y")
-    place, wanted = {str(name): at for at, name in enumerate(frame.columns)}, [str(name) for name in names]
-    unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(place) & set(wanted)
+    position, wanted = {str(name): at for at, name in enumerate(frame.columns)}, [str(name) for name in names]
+    unnamed = isinstance(frame.columns, pd.RangeIndex) and not set(position) & set(wanted)
     if not unnamed and sorted(map(str, frame.columns)) != sorted(wanted):
         raise InvalidInput(
             f"y must have a column for each label in classes, named like it: {shown(wanted)}, got the columns "
             f"{shown(list(frame.columns))}."
         )
-    return Y if unnamed else frame.iloc[:, [place[name] for name in wanted]]
+    return Y if unnamed else frame.iloc[:, [position[name] for name in wanted]]
 
 
 def require_indicators(Y: Any, names: Sequence[Any]) -> NDArray[np.int64]:
