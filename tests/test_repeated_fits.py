@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import ostrakon
 from ostrakon.accounting.membership_guess import membership_guess
 from ostrakon.run import spending
+from ostrakon.run.spending import EveryFitSpends
 from ostrakon.statements import repeated
 from ostrakon.statements.statement import round_up
 
@@ -147,7 +148,9 @@ def test_a_search_claims_nothing_and_is_remembered(jobs, tmp_path):
     found = search(jobs).fit(X, Y)
     assert found.best_estimator_.statement_.not_private == repeated.IN_SEARCH
     assert found.best_estimator_.statement_.as_dict()["guarantee"] is None
-    assert fit(X).not_private == repeated.AFTER_SEARCH
+    with pytest.warns(EveryFitSpends, match="was run before in this process") as heard:
+        assert [fit(X).not_private for _ in range(2)] == [repeated.AFTER_SEARCH] * 2
+    assert len({str(one.message) for one in heard if one.category is EveryFitSpends}) == 2
     released = found.best_estimator_.save_release(tmp_path / "release")
     card = (released / "model_card.md").read_text()
     assert repeated.IN_SEARCH in card

@@ -19,7 +19,14 @@ from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.options.report_details import ReportDetails
-from ostrakon.rows_in_memory import is_free_form, require_apart, require_described, require_same_images
+from ostrakon.rows_in_memory import (
+    is_free_form,
+    refuse_column_of_users,
+    require_apart,
+    require_described,
+    require_same_images,
+    warn_of_text,
+)
 from ostrakon.run.day import today
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_described, of_protection
@@ -42,6 +49,10 @@ class PrivateEstimator(BaseEstimator):
     def _run(self, task: Task, noise: np.random.Generator | None) -> None:
         """Do the run of `task`, whose rows are in memory, and keep what it gives."""
         assert isinstance(task.private, Rows)
+        if task.private.protects == "records":
+            refuse_column_of_users(task.private.X, task.private.users)
+        if task.domain is None:
+            warn_of_text(task.X_public, getattr(self, "representation", AUTO))
         memory = InMemory()
         try:
             # The learners pass weights to each other, so the caller's metadata routing does not apply to them.

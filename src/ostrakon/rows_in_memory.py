@@ -9,12 +9,14 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
+from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, kind_of, typed, word
 from ostrakon.data.domain import Domain
 from ostrakon.data.identity import row_marks
 from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
 from ostrakon.data.owners import likely_owners
 from ostrakon.data.shared_rows import CountedRows, compared_columns, refuse_shared_rows
+from ostrakon.features.text import holds_text_alone, reads_text
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.validation import InvalidInput
@@ -24,6 +26,14 @@ class OutsidePublicRange(UserWarning):
     """Private values look wrong beside the public ones: another unit, or an identifier. The message is private."""
 
 
+class ReadAsCategories(UserWarning):
+    """Public text that is nearly unique, or that holds numbers or dates, is read as categories, which are released."""
+
+
+_FIRST = 100
+"""Rows of a column that are compared first, because few columns are equal there."""
+_FEW, _NEARLY = 20, 0.9
+"""Different values up to which text is taken for categories; the share of different values that is nearly all."""
 _SCALED = (
     "The steps of a Pipeline learn from X and leave X_public as it is. Fit them on public rows instead, "
     "FrozenEstimator(scaler.fit(X_public)), and give the Pipeline transform_input=['X_public'] under "
@@ -36,6 +46,41 @@ def warn_outside(given: Any, task: Task) -> None:
     assert isinstance(task.private, Rows)
     for sentence in _remarks(given, task.X_public, users=task.private.users):
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
+
+
+def warn_of_text(public: Any, representation: Any) -> None:
+    """Warn of text columns of a public frame that are probably not categories (`ReadAsCategories`)."""
+    if not hasattr(public, "iloc") or not isinstance(representation, str) or holds_text_alone(public):
+        return
+    for at, name in enumerate(public.columns):
+        column = public.iloc[:, at]
+        if column.dtype == object or pd.api.types.is_string_dtype(column.dtype):
+            sentence = _text_remark(str(name), typed(column, "category"), text=reads_text(representation))
+            if sentence is not None:
+                warnings.warn(sentence, ReadAsCategories, stacklevel=4)
+
+
+def _text_remark(name: str, column: pd.Series, *, text: bool) -> str | None:
+    kind, different, rows = kind_of(column, text=text), column.nunique(), int(column.notna().sum())
+    if kind == "text" or different <= _FEW:
+        return None
+    listed = "are read as categories, and student.json lists all of them"
+    forms: tuple[tuple[tuple[str, ...], str, str], ...] = (
+        (("number", "decimal comma", "amount"), "numbers", "If they are quantities, make numbers of them"),
+        (("date", DAY_FIRST, MONTH_FIRST), "dates", "pd.to_datetime makes dates of them"),
+    )
+    for kinds, what, make in forms:
+        if kind in kinds:
+            return (
+                f"{name!r} of X_public holds {what} as text: {different:,} different values {listed}. {make}; the "
+                "command line reads such cells itself."
+            )
+    if kind != "left out" and different <= _NEARLY * rows:
+        return None
+    return (
+        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which {listed}. If it is "
+        "an identifier or free text, leave it out of X and X_public."
+    )
 
 
 def require_apart(private: Any, public: Any) -> None:
@@ -51,6 +96,27 @@ def require_apart(private: Any, public: Any) -> None:
         refuse_shared_rows(CountedRows.of(row_marks(ours, rounded=True)), marks, allow="allow_shared_rows=True")
     if np.ndim(public) > 1 and not hasattr(public, "tocsr"):
         refuse_changed_rows(*pairs[-1], allow="allow_shared_rows=True")
+
+
+def refuse_column_of_users(private: Any, users: Any) -> None:
+    """Refuse a table with a column that says whose a row is: it would be learned from, and its public values released.
+
+    users: the user of every row, or None.
+    """
+    if users is None or np.ndim(private) != 2 or len(private) != len(users):
+        return
+    frame = private if hasattr(private, "iloc") else pd.DataFrame(private)
+    for at, name in enumerate(frame.columns):
+        column = frame.iloc[:, at]
+        if all(_same(column.iloc[:rows], users[:rows]) for rows in (_FIRST, len(users))):
+            raise InvalidInput(
+                f"The column {name!r} of X says whose a row is, as users does, and cannot be learned from: leave it "
+                "out of X and X_public."
+            )
+
+
+def _same(column: pd.Series, users: Any) -> bool:
+    return list(map(word, column)) == list(map(word, np.asarray(users).tolist()))
 
 
 def _remarks(private: Any, public: Any, *, users: Any) -> list[str]:

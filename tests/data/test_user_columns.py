@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 import ostrakon
-from ostrakon.rows_in_memory import OutsidePublicRange
+from ostrakon.rows_in_memory import OutsidePublicRange, ReadAsCategories, warn_of_text
 from ostrakon.run.inputs.files import task_from_files
+from ostrakon.validation import InvalidInput
 
 
 def visits(rows: int, *, first: int, seed: int, form: str = "{}") -> pd.DataFrame:
@@ -47,6 +48,44 @@ def test_python_warns_of_it_too() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", OutsidePublicRange)
         model.fit(X[["age"]], private["ill"], X_public=U[["age"]], users=X["Patient Id"])
+
+
+def test_a_column_that_is_users_is_refused() -> None:
+    private, public = visits(400, first=0, seed=0), visits(200, first=0, seed=1)
+    model = ostrakon.PATEClassifier(classes=["no", "yes"], student="logistic", n_queries=20)
+    X, U = private.drop(columns="ill"), public.drop(columns="ill")
+    for rows, name in ((X, "Patient Id"), (X.to_numpy(), 1), (X.astype({"Patient Id": str}), "Patient Id")):
+        pool = U.astype({"Patient Id": rows["Patient Id"].dtype}) if hasattr(rows, "columns") else U.to_numpy()
+        with pytest.raises(
+            InvalidInput, match=f"column {name!r} of X says whose a row is.*leave it out of X and X_pub"
+        ):
+            model.fit(rows, private["ill"], X_public=pool, users=X["Patient Id"])
+
+
+def test_public_text_that_is_not_categories_is_named_in_python() -> None:
+    days = pd.date_range("2022-01-03", periods=200)
+    public = pd.DataFrame(
+        {
+            "booking": [f"BK-{7 * row:06d}X" for row in range(200)],
+            "day": days.strftime("%d-%b-%Y"),
+            "price": [f"${row * 41:,.2f}" for row in range(200)],
+            "city": ["Ulm", "Bonn", "Rom", "Bern"] * 50,
+            "age": np.arange(200) % 60,
+        }
+    )
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        warn_of_text(public, "auto")
+    assert [one.category for one in heard] == [ReadAsCategories] * 3
+    booking, day, price = (str(one.message) for one in heard)
+    assert booking.startswith("'booking' of X_public is text with 200 different values in 200 rows")
+    assert "leave it out of X and X_public" in booking
+    assert "holds dates as text: 200 different" in day
+    assert "pd.to_datetime" in day
+    assert "holds numbers as text: 200 different" in price
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_text(public[["city", "age"]].assign(day=days), "auto")
 
 
 def test_a_scaler_that_learned_from_private_rows_is_named() -> None:

@@ -14,6 +14,7 @@ from ostrakon.data.classes import refuse_quantity
 from ostrakon.data.columns import DAY_FIRST, EITHER_ORDER, FREE_TEXT, IDENTIFIER, MONTH_FIRST, NUMBERED, Columns
 from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
+from ostrakon.data.understood import understood_table
 from ostrakon.export.loader import read_amount, read_comma_number, read_day_first, read_month_first
 from ostrakon.export.row_form import RowForm
 from ostrakon.service.request_queue import require_readable
@@ -117,6 +118,25 @@ def test_a_quantity_with_a_unit_is_left_out_with_what_to_do() -> None:
     columns = Columns.of(pd.DataFrame({"mass": cells, "x": np.arange(400) % 3}))
     assert columns.left_out == ("mass",)
     assert "'0.5 kg', write the number alone and the unit" in columns.notes["mass"]
+
+
+@pytest.mark.parametrize(
+    ("form", "noted"),
+    [("{}.7 kg", True), ("{} mm", True), ("{}min", True), ("Film {}", False), ("B{}", False), ("{}", False)],
+)
+def test_few_quantities_with_a_unit_are_categories_with_a_note(form, noted) -> None:
+    cells = [form.format(100 + row % 30) for row in range(400)]
+    columns = Columns.of(
+        pd.DataFrame({"mass": cells, "street": [f"{row % 30} {'abc'[row % 3]}" for row in range(400)]})
+    )
+    assert columns.kinds["mass"] == ("number" if form == "{}" else "category")
+    assert ("write the number alone and the unit in the header" in columns.notes.get("mass", "")) == noted
+    assert "street" not in columns.notes
+    facts = understood_table(
+        columns, target="y", classes=["0", "1"], classes_from="", by=None, public_rows=400, only_public=()
+    ).facts
+    assert ("Read as text" in facts) == noted
+    assert "Missing values" not in facts
 
 
 def test_what_may_be_of_both_sorts_is_decided_by_other_columns() -> None:

@@ -45,8 +45,10 @@ EMPTY = "empty in every public row"
 CONSTANT = "the same in every public row"
 FREE_TEXT = "text that differs from row to row (names, free text, or numbers and dates in a form that is not read)"
 READABLE = f"{FREE_TEXT}; --representation text (or tfidf) learns from free text"
-WITH_UNIT = r"(?:[A-Za-z]{1,4}\s?)?[+-]?\d[\d.,]*(?:\s[A-Za-z°µ/]{1,6})?"
-"""A number with a unit that is not read (a regular expression)."""
+WITH_UNIT = r"\A[+-]?\d[\d.,]*\s?([A-Za-z°µ/]{1,6})\Z"
+"""A number and its unit, which are not read (a regular expression)."""
+AS_TEXT = "text; "
+"""How the note of a column of categories begins that may be of numbers or dates."""
 EITHER = "; its commas may set thousands apart or be decimal ones, which no other column tells"
 EITHER_ORDER = "; day and month may be in either order, which no other column tells"
 IDENTIFIER = (
@@ -151,9 +153,14 @@ def may_name(column: pd.Series, *, share: float = 0.9) -> bool:
     return bool((numbers == np.rint(numbers)).all())
 
 
+def kind_of(column: pd.Series, *, text: bool = False) -> Kind:
+    """The kind of a public column alone. text: whether free text is read."""
+    return _judged(column, text=text)[0]
+
+
 def is_text(column: pd.Series) -> bool:
     """Whether a public column is free text, where text is read: most of its cells differ, and have several words."""
-    return _judged(column, text=True)[0] == "text"
+    return kind_of(column, text=True) == "text"
 
 
 def _equal(public: pd.DataFrame, kinds: dict[str, Kind]) -> tuple[tuple[str, ...], ...]:
@@ -211,11 +218,11 @@ def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: b
     free = different > len(given) / 2 and float(cells.str.count(r"\S+").median()) >= _FEWEST_WORDS
     if text and free:
         return "text", ""
+    if not note and different > 2 and _has_one_unit(cells):
+        note = f"; if it is a quantity such as {cells.iloc[0]!r}, write the number alone and the unit in the header"
     if different > max(_MOST_CATEGORIES, len(given) / 2):
-        if not note and _mostly(cells, cells.str.fullmatch(WITH_UNIT)):
-            note = f"; if it is a quantity such as {cells.iloc[0]!r}, write the number alone and the unit in the header"
         return "left out", READABLE if free and not note else FREE_TEXT + note
-    return "category", f"text{note}" if note else ""
+    return "category", f"{AS_TEXT}{note.removeprefix('; ')}" if note else ""
 
 
 def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
@@ -262,6 +269,12 @@ def _written(cells: pd.Series, known: Collection[Kind]) -> tuple[Kind | None, st
 def _mostly(text: pd.Series, read: pd.Series) -> bool:
     # With few different numbers, a word may be another category: 1, 2, 3 and "crew".
     return bool(read.all()) or (float(read.mean()) >= _MOSTLY and text[read].nunique() > _SEVERAL)
+
+
+def _has_one_unit(text: pd.Series) -> bool:
+    """Whether cells are numbers with the same letters behind them, such as 3.7 kg."""
+    units = text.str.extract(WITH_UNIT)[0]
+    return units.nunique() == 1 and _mostly(text, units.notna())
 
 
 def _words(text: pd.Series, read: pd.Series) -> str:

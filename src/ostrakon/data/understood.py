@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
-from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns, alike, alike_in_words
+from ostrakon.data.columns import AS_TEXT, DAY_FIRST, MONTH_FIRST, Columns, alike, alike_in_words
 from ostrakon.data.embeddings import groups
 from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
@@ -62,8 +62,14 @@ def understood_table(
     }
     facts = {what: listed(names) for what, names in kinds.items() if names}
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
-    if partly:
-        facts["Missing values"] = listed([f"{name} ({note})" for name, note in partly.items()], between="; ")
+    for what, as_text in (("Missing values", False), ("Read as text", True)):
+        said = [
+            f"{name} ({note.removeprefix(AS_TEXT)})"
+            for name, note in partly.items()
+            if note.startswith(AS_TEXT) == as_text
+        ]
+        if said:
+            facts[what] = listed(said, between="; ")
     reasons: dict[str, list[str]] = {}
     for name in columns.left_out:
         reasons.setdefault(columns.notes.get(name, ""), []).append(name)

@@ -92,6 +92,8 @@ def note_fit(
         claimed = without_claim(statement, IN_SEARCH)
     elif len(earlier) < len(same):
         claimed = without_claim(statement, AFTER_SEARCH)
+        # The number makes every sentence another one, because Python shows an equal warning once.
+        warnings.warn(f"Fit {len(_fits)} of this process: {AFTER_SEARCH}", EveryFitSpends, stacklevel=4)
     elif multiprocessing.parent_process() is not None and not in_ledger:
         claimed = without_claim(statement, IN_WORKER)
     else:
