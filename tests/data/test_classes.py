@@ -9,7 +9,7 @@ import pytest
 
 from ostrakon.data.arrow_cells import label_numbers
 from ostrakon.data.classes import MOST_CLASSES, MOST_FRACTIONS, MOST_NUMBERS, agree_on_classes, label_indices, labels_in
-from ostrakon.data.labels import Labels
+from ostrakon.data.labels import Labels, labels_named
 from ostrakon.validation import InvalidInput
 
 NAMES = {"target": "income", "public": "public.csv"}
@@ -89,6 +89,20 @@ def test_a_label_that_nobody_listed_is_shown_only_if_it_is_frequent():
         with pytest.raises(InvalidInput, match=r"In 19 of 39 rows \('odd' in 10 of them\), the label ") as refused:
             refuse()
         assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("classes", [None, "from-private"])
+def test_cells_with_several_labels_are_no_classes(classes):
+    counts = {"x;z": 20, "z": 30, "secret;z": 1, None: 4}
+    with pytest.raises(InvalidInput, match=r"as --classes 'x;z' \(the labels of at least 10") as refused:
+        agree_on_classes(counts, None, classes, **NAMES)
+    assert "secret" not in str(refused.value)
+    assert labels_named(shlex.split(re.search(r"--classes .*? \(", str(refused.value))[0][:-2])[1]) == ("x", "z")
+
+
+def test_classes_may_have_a_semicolon():
+    counts = {"sick; chronic": 20, "well; none": 20}
+    assert agree_on_classes(counts, None, "from-private", **NAMES) == (tuple(counts), "private")
 
 
 def test_labels_are_places_in_the_list():

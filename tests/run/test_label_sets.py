@@ -93,6 +93,10 @@ def test_the_command_line_from_a_table_to_a_release(files, run):
 def test_one_column_of_labels_is_the_same_as_a_column_for_each(files, run, tmp_path):
     cells = {name: str(files / f"{name}_cells.csv") for name in ("private", "test")}
     ostrakon.train(**options(files, **cells, epsilon=2, target="tags", classes="old;big;odd", out=tmp_path / "run"))
+    for classes in (None, "from-private"):
+        given = {**options(files, **cells, epsilon=2, target="tags", out=tmp_path / "no"), "classes": classes}
+        with pytest.raises(InvalidInput, match="give all as --classes 'big;odd;old'"):
+            ostrakon.train(**given)
     one, other = (np.load(folder / "private" / "votes.npy") for folder in (run[0], tmp_path / "run"))
     np.testing.assert_array_equal(one, other)
     assert one[:, :].min() < 0 < one.max()
@@ -138,3 +142,17 @@ def test_what_does_not_fit_is_refused_in_one_sentence(files, tmp_path, changes, 
         ostrakon.train(**given)
     assert told in str(refusal.value)
     assert not (tmp_path / "run" / "release").exists()
+
+
+def test_a_rare_label_in_a_cell_is_counted_and_not_shown(tmp_path):
+    rows = pd.DataFrame({"age": range(40), "ill": ["x;secret;secret", " z ;x"] + ["x"] * 26 + ["z;odd"] * 12})
+    rows.to_csv(tmp_path / "private.csv", index=False)
+    rows[["age"]].add(0.5).to_csv(tmp_path / "public.csv", index=False)
+    files = {name: str(tmp_path / f"{name}.csv") for name in ("private", "public")}
+    with pytest.raises(InvalidInput, match=r"In 13 of 40 rows \('odd' in 12 of them\), the label is not") as refused:
+        ostrakon.train(**files, target="ill", classes="x;z", out=tmp_path / "run")
+    assert "secret" not in str(refused.value)
+    sets = [";".join(f"t{bit}" for bit in range(12) if number >> bit & 1) for number in range(1, 4000)]
+    pd.DataFrame({"age": range(len(sets)), "ill": sets}).to_csv(tmp_path / "private.csv", index=False)
+    with pytest.raises(InvalidInput, match=r"has cells with a semicolon.* as --classes 't0;t1;t10;"):
+        ostrakon.train(**files, target="ill", out=tmp_path / "run")

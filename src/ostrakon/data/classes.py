@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ MOST_CLASSES = 1000
 FOLDERS = "folder names"
 FROM_PRIVATE = "from-private"
 """The value of `classes` that takes the list from the private labels, which publishes them."""
+SEPARATOR = ";"
+"""Between several labels in one cell, and between their names in `--classes a;b;c`."""
 OFTEN = 10
 """Private rows that a label needs before an error message may suggest it as a class."""
 MANY_NUMBERS, MOST_FRACTIONS, MOST_NUMBERS = 50, 20, 200
@@ -29,6 +32,7 @@ BY_OPTIONS = "its public range, --range LOW,HIGH; for classes name them all with
 IN_PYTHON = "its public range to PATERegressor(range=(low, high)); for classes name them all in classes=[...]"
 """What an error message says that would do, on the command line and in Python."""
 
+_CHECK = f"the labels of at least {OFTEN} private rows each; check them first"
 _NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
 
 CLASSES_FROM = {
@@ -150,6 +154,8 @@ def agree_on_classes(
     classes and `FROM_PRIVATE` was not given: it would publish the label of a single record.
     """
     what = FOLDERS if target is None else f"target {target!r}"
+    if target is not None and (classes == FROM_PRIVATE or (classes is None and shown is None)):
+        _refuse_several(counts, what, sure=classes is not None)
     if counts.get(None):
         raise InvalidInput(
             f"The {what} is missing in {counts[None]} of {sum(counts.values())} private rows; "
@@ -207,6 +213,31 @@ def listed(classes: Any) -> list[Any]:
     return np.asarray(classes).tolist()
 
 
+def _refuse_several(counts: Mapping[str | None, int], what: str, *, sure: bool) -> None:
+    """Refuse cells with semicolons. sure: only where there are no more different labels than cells."""
+    parts = Counter[str]()
+    for cell, times in counts.items():
+        parts.update(dict.fromkeys({part.strip() for part in str(cell or "").split(SEPARATOR)} - {""}, times))
+    cells = [cell for cell in counts if cell is not None]
+    if any(SEPARATOR in str(cell) for cell in cells) and not (sure and len(parts) > len(cells)):
+        raise InvalidInput(several_labels(parts, what))
+
+
+def several_labels(rows: Mapping[str, int], what: str) -> str:
+    """The sentence that refuses cells such as `a;b` for classes. rows: how many rows have each label.
+
+    >>> several_labels({"x": 30, "z": 20, "rare": 1}, "target 'kind'")  # doctest: +ELLIPSIS
+    "The target 'kind' has cells with a semicolon, ... --classes 'x;z' (the labels of at least 10 private rows ..."
+    """
+    labels = sorted(_often(rows))
+    written = f" as --classes {shlex.quote(SEPARATOR.join(labels))} ({_CHECK})"
+    offered = written if len(labels) > 1 else " in --classes, with a semicolon between two"
+    return (
+        f"The {what} has cells with a semicolon, which is between several labels of a row. The names of the labels are "
+        f"published: give all{offered}."
+    )
+
+
 def require_different(classes: Sequence[Any]) -> None:
     """Refuse classes that are fewer than two, given twice, empty or missing. Errors: `InvalidInput`."""
     if any(pd.isna(label) for label in classes):
@@ -242,7 +273,7 @@ def unnamed_classes(subject: str, written: str | None, from_private: str) -> str
     """
     offered = "all labels"
     if written is not None:
-        offered = f"{written} (the labels of at least {OFTEN} private rows each; check them first)"
+        offered = f"{written} ({_CHECK})"
     return (
         f"{subject} are published, and no public data names them. Give {offered}, or {from_private}, "
         "which publishes every private label, even one that a single record has."

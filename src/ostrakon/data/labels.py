@@ -11,12 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ostrakon.data.classes import foreign_labels, require_different
+from ostrakon.data.classes import SEPARATOR, foreign_labels, require_different
 from ostrakon.data.frames import as_frame
 from ostrakon.validation import InvalidInput, shown
 
-SEPARATOR = ";"
-"""Between the labels in one cell, and between their names in `--classes a;b;c`."""
 YES, NO = ("1", "yes", "true"), ("0", "no", "false")
 """What a cell of a column of a label may hold, in any capitals."""
 MOST_LABELS = 1000

@@ -16,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ostrakon.data.changed_rows import MOST_PRIVATE
+from ostrakon.data.classes import SEPARATOR
 from ostrakon.data.identity import fingerprint_from, fingerprint_sql, identity_sql, quoted
-from ostrakon.data.labels import NO, SEPARATOR, YES
+from ostrakon.data.labels import NO, YES
 from ostrakon.data.object_store import ObjectPath
 from ostrakon.data.queries import asking, interruptible
 from ostrakon.data.shared_rows import CountedRows

@@ -17,18 +17,20 @@ from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import (
     CLASSES_FROM,
     MOST_CLASSES,
+    SEPARATOR,
     agree_on_classes,
     foreign_labels,
     joined,
     label_indices,
     refused_quantity,
+    several_labels,
 )
 from ostrakon.data.columns import CONSTANT, EMPTY, Columns
 from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.identity import quoted
-from ostrakon.data.labels import SEPARATOR, Labels
+from ostrakon.data.labels import Labels
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.private_form import require_same_form
 from ostrakon.data.quantity import ENDS, Quantity
@@ -503,13 +505,21 @@ def _enough_rows(public: Table) -> None:
         )
 
 
+def _cells(private: Table, target: str) -> str:
+    """The query of the different labels in every cell."""
+    parts = f"SELECT list_distinct(string_split(label, {literal(SEPARATOR)})) AS parts"
+    return f"{parts} FROM ({private.label_query(target)})"
+
+
+def _rows_of_labels(private: Table, target: str) -> dict[str, int]:
+    """How many rows have each label, which may have spaces around it."""
+    parts = f"SELECT unnest(parts) AS part FROM ({_cells(private, target)})"
+    return dict(private.fetch(f"SELECT part, count(*) FROM ({parts}) GROUP BY part"))
+
+
 def _require_listed(private: Table, target: str, labels: Labels) -> None:
     """Refuse labels in the cells that nobody listed. Errors: `InvalidInput`."""
-    cells = f"SELECT list_distinct(string_split(label, {literal(SEPARATOR)})) AS parts"
-    cells = f"{cells} FROM ({private.label_query(target)})"
-    rows = dict(
-        private.fetch(f"SELECT part, count(*) FROM (SELECT unnest(parts) AS part FROM ({cells})) GROUP BY part")
-    )
+    cells, rows = _cells(private, target), _rows_of_labels(private, target)
     foreign = {part: times for part, times in rows.items() if part.strip() and part.strip() not in labels.names}
     if foreign:
         known = ", ".join(literal(part) for part in rows if part not in foreign)
@@ -536,6 +546,9 @@ def _classes(
         return ENDS, "user"
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
+        labels = {part.strip(): rows for part, rows in _rows_of_labels(private, target).items()}
+        if len(labels) < different / 2:
+            raise InvalidInput(several_labels(labels, f"target {target!r}"))
         raise InvalidInput(refused_quantity(f"target {target!r}", different, about=True))
     shown = list(public.label_counts(target)) if public is not None and target in public.columns else None
     public_table = "the data" if public is None else f"the public table {public.path}"
