@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.datasets import make_multilabel_classification
 from sklearn.metrics import f1_score, roc_auc_score
 
@@ -97,6 +98,35 @@ def test_columns_of_a_frame_are_taken_by_name(model):
         with pytest.raises(InvalidInput, match="a column for each label in classes, named like it"):
             ostrakon.PATEClassifier(**given).fit(X, pd.DataFrame(Y, columns=list(names)), X_public=PUBLIC)
     assert columns_by_name(pd.DataFrame(Y), NAMES).columns.tolist() == list(range(5))  # a frame without names
+
+
+@pytest.mark.parametrize("frame", [False, True])
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        (csr_matrix(Y), r"y must be dense, got a sparse matrix of shape \(5000, 5\)"),
+        (Y[:, :, None], r"one value or some columns for each row, got the shape \(5000, 5, 1\)"),
+        (Y[:, :0], r"one value or some columns for each row, got the shape \(5000, 0\)"),
+        ([*Y[:-1].tolist(), [1, 0]], "the same number of columns in every row"),
+        (3, r"got the shape \(\)"),
+        (None, "y must be given"),
+    ],
+)
+def test_a_target_of_another_shape_is_refused(target, told, frame):
+    rows, public = (pd.DataFrame(part) if frame else part for part in (X, PUBLIC))
+    for model in (ostrakon.PATEClassifier(classes=NAMES), ostrakon.PATERegressor(range=(0, 1))):
+        with pytest.raises(InvalidInput, match=told):
+            model.fit(rows, target, X_public=public)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_missing_and_infinite_values_are_refused(value):
+    wrong = np.where(np.arange(len(Y))[:, None] == 3, value, Y)
+    model = ostrakon.PATEClassifier(classes=NAMES)
+    with pytest.raises(InvalidInput, match="y must be 0 or 1 for every label, got"):
+        model.fit(pd.DataFrame(X), wrong, X_public=pd.DataFrame(PUBLIC))
+    with pytest.raises(ValueError, match="Input y contains"):
+        model.fit(X, wrong, X_public=PUBLIC)
 
 
 def test_other_values_than_0_and_1_are_refused():

@@ -32,7 +32,7 @@ from ostrakon.data.labels import Labels, columns_by_name, require_indicators
 from ostrakon.mechanisms import Mechanism
 from ostrakon.options.options import ACCURACY, AUTO, WORST_CASE
 from ostrakon.private_estimator import PrivateEstimator
-from ostrakon.rows_in_memory import is_free_form, warn_outside
+from ostrakon.rows_in_memory import is_free_form, target_array, warn_outside
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task
 from ostrakon.run.spending import warn_of_searches
@@ -289,15 +289,15 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         y = y if self.classes is None or isinstance(self.classes, str) else columns_by_name(y, listed(self.classes))
-        raw = np.asarray(y)
-        if raw.dtype == object and raw.ndim and (missing := int(pd.isna(raw).sum())):
+        raw = target_array(y)
+        if raw.dtype == object and (missing := int(pd.isna(raw).sum())):
             raise InvalidInput(f"y must have a label for every row, got {missing} of {raw.size} missing.")
         several = raw.ndim == 2 and raw.shape[1] > 1
-        if np.ndim(raw) and hasattr(X, "shape") and len(raw) != X.shape[0]:
+        if hasattr(X, "shape") and len(raw) != X.shape[0]:
             raise InvalidInput(f"y must have one label for each of the {X.shape[0]} rows of X, got {len(raw)}.")
         if is_free_form(X):
             rows: Any = validate_data(self, X, skip_check_array=True) if hasattr(X, "iloc") else np.asarray(X)
-            labels: Any = np.asarray(y)
+            labels: Any = raw
         else:
             rows, labels = validate_data(self, X, y, dtype=None, accept_sparse=False, multi_output=several)
         if several:

@@ -16,7 +16,7 @@ from ostrakon.data.frames import as_frame
 from ostrakon.data.quantity import Quantity
 from ostrakon.options.options import AUTO
 from ostrakon.private_estimator import PrivateEstimator
-from ostrakon.rows_in_memory import warn_outside
+from ostrakon.rows_in_memory import target_array, warn_outside
 from ostrakon.run.inputs.private_data import Rows
 from ostrakon.run.inputs.task import Task, of_quantity
 from ostrakon.run.spending import warn_of_searches
@@ -171,14 +171,14 @@ class PATERegressor(RegressorMixin, PrivateEstimator):
         return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        y = np.asarray(y)
-        if y.ndim and hasattr(X, "shape") and len(y) != X.shape[0]:
+        y = target_array(y)
+        if hasattr(X, "shape") and len(y) != X.shape[0]:
             raise InvalidInput(f"y must have one value for each of the {X.shape[0]} rows of X, got {len(y)}.")
-        if y.ndim and len(y) == 1:
+        if len(y) == 1:
             raise InvalidInput("X must have at least two rows, got one sample.")
         if hasattr(X, "iloc"):
             return validate_data(self, X, skip_check_array=True), column_or_1d(y, warn=True)
         if hasattr(X, "ndim") and X.ndim > 2:
             return np.asarray(X), y
-        checked: Any = validate_data(self, X, y, dtype=None, accept_sparse=False, y_numeric=True)
+        checked: Any = validate_data(self, X, y, dtype=None, accept_sparse=False)
         return checked

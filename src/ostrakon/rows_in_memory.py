@@ -11,6 +11,7 @@ import pandas as pd
 from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, kind_of, typed, word
 from ostrakon.data.domain import Domain
+from ostrakon.data.frames import as_frame
 from ostrakon.data.identity import row_marks
 from ostrakon.data.images import require_same_scale
 from ostrakon.data.outside_range import in_words, is_standardised, outside_memory
@@ -159,6 +160,31 @@ def require_same_images(private: Any, public: Any) -> None:
         )
     if len(public) and len(private):
         require_same_scale(private, public, "X_public")
+
+
+def target_array(y: Any) -> Any:
+    """The labels or quantities of the rows as an array of one or two dimensions.
+
+    Errors: `InvalidInput` for none, a sparse matrix, rows of different lengths, and other dimensions.
+
+    >>> target_array([[1], [1, 0]])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    ostrakon.validation.InvalidInput: y must have the same number of columns in every row, got rows of different ...
+    """
+    if y is None:
+        raise InvalidInput("y must be given: a fit requires y to be passed, but the target y is None.")
+    if hasattr(y, "tocsr"):
+        as_frame(y, "y")
+    try:
+        target = np.asarray(y)
+    except ValueError:
+        raise InvalidInput(
+            "y must have the same number of columns in every row, got rows of different lengths."
+        ) from None
+    if target.ndim not in (1, 2) or (target.ndim == 2 and not target.shape[1]):
+        raise InvalidInput(f"y must have one value or some columns for each row, got the shape {target.shape}.")
+    return target
 
 
 def is_free_form(X: Any) -> bool:
