@@ -94,6 +94,7 @@ def test_columns_of_a_frame_are_taken_by_name(model):
     given = {"classes": NAMES, "allow_shared_rows": True, "random_state": 0, "noise": np.random.default_rng(0)}
     by_name = ostrakon.PATEClassifier(**given).fit(X, mixed, X_public=PUBLIC)
     np.testing.assert_array_equal(by_name.votes_.counts, model.votes_.counts)
+    assert by_name.score(TEST, pd.DataFrame(by_name.predict(TEST), columns=NAMES)[NAMES[::-1]]) == 1
     for names in ("abcdx", "abcdd", range(1, 6)):
         with pytest.raises(InvalidInput, match="a column for each label in classes, named like it"):
             ostrakon.PATEClassifier(**given).fit(X, pd.DataFrame(Y, columns=list(names)), X_public=PUBLIC)

@@ -287,6 +287,24 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         whole_table[:, np.asarray(student.student.classes_)] = known
         return whole_table
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose label, or all of whose labels, are predicted.
+
+        Parameters
+        ----------
+        X : same form as in `fit`
+        y : same form as in `fit`
+            The columns of a frame are taken by name.
+        sample_weight : array-like of shape (n_rows,), optional
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        check_is_fitted(self)
+        return super().score(X, columns_by_name(y, self.classes_), sample_weight)
+
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         y = y if self.classes is None or isinstance(self.classes, str) else columns_by_name(y, listed(self.classes))
         raw = target_array(y)

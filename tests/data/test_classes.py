@@ -100,6 +100,16 @@ def test_cells_with_several_labels_are_no_classes(classes):
     assert labels_named(shlex.split(re.search(r"--classes .*? \(", str(refused.value))[0][:-2])[1]) == ("x", "z")
 
 
+def test_spellings_of_rare_labels_are_not_shown():
+    for counts, shown in (
+        ({"No": 20, "no": 10, "Smith": 1, "smith": 1}, ": 'No', 'no'. Make"),
+        ({"No": 20, "yes": 10, "Smith": 1, "smith": 1}, "signs alone. Make"),
+    ):
+        with pytest.raises(InvalidInput, match=re.escape(shown)) as refused:
+            agree_on_classes(counts, None, None, **NAMES)
+        assert "mith" not in str(refused.value)
+
+
 def test_classes_may_have_a_semicolon():
     counts = {"sick; chronic": 20, "well; none": 20}
     assert agree_on_classes(counts, None, "from-private", **NAMES) == (tuple(counts), "private")

@@ -178,10 +178,11 @@ def agree_on_classes(
         raise InvalidInput(f"The {what} has {len(labels_seen)} different values; at most {MOST_CLASSES} are classes.")
     if origin == "private" and classes is None:
         labels = _often(counts)
-        if same := alike(labels_seen):
+        if alike(labels_seen):
+            frequent = f": {alike_in_words(same)}" if (same := alike(labels)) else ""
             raise InvalidInput(
-                f"The {what} has labels that differ in capitals, spaces or signs alone: {alike_in_words(same)}. Make "
-                "the spellings the same in the files, then name the classes with --classes."
+                f"The {what} has labels that differ in capitals, spaces or signs alone{frequent}. Make the spellings "
+                "the same in the files, then name the classes with --classes."
             )
         written = f"--classes {shlex.quote(joined(labels))}" if len(labels) > 1 else None
         subject = f"The classes of the {what}" if what != FOLDERS else f"The classes are the {FOLDERS}; they"
