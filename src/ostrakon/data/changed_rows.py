@@ -35,7 +35,7 @@ _STRETCH = 1.5
 _SIDE = 8
 _CATEGORIES = 30
 _EQUAL = 0.01
-"""Private rows that a row is expected to be equal to, from which on rows are not compared."""
+"""Private rows that a row is expected to be equal to, from which on some should be equal to each other."""
 _COLUMNS = 40
 _THINNEST = 1e-100
 
@@ -97,7 +97,7 @@ def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int
 def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
     """Rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
-    if here is None or there is None or _have_few_values(here):
+    if here is None or there is None or _were_made_unique(here):
         return []
     (numbers, words), (shown, same) = here, there
     centre, width = numbers.mean(axis=0), numbers.std(axis=0)
@@ -111,11 +111,12 @@ def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray,
     ]
 
 
-def _have_few_values(rows: tuple[FloatArray, FloatArray]) -> bool:
-    """Whether independent rows may be equal so often that their distances say nothing, repeated or not."""
-    columns = np.hstack(rows).T
-    agree = [np.square(np.unique(column, return_counts=True)[1] / len(column)).sum() for column in columns]
-    return bool(math.log(len(columns[0])) + np.log(agree).sum() > math.log(_EQUAL))
+def _were_made_unique(rows: tuple[FloatArray, FloatArray]) -> bool:
+    """Whether no two rows are equal although their few values make that likely: they cannot show what chance does."""
+    columns = np.hstack(rows)
+    agree = [np.square(np.unique(column, return_counts=True)[1] / len(column)).sum() for column in columns.T]
+    likely = math.log(len(columns)) + np.log(agree).sum() > math.log(_EQUAL)
+    return bool(likely) and len(np.unique(columns, axis=0)) == len(columns)
 
 
 def _standardised(columns: FloatArray) -> FloatArray:
