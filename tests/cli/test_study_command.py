@@ -70,7 +70,7 @@ def test_what_is_refused_is_one_sentence(place):
         ([*CREATE[:-1], "new", "--exchange", "post"], "--exchange must be one of trusted, files, secure-sum"),
         ([*join, "--owner", "east"], "--owner must be one of this study's, north, south, west"),
         ([*join, "--owner", "north", "--expect", "1234"], "--expect must be the study's hash"),
-        (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "The class 'perhaps'"),
+        (["join", "study", "--private", "odd.csv", "--by", "patient", "--owner", "north"], "In 1 of 2 rows, the label"),
         (["show", "nothing"], "must be a study with study.toml"),
     ):
         done = ostrakon("study", *arguments, folder=place)
