@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ostrakon.data.changed_rows import MOST_PRIVATE
 from ostrakon.data.sharding import ShardFolder
 from ostrakon.data.table import Table
 from ostrakon.data.task import open_task
@@ -95,9 +96,11 @@ def test_records_go_to_the_teachers_they_have_in_memory(tables, tmp_path):
 def test_the_private_table_is_never_read_whole(tables, tmp_path, monkeypatch):
     read = []
     whole = Table.frame
-    monkeypatch.setattr(Table, "frame", lambda table, sql: read.append(table.path.name) or whole(table, sql))
+    monkeypatch.setattr(Table, "frame", lambda table, sql: read.append((table.path.name, sql)) or whole(table, sql))
     run(tmp_path / "run", task_of(tables, "private.parquet", by="user"), RECIPE)
-    assert set(read) == {"public.csv"}
+    assert {name for name, _ in read} == {"public.csv", "private.parquet"}
+    # It is compared with the public table, by a limited number of rows.
+    assert all(sql.endswith(f"LIMIT {MOST_PRIVATE}") for name, sql in read if name == "private.parquet")
 
 
 @pytest.mark.slow
