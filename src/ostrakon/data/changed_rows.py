@@ -97,7 +97,7 @@ def _private_rows_near(distances: FloatArray, nearest: NDArray[np.int64]) -> int
 def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray, str, float]]:
     """Rows on a common scale: as they are, and with each public column fitted to the private one."""
     here, there = _columns(private, public)
-    if here is None or there is None or _were_made_unique(here):
+    if here is None or there is None or _lack_repeats(here):
         return []
     (numbers, words), (shown, same) = here, there
     centre, width = numbers.mean(axis=0), numbers.std(axis=0)
@@ -111,7 +111,7 @@ def _of_columns(private: Any, public: Any) -> list[tuple[FloatArray, FloatArray,
     ]
 
 
-def _were_made_unique(rows: tuple[FloatArray, FloatArray]) -> bool:
+def _lack_repeats(rows: tuple[FloatArray, FloatArray]) -> bool:
     """Whether no two rows are equal although their few values make that likely: they cannot show what chance does."""
     columns = np.hstack(rows)
     agree = [np.square(np.unique(column, return_counts=True)[1] / len(column)).sum() for column in columns.T]
