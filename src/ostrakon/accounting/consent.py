@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -97,17 +98,18 @@ def levels_within(epsilons: Mapping[str, float], whole: RunCost, *, delta: float
     """
     levels: list[Level] = []
     for name, epsilon in epsilons.items():
-        low, high = 0, STEPS
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = run_epsilon(Level(name=name, weight=middle).cost(whole), delta=delta) <= epsilon
-            low, high = (middle, high) if fits else (low, middle - 1)
-        if low == 0:
+        # The epsilon grows with the weight: as many of the weights from 1 on are within it as the largest one is.
+        weight = bisect_right(
+            range(1, STEPS + 1),
+            epsilon,
+            key=lambda weight: run_epsilon(Level(name=name, weight=weight).cost(whole), delta=delta),
+        )
+        if weight == 0:
             raise InvalidInput(
                 f"consent must allow every level a weight of at least 1/{STEPS} of the largest, got {epsilon:g} for "
                 f"{name!r}: leave its records out."
             )
-        levels.append(Level(name=name, weight=low))
+        levels.append(Level(name=name, weight=weight))
     return tuple(levels)
 
 

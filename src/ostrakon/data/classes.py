@@ -43,10 +43,16 @@ CLASSES_FROM = {
 """Where the list comes from (see `agree_on_classes`), in the words of the statement."""
 
 
-def label_indices(labels: Any, classes: Sequence[str], *, rows: Any = None) -> NDArray[np.int64]:
+OF_TARGET = ("target", "label", "classes")
+"""What error messages call the column, what a cell holds, and the list of what it may hold."""
+
+
+def label_indices(
+    labels: Any, classes: Sequence[str], *, rows: Any = None, called: tuple[str, str, str] = OF_TARGET
+) -> NDArray[np.int64]:
     """Text labels as indices into `classes`; an unknown class is also looked up with or without a final full stop.
 
-    rows: how many rows have each label; None: one.
+    rows: how many rows have each label; None: one. called: as `OF_TARGET`.
     Raises `InvalidInput` for missing labels and for labels that are not among the classes.
     """
     indices = {label: index for index, label in enumerate(classes)}
@@ -54,28 +60,31 @@ def label_indices(labels: Any, classes: Sequence[str], *, rows: Any = None) -> N
     missing = known.isna().to_numpy()
     if missing.any():
         times = np.ones(len(known), np.int64) if rows is None else np.asarray(rows)
-        raise InvalidInput(f"The target is missing in {times[missing].sum()} of {times.sum()} rows.")
+        raise InvalidInput(f"The {called[0]} is missing in {times[missing].sum()} of {times.sum()} rows.")
     different = {label: _index_of(str(label), indices) for label in known.unique()}
     if foreign := [label for label, index in different.items() if index is None]:
         by_row = pd.Series(1 if rows is None else rows, index=known.to_numpy())
         counts: dict[Any, int] = by_row.groupby(level=0, sort=False).sum().to_dict()
-        wrong = f"is not among the classes {', '.join(classes)}"
-        raise InvalidInput(foreign_labels({label: counts[label] for label in foreign}, sum(counts.values()), wrong))
+        wrong = f"is not among the {called[2]} {', '.join(classes)}"
+        unknown = {label: counts[label] for label in foreign}
+        raise InvalidInput(foreign_labels(unknown, sum(counts.values()), wrong, noun=called[1]))
     return known.map(different).to_numpy(np.int64)
 
 
-def foreign_labels(counts: Mapping[Any, int], rows: int, wrong: str, *, having: int | None = None) -> str:
+def foreign_labels(
+    counts: Mapping[Any, int], rows: int, wrong: str, *, having: int | None = None, noun: str = "label"
+) -> str:
     """The sentence that refuses labels nobody listed; it shows the most frequent one if `OFTEN` rows have it.
 
     counts: how many rows have each of them. rows: the number of all rows. wrong: the predicate. having: how many rows
-    have any of them; None: the sum of `counts`.
+    have any of them; None: the sum of `counts`. noun: what they are.
 
     >>> foreign_labels({"rare": 3, "odd": 12}, 100, "is not among the classes a, b")
     "In 15 of 100 rows ('odd' in 12 of them), the label is not among the classes a, b."
     """
     label = max(counts, key=lambda label: (counts[label], str(label)))
     shown_label = f" ({label!r} in {counts[label]} of them)" if counts[label] >= OFTEN else ""
-    return f"In {sum(counts.values()) if having is None else having} of {rows} rows{shown_label}, the label {wrong}."
+    return f"In {sum(counts.values()) if having is None else having} of {rows} rows{shown_label}, the {noun} {wrong}."
 
 
 def _index_of(label: str, indices: dict[str, int]) -> int | None:
@@ -215,7 +224,7 @@ def listed(classes: Any) -> list[Any]:
 
 
 def _refuse_several(counts: Mapping[str | None, int], what: str, *, sure: bool) -> None:
-    """Refuse cells with semicolons. sure: only where there are no more different labels than cells."""
+    """Refuse cells with semicolons. sure: only if the different labels are not more than the different cells."""
     parts = Counter[str]()
     for cell, times in counts.items():
         parts.update(dict.fromkeys({part.strip() for part in str(cell or "").split(SEPARATOR)} - {""}, times))

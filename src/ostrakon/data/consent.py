@@ -14,6 +14,7 @@ from ostrakon.data.classes import label_indices
 from ostrakon.data.quantity import NUMBER
 from ostrakon.validation import InvalidInput, positive, shown
 
+_CALLED = ("level of consent", "level of consent", "levels")
 _FORM = "COLUMN:LEVEL=EPSILON,LEVEL=EPSILON,... such as consent:1=0.5,2=1,3=2"
 
 
@@ -96,12 +97,7 @@ def level_numbers(levels: Any, known: Sequence[str], *, rows: Any = None) -> NDA
     >>> level_numbers([2, "1", 2.0], ("1", "2")).tolist()
     [1, 0, 1]
     """
-    try:
-        return label_indices([_text(level) for level in levels], known, rows=rows)
-    except InvalidInput as error:
-        said = str(error).replace("The target is", "The level of consent is")
-        said = said.replace("the label", "the level of consent")
-        raise InvalidInput(said.replace("the classes", "the levels")) from None
+    return label_indices([_text(level) for level in levels], known, rows=rows, called=_CALLED)
 
 
 def _text(level: Any) -> Any:

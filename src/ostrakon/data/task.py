@@ -17,9 +17,7 @@ from ostrakon.data.changed_rows import refuse_changed_rows
 from ostrakon.data.classes import (
     CLASSES_FROM,
     MOST_CLASSES,
-    SEPARATOR,
     agree_on_classes,
-    foreign_labels,
     joined,
     label_indices,
     refused_quantity,
@@ -30,6 +28,7 @@ from ostrakon.data.consent import Consent
 from ostrakon.data.domain import Domain
 from ostrakon.data.embeddings import groups, require_same_widths
 from ostrakon.data.identity import quoted
+from ostrakon.data.label_cells import joined_columns, label_columns, require_listed, rows_of_labels
 from ostrakon.data.labels import Labels
 from ostrakon.data.object_store import StoredFolder
 from ostrakon.data.private_form import require_same_form
@@ -37,7 +36,7 @@ from ostrakon.data.quantity import ENDS, Quantity
 from ostrakon.data.sharding import ShardFolder, partition_table
 from ostrakon.data.shared_rows import compared_columns, refuse_shared_rows
 from ostrakon.data.sources import open_described, open_labels_only, open_table
-from ostrakon.data.table import Table, literal, same_content
+from ostrakon.data.table import Table, same_content
 from ostrakon.data.understood import Understood, understood_table
 from ostrakon.statements.statement import Protects, Unit
 from ostrakon.validation import InvalidInput, did_you_mean
@@ -218,7 +217,7 @@ def open_task(
         than 5 public rows, the private table given as public, private rows in the public table, a first private row
         that may be a header or a record.
     """
-    parts = _label_columns(target, labels)
+    parts = label_columns(target, labels)
     hidden, shown = _open_both(private, public, names=names, header=header, target=target, by=by, parts=parts)
     target_name = hidden.column(target, what="target column")
     by_name = _user_column(hidden, by, (target_name, *parts))
@@ -289,21 +288,8 @@ def _user_column(table: Table, by: str | int | None, target: Sequence[str]) -> s
     name = None if by is None else table.column(by, what="column of users")
     if name in target:
         raise InvalidInput(f"by must be another column than the target, got {name!r} for both.")
-    if name is not None:
-        _no_gaps(table, name)
+    _no_gaps(table, name)
     return name
-
-
-def _label_columns(target: str | int, labels: Labels | None) -> tuple[str, ...]:
-    """The columns of labels if the target names one for each; () if one column holds them all."""
-    return labels.names if labels is not None and target == ",".join(labels.names) else ()
-
-
-def _with_labels(table: Table, parts: Sequence[str], target: str) -> Table:
-    for part in parts:
-        if table.column(part, what="target column") != part:
-            raise InvalidInput(f"target must give several columns by their names, got the position {part}.")
-    return table.with_labels(parts, target)
 
 
 def _open_both(
@@ -327,7 +313,7 @@ def _open_both(
         hidden = open_table(private, names=names, header=header, like=shown)
     if names is None and (public is None or header is None):
         _require_vouched_header(hidden, None if public is None else shown, *(parts or (target,)), by)
-    return (_with_labels(hidden, parts, str(target)) if parts else hidden), shown
+    return (joined_columns(hidden, parts, str(target)) if parts else hidden), shown
 
 
 def _features(hidden: Table, target: str, by: str | None, dropped: frozenset[str]) -> tuple[str, ...]:
@@ -350,7 +336,7 @@ def _test_table(
     require_same_widths(features, tested.columns, what="test table")
     _needs(tested, (*features, *(parts or (target,))), hidden, "test")
     if parts:
-        tested = tested.with_labels(parts, target)
+        tested = joined_columns(tested, parts, target)
     if same_content(hidden, tested, features):
         raise InvalidInput(f"The test table {tested.path} is the private one; a test needs rows of its own.")
     return tested
@@ -505,29 +491,6 @@ def _enough_rows(public: Table) -> None:
         )
 
 
-def _cells(private: Table, target: str) -> str:
-    """The query of the different labels in every cell."""
-    parts = f"SELECT list_distinct(string_split(label, {literal(SEPARATOR)})) AS parts"
-    return f"{parts} FROM ({private.label_query(target)})"
-
-
-def _rows_of_labels(private: Table, target: str) -> dict[str, int]:
-    """How many rows have each label, which may have spaces around it."""
-    parts = f"SELECT unnest(parts) AS part FROM ({_cells(private, target)})"
-    return dict(private.fetch(f"SELECT part, count(*) FROM ({parts}) GROUP BY part"))
-
-
-def _require_listed(private: Table, target: str, labels: Labels) -> None:
-    """Refuse labels in the cells that nobody listed. Errors: `InvalidInput`."""
-    cells, rows = _cells(private, target), _rows_of_labels(private, target)
-    foreign = {part: times for part, times in rows.items() if part.strip() and part.strip() not in labels.names}
-    if foreign:
-        known = ", ".join(literal(part) for part in rows if part not in foreign)
-        count = f"SELECT count(*), count(*) FILTER (NOT list_has_all([{known}]::VARCHAR[], parts)) FROM ({cells})"
-        everyone, having = private.fetch(count)[0]
-        raise InvalidInput(foreign_labels(foreign, everyone, labels.not_among, having=having))
-
-
 def _classes(
     private: Table,
     public: Table | None,
@@ -539,14 +502,14 @@ def _classes(
     several: Labels | None = None,
 ) -> tuple[tuple[str, ...], str]:
     if several is not None:
-        _require_listed(private, target, several)
+        require_listed(private, target, several)
         return several.names, "user"
     if quantity is not None:
         private.require_numbers(target)
         return ENDS, "user"
     different = private.about_different_labels(target)
     if different > 2 * MOST_CLASSES:
-        labels = {part.strip(): rows for part, rows in _rows_of_labels(private, target).items()}
+        labels = {part.strip(): rows for part, rows in rows_of_labels(private, target).items()}
         if len(labels) < different / 2:
             raise InvalidInput(several_labels(labels, f"target {target!r}"))
         raise InvalidInput(refused_quantity(f"target {target!r}", different, about=True))

@@ -285,11 +285,12 @@ def finish(
     raw = selection.chosen.takes_rows
     form = RowForm.of(task.X_public, kinds={**(task.kinds or {}), **view.texts}, names=task.names)
     seen = None if raw else view.representation
-    released: ReleasedStudent | ReleasedQuantity = ReleasedStudent(form, seen, selection.student, list(task.classes))
-    if task.labels is not None:
-        released = ReleasedLabels(form, seen, selection.student, list(task.classes))
+    released: ReleasedStudent | ReleasedQuantity
     if task.quantity is not None:
         released = ReleasedQuantity(form, seen, selection.student, task.quantity)
+    else:
+        kind = ReleasedStudent if task.labels is None else ReleasedLabels
+        released = kind(form, seen, selection.student, list(task.classes))
     return FinishedRun(
         plan=plan,
         statement=make_statement(plan, answers, task, selection, learning, trained_on=context.options.trained_on),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, hamming_loss, log_loss, roc_auc_score
 
 from ostrakon.validation import InvalidInput
 
@@ -185,19 +185,24 @@ def measures_of_labels(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, n
     '0.833'
     """
     right, said = np.asarray(y, np.int64), np.asarray(predicted, np.int64)
-    both, all_named = (right & said).sum(axis=0), (right + said).sum(axis=0)
-    scores = 2 * both / np.maximum(all_named, 1)
+
+    def f1(average: Any) -> Any:
+        # The F1 of a label that no row has and the student never gives is 0.
+        settings: dict[str, Any] = {"average": average, "zero_division": 0}
+        return f1_score(right, said, **settings)
+
+    scores: FloatArray = f1(None)
     mixed = (right.min(axis=0) == 0) & (right.max(axis=0) == 1)
     areas = [float(roc_auc_score(right[:, at], likely[:, at])) if mixed[at] else None for at in range(right.shape[1])]
     known = [area for area in areas if area is not None]
     return LabelMeasures(
         rows=len(right),
         macro_f1=float(scores.mean()),
-        micro_f1=float(2 * both.sum() / max(int(all_named.sum()), 1)),
-        subset_accuracy=float((right == said).all(axis=1).mean()),
-        hamming_loss=float((right != said).mean()),
+        micro_f1=float(f1("micro")),
+        subset_accuracy=float(accuracy_score(right, said)),
+        hamming_loss=float(hamming_loss(right, said)),
         auc=float(np.mean(known)) if known else None,
-        by_label=tuple((str(name), float(f1), area) for name, f1, area in zip(names, scores, areas, strict=True)),
+        by_label=tuple((str(name), float(score), area) for name, score, area in zip(names, scores, areas, strict=True)),
     )
 
 

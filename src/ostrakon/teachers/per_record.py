@@ -57,7 +57,7 @@ def collect_per_record(
         With a `LabelMap` they have several labels, 0 or 1 each, (rows, labels).
     weights : sequence of int
         Of every level of consent, in steps of 1/`STEPS`: rows have a class and a level, and what a unit adds is scaled
-        by the weight of its level, of several by the smallest. Default: there are no levels.
+        by the weight of its level, or by the smallest weight if its rows have several levels. Default: no levels.
     progress : bool or callable, optional
         True for a progress bar, or a function (done, total).
 

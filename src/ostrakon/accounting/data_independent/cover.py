@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ostrakon.accounting.composition.adaptive import Family
+from ostrakon.accounting.data_independent.three_outcomes import hockey_stick
 from ostrakon.mechanisms.base import FloatArray
 from ostrakon.numerics.compiled import compiled
 
@@ -97,22 +98,14 @@ def charged(family: Family, error: float) -> Family:
 
 
 @compiled
-def _above(p: FloatArray, q: FloatArray, y: float) -> float:
-    total = 0.0
-    for o in range(len(p)):
-        total += max(p[o] - y * q[o], 0.0)
-    return total
-
-
-@compiled
 def _covers(p: FloatArray, q: FloatArray, by_p: FloatArray, by_q: FloatArray, share: float, likely: float) -> bool:
     for o in range(len(by_p)):
         if by_p[o] <= 0.0 or by_q[o] <= 0.0:
             continue
         y = by_p[o] / by_q[o]
         response = max(likely - y * (1 - likely), 0.0) + max((1 - likely) - y * likely, 0.0)
-        bound = (1 - share) * _above(by_p, by_q, y) + share * response
-        if _above(p, q, y) + _MARGIN * (1 + y) > bound:
+        bound = (1 - share) * hockey_stick(by_p, by_q, y) + share * response
+        if hockey_stick(p, q, y) + _MARGIN * (1 + y) > bound:
             return False
     return True
 
@@ -166,7 +159,7 @@ def _below(p: FloatArray, q: FloatArray, by_p: FloatArray, by_q: FloatArray) -> 
             continue
         y = by_p[o] / by_q[o]
         low, high = min(low, y), max(high, y)
-        if _above(p, q, y) + _MARGIN * (1 + y) > _above(by_p, by_q, y):
+        if hockey_stick(p, q, y) + _MARGIN * (1 + y) > hockey_stick(by_p, by_q, y):
             return False
     # Beyond the outermost kinks of the other pair its divergence is the least possible one.
     inside = True

@@ -190,7 +190,8 @@ def _laws(
 
 
 @compiled
-def _hockey_stick(p: FloatArray, q: FloatArray, y: float) -> float:
+def hockey_stick(p: FloatArray, q: FloatArray, y: float) -> float:
+    """The sum of max(p - y q, 0) over outcomes."""
     total = 0.0
     for o in range(len(p)):
         total += max(p[o] - y * q[o], 0.0)
@@ -216,11 +217,11 @@ def _needed(
     first = 0.0
     for t in range(size):
         y = kinks[t - 3] if t >= 3 else mixed_p[t] / max(mixed_q[t], 1e-300)
-        mixed = _hockey_stick(mixed_p, mixed_q, y)
-        excess[t] = _hockey_stick(cell_p, cell_q, y) - mixed - ABSOLUTE_ERROR / 4 * max(y, 1.0)
+        mixed = hockey_stick(mixed_p, mixed_q, y)
+        excess[t] = hockey_stick(cell_p, cell_q, y) - mixed - ABSOLUTE_ERROR / 4 * max(y, 1.0)
         near[t] = 0.0
         if excess[t] > 0:
-            near[t] = _hockey_stick(common_p[0], common_q[0], y) - mixed
+            near[t] = hockey_stick(common_p[0], common_q[0], y) - mixed
             if near[t] > 0 and abs(math.log(y)) <= _NEAR * m:
                 first = max(first, excess[t] / near[t])
     first *= 1 + 1e-9
@@ -229,7 +230,7 @@ def _needed(
         left = excess[t] - first * near[t]
         if excess[t] > 0 and left > 0:
             y = kinks[t - 3] if t >= 3 else mixed_p[t] / max(mixed_q[t], 1e-300)
-            far = _hockey_stick(common_p[1], common_q[1], y) - _hockey_stick(mixed_p, mixed_q, y)
+            far = hockey_stick(common_p[1], common_q[1], y) - hockey_stick(mixed_p, mixed_q, y)
             second = max(second, left / far if far > 0 else np.inf)
     needed[0], needed[1] = first, second * (1 + 1e-9)
 
