@@ -11,7 +11,7 @@ from ostrakon import progress
 from ostrakon.features import FrozenEncoder, SentenceEncoder, representatives
 from ostrakon.features.patches import PatchFeatures
 from ostrakon.features.rowwise import in_blocks
-from ostrakon.progress import reporting, showing, tracked, working
+from ostrakon.progress import on_rows, reporting, showing, tracked, working
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate, Released, select
 from tiny_bert import tiny_bert
@@ -88,6 +88,15 @@ def test_what_takes_minutes_in_a_run_shows_how_far_it_is(work, told, tmp_path, c
     assert [word for word in told if word not in said] == []
     work(tmp_path)
     assert capsys.readouterr().out == ""
+
+
+def test_bars_name_the_rows_that_they_are_about(capsys):
+    with showing(True), on_rows("private rows"):
+        in_blocks(lambda block: block, np.zeros((70, 2)), rows=10)
+        list(tracked(range(70), "Encoding texts", total=70))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Computing features (private rows)" in said
+    assert "Encoding texts (private rows)" in said
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
         Parameters
         ----------
         X : array-like or frame of shape (n_rows, n_features), or images of shape (n_rows, height, width[, 3])
-            Private rows.
+            Private rows. Numbers and dates as text are read as in a file, in the form that the cells of X_public have.
         y : array-like of shape (n_rows,) or (n_rows, n_labels)
             Labels, all among `classes`; or 0 and 1 for each label of `classes`, of which a row may have several.
         X_public : same form as X, or Domain
@@ -258,7 +258,6 @@ class PATEClassifier(ClassifierMixin, PrivateEstimator):
             classes=tuple(self.classes_),
             classes_from=CLASSES_FROM["private"] if self._from_private else "given by the caller",
             names=getattr(self, "feature_names_in_", None),
-            kinds=None if not isinstance(X_public, Domain) else dict(X_public.kinds().kinds),
             consent=None if levels is None else Consent(epsilons=self.consent),
             **own,
         )

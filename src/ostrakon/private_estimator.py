@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
+from ostrakon.data.understood import Understood, kinds_in_words
 from ostrakon.mechanisms import Mechanism
 from ostrakon.mechanisms.registry import find
 from ostrakon.options.options import AUTO, Options
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.rows_in_memory import (
+    as_written,
     is_free_form,
     refuse_column_of_users,
     require_apart,
@@ -90,7 +92,7 @@ class PrivateEstimator(BaseEstimator):
             require_described(given, X_public)
             # The domain types each cell alone; a column's own type would depend on all private rows.
             given = X_public.typed(given)
-            own = of_described(X_public)
+            own = of_described(X_public) | {"kinds": dict(X_public.kinds().kinds)}
         else:
             own["X_public"] = given if only_labels else self._same_form(X_public, "X_public")
         require_same_images(given, own["X_public"])
@@ -98,6 +100,11 @@ class PrivateEstimator(BaseEstimator):
             require_apart(given, own["X_public"])
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
+        if not isinstance(X_public, Domain):
+            given, own["X_public"], columns = as_written(
+                given, own["X_public"], getattr(self, "representation", AUTO)
+            )
+            own |= {"kinds": dict(columns.kinds), "understood": Understood(facts=kinds_in_words(columns))}
         return given, own
 
     def _store(self, finished: FinishedRun, memory: InMemory) -> None:

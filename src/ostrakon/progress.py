@@ -17,6 +17,7 @@ _MANY = 64
 _EVERY = 10.0
 """Seconds between lines where there is no terminal."""
 _shown: ContextVar[bool] = ContextVar("shown", default=False)
+_rows: ContextVar[str] = ContextVar("rows", default="")
 _bars: ContextVar[Progress | None] = ContextVar("bars", default=None)
 
 
@@ -31,15 +32,25 @@ def showing(progress: bool) -> Generator[None]:
 
 
 @contextlib.contextmanager
+def on_rows(rows: str) -> Generator[None]:
+    """Which rows, such as "private rows", the labels of `working` and `tracked` name."""
+    before = _rows.set(f" ({rows})")
+    try:
+        yield
+    finally:
+        _rows.reset(before)
+
+
+@contextlib.contextmanager
 def working(label: str, total: int) -> Generator[Report]:
     """`reporting` where `showing` says so; a bar below that of the work around it."""
-    with reporting(_shown.get(), label=label, total=total) as report:
+    with reporting(_shown.get(), label=label + _rows.get(), total=total) as report:
         yield report
 
 
 def tracked(items: Iterable[T], label: str, *, total: int, least: int = _MANY) -> Iterator[T]:
     """The items, with the number of those taken reported to `working`; fewer than `least` are not worth a bar."""
-    with reporting(_shown.get() and total >= least, label=label, total=total) as report:
+    with reporting(_shown.get() and total >= least, label=label + _rows.get(), total=total) as report:
         for done, item in enumerate(items, 1):
             yield item
             report(done, total)

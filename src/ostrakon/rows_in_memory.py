@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ostrakon.data.changed_rows import refuse_changed_rows
-from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, kind_of, typed, word
+from ostrakon.data.columns import Columns, kind_of, require_same_types, typed, word, written_as_text
 from ostrakon.data.domain import Domain
 from ostrakon.data.frames import as_frame
 from ostrakon.data.identity import row_marks
@@ -28,7 +28,7 @@ class OutsidePublicRange(UserWarning):
 
 
 class ReadAsCategories(UserWarning):
-    """Public text that is nearly unique, or that holds numbers or dates, is read as categories, which are released."""
+    """Public text that is nearly unique is read as categories, which are released."""
 
 
 _FIRST = 100
@@ -49,6 +49,32 @@ def warn_outside(given: Any, task: Task) -> None:
         warnings.warn(sentence, OutsidePublicRange, stacklevel=3)
 
 
+def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any, Columns]:
+    """(private rows, public rows, kinds of the columns that were read): text of numbers or dates as the files' reader.
+
+    A column is read if `written_as_text` says so of the public one. Anything but two frames stays as it is.
+    Guarantee: a private cell is read alone, in a form that public cells decide.
+    Errors: `InvalidInput` for a private column of another type than the public one.
+    """
+    if not (hasattr(private, "iloc") and hasattr(public, "iloc")):
+        return private, public, Columns({})
+    columns = written_as_text(public, text=isinstance(representation, str) and reads_text(representation))
+    if not columns.kinds:
+        return private, public, columns
+    require_same_types(private, public)
+    read = [_read(rows, columns) for rows in (private, public)] if private is not public else [_read(public, columns)]
+    return read[0], read[-1], columns
+
+
+def _read(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
+    known = {name: columns.kinds[str(name)] for name in rows.columns if str(name) in columns.kinds}
+    cells = {name: rows[name].astype(object) for name in known}
+    # A list in a cell would stop pandas: it counts as missing.
+    plain = {name: column.where(column.map(pd.api.types.is_scalar), None) for name, column in cells.items()}
+    read = {name: typed(column, known[name]) for name, column in plain.items()}
+    return pd.DataFrame({name: read.get(name, rows[name]) for name in rows.columns}, index=rows.index)
+
+
 def warn_of_text(public: Any, representation: Any) -> None:
     """Warn of text columns of a public frame that are probably not categories (`ReadAsCategories`)."""
     if not hasattr(public, "iloc") or not isinstance(representation, str) or holds_text_alone(public):
@@ -65,22 +91,11 @@ def _text_remark(name: str, column: pd.Series, *, text: bool) -> str | None:
     kind, different, rows = kind_of(column, text=text), column.nunique(), int(column.notna().sum())
     if kind == "text" or different <= _FEW:
         return None
-    listed = "are read as categories, and student.json lists all of them"
-    forms: tuple[tuple[tuple[str, ...], str, str], ...] = (
-        (("number", "decimal comma", "amount"), "numbers", "If they are quantities, make numbers of them"),
-        (("date", DAY_FIRST, MONTH_FIRST), "dates", "pd.to_datetime makes dates of them"),
-    )
-    for kinds, what, make in forms:
-        if kind in kinds:
-            return (
-                f"{name!r} of X_public holds {what} as text: {different:,} different values {listed}. {make}; the "
-                "command line reads such cells itself."
-            )
     if kind != "left out" and different <= _NEARLY * rows:
         return None
     return (
-        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which {listed}. If it is "
-        "an identifier or free text, leave it out of X and X_public."
+        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which are read as categories, "
+        "and student.json lists all of them. If it is an identifier or free text, leave it out of X and X_public."
     )
 
 

@@ -1,13 +1,15 @@
 """Columns that look like identifiers with several rows each: a run without --by warns of them."""
 
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import ostrakon
-from ostrakon.rows_in_memory import OutsidePublicRange, ReadAsCategories, warn_of_text
+from ostrakon.rows_in_memory import OutsidePublicRange, ReadAsCategories, as_written, warn_of_text
 from ostrakon.run.inputs.files import task_from_files
 from ostrakon.validation import InvalidInput
 
@@ -63,12 +65,9 @@ def test_a_column_that_is_users_is_refused() -> None:
 
 
 def test_public_text_that_is_not_categories_is_named_in_python() -> None:
-    days = pd.date_range("2022-01-03", periods=200)
     public = pd.DataFrame(
         {
             "booking": [f"BK-{7 * row:06d}X" for row in range(200)],
-            "day": days.strftime("%d-%b-%Y"),
-            "price": [f"${row * 41:,.2f}" for row in range(200)],
             "city": ["Ulm", "Bonn", "Rom", "Bern"] * 50,
             "age": np.arange(200) % 60,
         }
@@ -76,16 +75,61 @@ def test_public_text_that_is_not_categories_is_named_in_python() -> None:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         warn_of_text(public, "auto")
-    assert [one.category for one in heard] == [ReadAsCategories] * 3
-    booking, day, price = (str(one.message) for one in heard)
+    (booking,) = (str(one.message) for one in heard if one.category is ReadAsCategories)
     assert booking.startswith("'booking' of X_public is text with 200 different values in 200 rows")
     assert "leave it out of X and X_public" in booking
-    assert "holds dates as text: 200 different" in day
-    assert "pd.to_datetime" in day
-    assert "holds numbers as text: 200 different" in price
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_text(public[["city", "age"]].assign(day=days), "auto")
+        warn_of_text(public[["city", "age"]].assign(day=pd.date_range("2022-01-03", periods=200)), "auto")
+
+
+def written(rows: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(columns as a file has them, the same ones typed)."""
+    rng = np.random.default_rng(seed)
+    day = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 900, rows), unit="D")
+    price, grade = rng.lognormal(7, 1, rows).round(2), rng.integers(1, 6, rows).astype(str)
+    typed = pd.DataFrame({"day": day, "bought": day[::-1], "price": price, "share": price / 100, "grade": grade})
+    texts = typed.assign(
+        day=day.strftime("%d-%b-%Y"),
+        bought=day[::-1].strftime("%Y%m%d").astype(int),
+        price=[f"${one:,.2f}" for one in price],
+        share=[str(one) for one in price / 100],
+    )
+    return texts, typed
+
+
+@pytest.mark.parametrize("protect", ["records", "labels"])
+def test_text_in_memory_is_read_as_in_a_file(protect: Any, tmp_path: Path) -> None:
+    (texts, typed), (public, public_typed) = written(600, 0), written(200, 1)
+    y = (typed["price"] > typed["price"].median()).astype(int)
+    found = []
+    for rows, pool in ((texts, public), (typed, public_typed)):
+        model = ostrakon.PATEClassifier(
+            epsilon=4, classes=[0, 1], student="logistic", random_state=0, protect=protect, partition="random"
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ReadAsCategories)
+            model.noise = np.random.default_rng(0)
+            model.fit(rows, y, X_public=None if protect == "labels" else pool)
+        found.append((model, model.predict_proba(pool)))
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    assert (found[0][0].predict(public) == (public_typed["price"] > typed["price"].median())).mean() > 0.8
+    card = (found[0][0].save_release(tmp_path / "release") / "model_card.md").read_text()
+    assert "| Dates (eight digits, such as 20241231) | bought |" in card
+    assert "| Numbers | share |" in card
+    kinds = {one["name"]: one["kind"] for one in found[0][0].released_.form.columns}
+    assert kinds["grade"] == "category"  # text of few plain numbers
+    assert kinds["price"] == "amount"
+
+
+def test_private_text_of_another_type_is_refused_and_odd_cells_are_missing() -> None:
+    texts, public = written(60, 0)[0], written(60, 1)[0]
+    rows, pool, columns = as_written(texts.assign(price=[[1], "never", *texts["price"][2:]]), public, "auto")
+    assert rows["price"].isna().sum() == 2
+    assert set(columns.kinds) == {"day", "bought", "price", "share"}
+    assert not pool.isna().any().any()
+    with pytest.raises(InvalidInput, match="column 'price' of X must be of the type of the public one"):
+        as_written(texts.assign(price=1.0), public, "auto")
 
 
 def test_a_scaler_that_learned_from_private_rows_is_named() -> None:

@@ -11,11 +11,21 @@ import pandas as pd
 import pytest
 
 from ostrakon.data.classes import refuse_quantity
-from ostrakon.data.columns import DAY_FIRST, EITHER_ORDER, FREE_TEXT, IDENTIFIER, MONTH_FIRST, NUMBERED, Columns
+from ostrakon.data.columns import (
+    DAY_FIRST,
+    DIGITS,
+    EITHER_ORDER,
+    FREE_TEXT,
+    IDENTIFIER,
+    MONTH_FIRST,
+    NUMBERED,
+    Columns,
+)
+from ostrakon.data.outside_range import outside_table
 from ostrakon.data.sources import open_table
 from ostrakon.data.task import open_task
 from ostrakon.data.understood import understood_table
-from ostrakon.export.loader import read_amount, read_comma_number, read_day_first, read_month_first
+from ostrakon.export.loader import read_amount, read_comma_number, read_day_first, read_digits, read_month_first
 from ostrakon.export.row_form import RowForm
 from ostrakon.service.request_queue import require_readable
 from ostrakon.validation import InvalidInput
@@ -107,6 +117,11 @@ def test_amounts_and_dates_are_understood_from_public_cells_alone(folder: Path) 
         (["3 March 2021", "1 May 2020 13:05"], DAY_FIRST),
         (["03-Feb-2021", "03-02-2021"], "category"),
         (["2024-12-31", "2024-01-01"], "date"),
+        (["20241231", "19000101", "21001231"], DIGITS),
+        ([20241231, 20240101, None], DIGITS),
+        (["20241231", "20241301"], "number"),
+        (["18991231", "20241231"], "number"),
+        (["20240230", "20240231"], "number"),
     ],
 )
 def test_one_rule_says_what_a_column_is(cells, kind) -> None:
@@ -156,6 +171,7 @@ AMOUNTS = ["$1,234.50", "-$7", "1,234,567", "12%", "£ 3", " $2.5 ", "1,23", "1.
 DATES = [
     *("31/12/2024", "12/31/2024", "1.2.2024", "1-2-2024 3:04", "1/2/2024 13:04:05", "1/2/2024 1:04 PM"),
     *("1/2/2024 12:00 am", "1/2/2024 13:00 PM", "1/2/2024 25:00", "30/2/2024", "1/2-2024", "1/2/24", "2024-01-02"),
+    *("20241231", "20241231.0", " 19000101", "20240230", "20241301", "18991231", "21010101", "2024123", "120241231"),
     *("never", "", " 1/2/2024 ", "03-Feb-2021", "3 MARCH 2021 1:04 PM", "30-Feb-2021", "3-Foo-2021", "3-Feb.2021"),
 ]
 
@@ -167,6 +183,7 @@ DATES = [
         ("decimal comma", AMOUNTS, read_comma_number, 6),
         (DAY_FIRST, DATES, read_day_first, 9),
         (MONTH_FIRST, DATES, read_month_first, 7),
+        (DIGITS, [*DATES, 20241231, 20241231.0, 20241231.5, 1e300, True], read_digits, 5),
     ],
 )
 def test_each_cell_is_read_alone_and_by_the_released_student_alike(kind, cells, reader, readable) -> None:
@@ -180,8 +197,46 @@ def test_each_cell_is_read_alone_and_by_the_released_student_alike(kind, cells, 
 
 def test_the_service_says_what_such_a_cell_must_be() -> None:
     require_readable([{"c": "$1,234.50"}], [{"name": "c", "kind": "amount"}])
+    for cell in (20241231, "20241231"):
+        require_readable([{"c": cell}], [{"name": "c", "kind": DIGITS}])
+    with pytest.raises(InvalidInput, match="c must be a date such as 20241231 or null, got 20241301"):
+        require_readable([{"c": 20241301}], [{"name": "c", "kind": DIGITS}])
     with pytest.raises(InvalidInput, match="c must be a date such as 31/12/2024 or null, got '12/31/2024'"):
         require_readable([{"c": "12/31/2024"}], [{"name": "c", "kind": DAY_FIRST}])
+
+
+def test_ordinary_numbers_of_eight_digits_are_no_dates() -> None:
+    rng = np.random.default_rng(0)
+    for numbers in (rng.integers(19_000_101, 21_001_232, N), 20_210_001 + np.arange(N), 20_000_000 + np.arange(N) * 100):
+        for cells in (numbers, numbers.astype(str), numbers.astype(float)):
+            assert Columns.of(pd.DataFrame({"paid": cells, "x": np.arange(N) % 3})).kinds["paid"] == "number"
+
+
+@pytest.mark.parametrize("stored", ["csv", "parquet"])
+def test_dates_of_eight_digits_are_read_on_the_command_line(folder: Path, stored: str) -> None:
+    rng = np.random.default_rng(2)
+    day = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 700, N), unit="D")
+    numbers = pd.Series(day.strftime("%Y%m%d").astype(int))
+    # A sign for a missing date, which is no date, and a private column of floats, since one cell of it is missing.
+    public = rows(1).assign(day=numbers.where(np.arange(N) > 0, 99999999)).drop(columns="ill")
+    private = rows(0).assign(day=(numbers + 10_000).where(np.arange(N) > 0))
+    names = [folder / f"{name}.{stored}" for name in ("private", "public")]
+    for frame, name in zip((private, public), names, strict=True):
+        frame.to_csv(name, index=False) if stored == "csv" else frame.to_parquet(name)
+    task = open_task(*names, **OPTIONS)
+    assert task.columns.kinds["day"] == DIGITS
+    days = ((day - pd.Timestamp("2000-01-01")) / pd.Timedelta(days=1)).to_numpy()
+    np.testing.assert_array_equal(task.public_rows()["day"][1:], days[1:])
+    facts = task.understood(public_rows=N).facts
+    assert facts["Dates (eight digits, such as 20241231)"] == "day"
+    assert "99999999" in facts["Missing values"]
+    beyond = outside_table(task.private, task.columns, task.public_rows())["day"]
+    # A year later: beyond the public range from its last day on.
+    assert abs(beyond - (days + 366 > days.max() + 1).mean()) < 0.05
+    words = private.assign(day="soon")
+    words.to_csv(names[0], index=False) if stored == "csv" else words.to_parquet(names[0])
+    with pytest.raises(InvalidInput, match="must hold dates of eight digits \\(20241231\\) as in the public table"):
+        open_task(*names, **OPTIONS)
 
 
 @pytest.mark.parametrize(("private", "sentence"), [("2024-12-31", "dates with the day first"), ("12/31/2024", None)])

@@ -11,7 +11,15 @@ from typing import Any, Literal, Self
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.date_text import WRITTEN_DATE, as_iso, order_in
+from ostrakon.data.date_text import (
+    EIGHT_DIGITS,
+    FIRST_DIGITS,
+    LAST_DIGITS,
+    WRITTEN_DATE,
+    as_iso,
+    digits_as_iso,
+    order_in,
+)
 from ostrakon.data.embeddings import groups
 from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA, commas_in, with_point, without_signs
 from ostrakon.validation import InvalidInput
@@ -23,12 +31,14 @@ Kind = Literal[
     "date",
     "date (day first)",
     "date (month first)",
+    "date (digits)",
     "category",
     "text",
     "left out",
 ]
 DAY_FIRST: Kind = "date (day first)"
 MONTH_FIRST: Kind = "date (month first)"
+DIGITS: Kind = "date (digits)"
 DATE = r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?"
 _ORIGIN = pd.Timestamp("2000-01-01", tz="UTC")
 _FIRST, _LAST = (pd.Timestamp(np.datetime64(day, "s")).tz_localize("UTC") for day in ("-200000-01-01", "200000-01-01"))
@@ -68,7 +78,8 @@ class Columns:
     """The kind of every column.
 
     Kinds: "number", "decimal comma" (0,5), "amount" ($1,234.50), "date" (days, from ISO dates), "date (day first)"
-    (31/12/2024), "date (month first)" (12/31/2024), "category", "text" or "left out".
+    (31/12/2024), "date (month first)" (12/31/2024), "date (digits)" (20241231, also as numbers), "category", "text" or
+    "left out".
 
     Columns that do not vary in the public rows are left out, whole numbers that number or name the rows are too and,
     unless text is read, so is text that is nearly unique in every row (names, free text).
@@ -88,14 +99,7 @@ class Columns:
     @classmethod
     def of(cls, public: pd.DataFrame, *, text: bool = False) -> Self:
         """From a public table. text: whether free text is read. Raises `InvalidInput` if no column can be used."""
-        judged = {str(name): _judged(public[name], text=text) for name in public.columns}
-        # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
-        known: set[Kind] = {kind for kind, _ in judged.values()}
-        judged |= {
-            name: _judged(public[name], known=known, text=text)
-            for name, (_, note) in judged.items()
-            if note.endswith((EITHER, EITHER_ORDER))
-        }
+        judged = _judged_table(public, text=text)
         # A part of an embedding that does not vary in public is still a part of it.
         parts = [name for names in groups(judged).values() for name in names if judged[name] == ("left out", CONSTANT)]
         judged |= dict.fromkeys(parts, ("number", ""))
@@ -132,6 +136,35 @@ class Columns:
     def left_out(self) -> tuple[str, ...]:
         """Names of the columns that are not used."""
         return self.of_kind("left out")
+
+
+def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
+    """The columns of a public frame in memory whose cells are numbers or dates of a written form, as `Columns.of` says.
+
+    Text of plain numbers with few different values stays categories, because whoever typed the frame chose text.
+    text: whether free text is read.
+    """
+    judged = {} if public.columns.has_duplicates else _judged_table(public, text=text)
+    kinds: dict[str, Kind] = {}
+    for name in public.columns:
+        kind = judged.get(str(name), ("left out", ""))[0]
+        column = public[name] if kind not in ("category", "text", "left out") else pd.Series(dtype=np.float64)
+        few = kind == "number" and column.nunique() <= _FEWEST_IDS
+        if kind == DIGITS or (not few and (column.dtype == object or pd.api.types.is_string_dtype(column.dtype))):
+            kinds[str(name)] = kind
+    return Columns(kinds)
+
+
+def _judged_table(public: pd.DataFrame, *, text: bool) -> dict[str, tuple[Kind, str]]:
+    """(kind, note) of every column."""
+    judged = {str(name): _judged(public[name], text=text) for name in public.columns}
+    # 1,234 has a decimal comma, and 1/2/2024 the day first, if another column of the table has.
+    known: set[Kind] = {kind for kind, _ in judged.values()}
+    return judged | {
+        str(name): _judged(public[name], known=known, text=text)
+        for name in public.columns
+        if judged[str(name)][1].endswith((EITHER, EITHER_ORDER))
+    }
 
 
 def names_of_rows(public: pd.DataFrame) -> list[str]:
@@ -204,10 +237,12 @@ def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: b
         return "left out", CONSTANT if different else EMPTY
     if pd.api.types.is_bool_dtype(column.dtype):
         return "category", ""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return _number(column, "")
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return "date", ""
+    if (note := _of_digits(given)) is not None:
+        return DIGITS, note
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return _number(column, "")
     cells = given.astype(str)
     read = pd.to_numeric(cells, errors="coerce").notna()
     if _mostly(cells, read):
@@ -223,6 +258,19 @@ def _judged(column: pd.Series, *, known: Collection[Kind] | None = None, text: b
     if different > max(_MOST_CATEGORIES, len(given) / 2):
         return "left out", READABLE if free and not note else FREE_TEXT + note
     return "category", f"{AS_TEXT}{note.removeprefix('; ')}" if note else ""
+
+
+def _of_digits(given: pd.Series) -> str | None:
+    """The note of a column of dates such as 20241231, in cells that are not missing; None for another column.
+
+    A public rule: of ordinary numbers of eight digits between these dates, one in 28 is a date by chance.
+    """
+    numbers = pd.to_numeric(given, errors="coerce")
+    if float(numbers.between(FIRST_DIGITS, LAST_DIGITS).mean()) < _MOSTLY:
+        return None
+    cells = given.map(word)
+    read = cells.str.fullmatch(EIGHT_DIGITS) & days(cells.map(digits_as_iso)).notna()
+    return _words(cells, read) if _mostly(cells, read) else None
 
 
 def _number(column: pd.Series, note: str) -> tuple[Kind, str]:
@@ -295,6 +343,8 @@ def typed(column: pd.Series, kind: Kind) -> pd.Series:
             return pd.Series([None if cell is None else word(cell) for cell in text], text.index, dtype=object)
     if kind == "date":
         return days(column)
+    if kind == DIGITS:
+        return days(column.astype(object).map(digits_as_iso, na_action="ignore"))
     if kind in (DAY_FIRST, MONTH_FIRST):
         return days(column.astype(object).map(partial(as_iso, day_first=kind == DAY_FIRST), na_action="ignore"))
     if kind in ("decimal comma", "amount"):

@@ -1,4 +1,4 @@
-"""Dates as text that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024, 31-Dec-2024."""
+"""Dates that are not in ISO form: 31/12/2024, 12/31/2024 1:20 PM, 31.12.2024, 31-Dec-2024, 20241231."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 _MONTH = rf"(?:\d{{1,2}}|(?i:(?:{'|'.join(MONTHS)})[a-z]*))"
 WRITTEN_DATE = rf"\d{{1,2}}[./ -]{_MONTH}[./ -]\d{{4}}(?:[T, ]+\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?: ?[AaPp][Mm])?)?"
 """A date of day, month and year, perhaps with a time (a regular expression)."""
+
+EIGHT_DIGITS = r"(19\d{2}|20\d{2}|2100)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\.0+)?"
+"""A date of the years 1900 to 2100 as a whole number, such as 20241231 (a regular expression)."""
+FIRST_DIGITS, LAST_DIGITS = 19000101, 21001231
 
 _PARTS = re.compile(
     rf"(\d{{1,2}})([./ -])({_MONTH})\2(\d{{4}})(?:[T, ]+(\d{{1,2}}):(\d{{2}})(?::(\d{{2}}))?(?: ?([AaPp])[Mm])?)?"
@@ -62,3 +66,17 @@ def as_iso(cell: Any, *, day_first: bool) -> Any:
         return None
     clock = int(hour) if half is None else int(hour) % 12 + (12 if half in "Pp" else 0)
     return f"{date}T{clock:02d}:{minute}:{seconds or '00'}"
+
+
+def digits_as_iso(cell: Any) -> Any:
+    """A number of eight digits, or its text, as an ISO date; None for other numbers and text.
+
+    >>> digits_as_iso(20241231), digits_as_iso("20241231"), digits_as_iso(20241301), digits_as_iso("2024")
+    ('2024-12-31', '2024-12-31', None, None)
+    """
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    if not isinstance(cell, str | int | float):
+        return cell
+    match = re.fullmatch(EIGHT_DIGITS, str(cell).strip())
+    return None if match is None else "-".join(match.groups())

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, Columns
-from ostrakon.data.date_text import WRITTEN_DATE
+from ostrakon.data.columns import DAY_FIRST, DIGITS, MONTH_FIRST, Columns
+from ostrakon.data.date_text import EIGHT_DIGITS, WRITTEN_DATE
 from ostrakon.data.embeddings import groups
 from ostrakon.data.identity import quoted
 from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
@@ -108,6 +108,10 @@ def _value(cell: str, kind: str, stored: str) -> str:
     text = f"{cell}::VARCHAR"
     if kind == "date":
         return f"date_diff('day', {_ORIGIN}, try_cast({cell} AS TIMESTAMP)::DATE)"
+    if kind == DIGITS:
+        iso = rf"regexp_replace({text}, '^(\d{{4}})(\d{{2}})(\d{{2}})(\.0+)?$', '\1-\2-\3')"
+        day = f"date_diff('day', {_ORIGIN}, try_cast({iso} AS DATE))"
+        return f"CASE WHEN regexp_full_match({text}, {literal(EIGHT_DIGITS)}) THEN {day} END"
     if kind in (DAY_FIRST, MONTH_FIRST):
         order = r"\3-\2-\1" if kind == DAY_FIRST else r"\3-\1-\2"
         iso = rf"regexp_replace({text}, '^(\d+)[./-](\d+)[./-](\d+).*$', '{order}')"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ostrakon.data.columns import DATE, DAY_FIRST, MONTH_FIRST, Columns, Kind
-from ostrakon.data.date_text import WRITTEN_DATE
+from ostrakon.data.columns import DATE, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, Kind
+from ostrakon.data.date_text import EIGHT_DIGITS, WRITTEN_DATE
 from ostrakon.data.identity import quoted
 from ostrakon.data.number_text import AMOUNT, DECIMAL_COMMA
 from ostrakon.data.table import Table, literal
@@ -19,6 +19,7 @@ _WORDS: dict[Kind, str] = {
     "date": "dates",
     DAY_FIRST: "dates with the day first (31/12/2024)",
     MONTH_FIRST: "dates with the month first (12/31/2024)",
+    DIGITS: "dates of eight digits (20241231)",
     "category": "words",
     "text": "text",
 }
@@ -29,6 +30,7 @@ _FORMS: dict[Kind, str] = {
     "date": DATE,
     DAY_FIRST: WRITTEN_DATE,
     MONTH_FIRST: WRITTEN_DATE,
+    DIGITS: EIGHT_DIGITS,
 }
 
 
@@ -73,7 +75,7 @@ def _condition(cell: str, kind: Kind, stored: str) -> str:
     text = f"{cell}::VARCHAR"
     if not kind.startswith("date") and _NUMBERS.fullmatch(stored):
         return f"{cell} IS NOT NULL"
-    form = _FORMS.get(kind) if kind == "date" or stored == "VARCHAR" else None
+    form = _FORMS.get(kind) if kind in ("date", DIGITS) or stored == "VARCHAR" else None
     if form is not None:
         return f"regexp_full_match({text}, {literal(form)})"
     return f"try_cast({text} AS DOUBLE) IS NOT NULL"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ostrakon.data.classes import looks_like_a_quantity
-from ostrakon.data.columns import AS_TEXT, DAY_FIRST, MONTH_FIRST, Columns, alike, alike_in_words
+from ostrakon.data.columns import AS_TEXT, DAY_FIRST, DIGITS, MONTH_FIRST, Columns, alike, alike_in_words
 from ostrakon.data.embeddings import groups
 from ostrakon.data.quantity import Quantity
 from ostrakon.statements.statement import Protects
@@ -47,20 +47,7 @@ def understood_table(
     """How tables were read. only_public: columns that the private table lacks. quantity: of the
     target. several: a row may have several of the classes.
     """
-    embeddings = groups(columns.of_kind("number"))
-    parts = {part for names in embeddings.values() for part in names}
-    kinds = {
-        "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
-        "Numbers": [name for name in columns.of_kind("number") if name not in parts],
-        "Numbers with a decimal comma": columns.of_kind("decimal comma"),
-        "Numbers with currency or percent signs, or commas between thousands": columns.of_kind("amount"),
-        "Dates (ISO)": columns.of_kind("date"),
-        "Dates (day first)": columns.of_kind(DAY_FIRST),
-        "Dates (month first)": columns.of_kind(MONTH_FIRST),
-        "Categories": columns.of_kind("category"),
-        "Free text": columns.of_kind("text"),
-    }
-    facts = {what: listed(names) for what, names in kinds.items() if names}
+    facts = kinds_in_words(columns)
     partly = {name: note for name, note in columns.notes.items() if name in columns.kept}
     for what, as_text in (("Missing values", False), ("Read as text", True)):
         said = [
@@ -85,6 +72,25 @@ def understood_table(
         facts["User column"] = by
     facts |= _pool(public_rows, protects)
     return Understood(facts=facts, target=target, warnings=_warnings(columns, target, classes, only_public))
+
+
+def kinds_in_words(columns: Columns) -> dict[str, str]:
+    """The names of the columns of each kind."""
+    embeddings = groups(columns.of_kind("number"))
+    parts = {part for names in embeddings.values() for part in names}
+    kinds = {
+        "Embeddings": [f"{name} ({len(names)} numbers)" for name, names in embeddings.items()],
+        "Numbers": [name for name in columns.of_kind("number") if name not in parts],
+        "Numbers with a decimal comma": columns.of_kind("decimal comma"),
+        "Numbers with currency or percent signs, or commas between thousands": columns.of_kind("amount"),
+        "Dates (ISO)": columns.of_kind("date"),
+        "Dates (day first)": columns.of_kind(DAY_FIRST),
+        "Dates (month first)": columns.of_kind(MONTH_FIRST),
+        "Dates (eight digits, such as 20241231)": columns.of_kind(DIGITS),
+        "Categories": columns.of_kind("category"),
+        "Free text": columns.of_kind("text"),
+    }
+    return {what: listed(names) for what, names in kinds.items() if names}
 
 
 def understood_images(

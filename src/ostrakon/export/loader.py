@@ -33,6 +33,7 @@ _WRITTEN_DATE = re.compile(
     rf"(\d{{1,2}})([./ -])(\d{{1,2}}|(?i:(?:{'|'.join(_MONTHS)})[a-z]*))\2(\d{{4}})"
     r"(?:[T, ]+(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AaPp])[Mm])?)?"
 )
+_EIGHT_DIGITS = re.compile(r"(19\d{2}|20\d{2}|2100)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?:\.0+)?")
 _ORIGIN = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _DAY = datetime.timedelta(days=1)
 _TERM = re.compile(r"\b\w\w+\b")
@@ -109,7 +110,7 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     """The columns of `rows` by name, read cell by cell: numbers as doubles, NaN where missing, categories as text.
 
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), amount ($1,234.50), date (days since 2000,
-    also "date (day first)", 31/12/2024, and "date (month first)", 12/31/2024), duration (days),
+    also "date (day first)", 31/12/2024, "date (month first)", 12/31/2024, and "date (digits)", 20241231), duration (days),
     category ("" is missing), which has the "values" that the public data knew, embedding: "width" numbers in every row,
     doubles (rows, width), given as lists, as an array of two dimensions, or as the columns NAME.0, NAME.1, ...;
     text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
@@ -299,6 +300,14 @@ def read_month_first(cell: Any) -> float:
     return read_date(_as_iso(cell, day_first=False) if isinstance(cell, str) else cell)
 
 
+def read_digits(cell: Any) -> float:
+    """A moment, or a number of eight digits such as 20241231, as days since 2000; NaN for what is none."""
+    if isinstance(cell, (datetime.date, np.datetime64)):
+        return read_date(cell)
+    found = _EIGHT_DIGITS.fullmatch(read_word(cell, frozenset()))
+    return math.nan if found is None else read_date("-".join(found.groups()))
+
+
 def _as_iso(text: str, *, day_first: bool) -> str:
     found = _WRITTEN_DATE.fullmatch(unquoted(text.strip()))
     if found is None:
@@ -368,6 +377,7 @@ READERS = {
     "date": read_date,
     "date (day first)": read_day_first,
     "date (month first)": read_month_first,
+    "date (digits)": read_digits,
     "duration": read_duration,
 }
 

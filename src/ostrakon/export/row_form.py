@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from ostrakon.data.columns import DAY_FIRST, MONTH_FIRST, word
+from ostrakon.data.columns import DAY_FIRST, DIGITS, MONTH_FIRST, word
 from ostrakon.data.embeddings import groups
 from ostrakon.data.frames import as_frame
 from ostrakon.export.loader import read_table
@@ -152,5 +152,6 @@ def _typical(column: pd.Series, described: Mapping[str, Any]) -> Any:
     if not kind.startswith("date"):
         return middle
     day = (_ORIGIN + datetime.timedelta(days=middle)).date()
-    written = {DAY_FIRST: f"{day.day:02d}/{day.month:02d}", MONTH_FIRST: f"{day.month:02d}/{day.day:02d}"}
-    return f"{written[kind]}/{day.year:04d}" if kind in written else str(day)
+    year, month, date = str(day).split("-")
+    written = {DAY_FIRST: f"{date}/{month}/{year}", MONTH_FIRST: f"{month}/{date}/{year}", DIGITS: year + month + date}
+    return written.get(kind, str(day))

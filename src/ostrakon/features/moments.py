@@ -189,7 +189,7 @@ def bounded_steps(
     invented = centre + away * (radius / math.sqrt(len(centre)))
     # The number of threads changes the rounding of products.
     with threadpool_limits(1, user_api="blas"):
-        blocks = in_blocks(rounded, given, rows=own_rows(of_rows, invented))
+        blocks = in_blocks(rounded, given, rows=own_rows(of_rows, invented), label="Adding up features")
     whole_steps = np.concatenate(blocks) if blocks else np.empty((0, columns), np.int64)
     # In integers, because the guarantee depends on this bound.
     if len(whole_steps) and int(np.einsum("rd,rd->r", whole_steps, whole_steps).max()) > longest_squared:

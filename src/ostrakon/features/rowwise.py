@@ -31,10 +31,12 @@ def own_rows(function: Callable[[Any], Any], public: Any) -> int:
     return _BLOCK if here.shape == there.shape and here[order].tobytes() == there.tobytes() else 1
 
 
-def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]:
+def in_blocks(
+    function: Callable[[Any], Any], X: Any, *, rows: int, label: str = "Computing features"
+) -> list[Any]:
     """`function` of X, `rows` rows per call (see `own_rows`); the last block is padded, and the padding removed.
 
-    rows: `ANY` for elementwise functions.
+    rows: `ANY` for elementwise functions. label: of the progress bar.
     """
     if rows == ANY:
         places = (np.arange(at, min(at + _MANY, row_count(X))) for at in range(0, row_count(X), _MANY))
@@ -42,7 +44,7 @@ def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int) -> list[Any]
     starts = range(0, row_count(X), rows)
     places = (np.arange(start, min(start + rows, row_count(X))) for start in starts)
     results, done = [], 0
-    with working("Computing features", row_count(X)) as report:
+    with working(label, row_count(X)) as report:
         for here in places:
             results.append(function(take_rows(X, np.resize(here, rows)))[: len(here)])
             done += len(here)

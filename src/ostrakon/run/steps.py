@@ -25,7 +25,7 @@ from ostrakon.noise import secure_rng
 from ostrakon.options.options import Options
 from ostrakon.planning.make_plan import make_plan
 from ostrakon.planning.plan import Plan
-from ostrakon.progress import showing
+from ostrakon.progress import on_rows, showing
 from ostrakon.run.budget import Budget, budget_of
 from ostrakon.run.inputs.private_data import PrivateTable
 from ostrakon.run.inputs.task import Task
@@ -199,7 +199,8 @@ def run_steps(
             storage.note("outside_public_range", lambda: {"notice": PRIVATE, "shares": dict(task.outside)})
         say("Learning features from the public data" if task.domain is None else "Cutting columns into cells")
         choice = options.representation if task.domain is None else CellFeatures(task.domain)
-        view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
+        with on_rows("public rows" if task.private.protects == "records" else "all rows"):
+            view = storage.view(lambda: view_of(task.X_public, choice, seed=options.seed))
         queries = queries_of(view, plan.queries, strategy=options.query_strategy, seed=options.seed)
         votes = collect_votes(context, plan, view, queries)
         name_who_is_trusted(context)
@@ -253,7 +254,8 @@ def collect_votes(context: RunContext, plan: Plan, view: View, queries: IntArray
                 storage.keep_engine(workers)
             return collect(plan, task.private, view, queries, context.options, **where)
 
-    return storage.votes(plan, view, queries, collected)
+    with on_rows("private rows"):
+        return storage.votes(plan, view, queries, collected)
 
 
 def name_who_is_trusted(context: RunContext) -> None:
@@ -318,7 +320,8 @@ def measure(context: RunContext, view: View, selection: Selection) -> AnyMeasure
     if task.y_test is None:
         return None
     # In doubles, as the released student computes.
-    X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
+    with on_rows("test rows"):
+        X_test = task.X_test if selection.chosen.takes_rows else np.asarray(view.transform(task.X_test), np.float64)
     measures: AnyMeasures
     if task.labels is not None:
         student = selection.student

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
+from ostrakon.data.columns import DIGITS
 from ostrakon.export.loader import READERS, read_word
 from ostrakon.service.clients import Client
 from ostrakon.service.labeller import Labeller, Request
@@ -30,6 +31,7 @@ _DESCRIPTIONS = {
     "date": "a date such as 2024-12-31",
     "date (day first)": "a date such as 31/12/2024",
     "date (month first)": "a date such as 12/31/2024",
+    "date (digits)": "a date such as 20241231",
 }
 
 Rows = Sequence[Mapping[str, Any]]
@@ -224,7 +226,7 @@ def _is_readable(cell: Any, kind: str) -> bool:
         return isinstance(cell, str) or _is_finite(cell)
     if isinstance(cell, str) and read_word(cell, frozenset()) == "":
         return True  # one of the usual signs of a missing value
-    if kind.startswith("date") and not isinstance(cell, str):
+    if kind.startswith("date") and kind != DIGITS and not isinstance(cell, str):
         return False
     return math.isfinite(READERS[kind](cell))
 
