@@ -101,9 +101,7 @@ class PrivateEstimator(BaseEstimator):
         if self.partition not in ("hash", "random"):
             raise InvalidInput(f"partition must be 'hash' or 'random', got {self.partition!r}.")
         if not isinstance(X_public, Domain):
-            given, own["X_public"], columns = as_written(
-                given, own["X_public"], getattr(self, "representation", AUTO)
-            )
+            given, own["X_public"], columns = as_written(given, own["X_public"], getattr(self, "representation", AUTO))
             own |= {"kinds": dict(columns.kinds), "understood": Understood(facts=kinds_in_words(columns))}
         return given, own
 

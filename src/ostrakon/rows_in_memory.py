@@ -94,8 +94,8 @@ def _text_remark(name: str, column: pd.Series, *, text: bool) -> str | None:
     if kind != "left out" and different <= _NEARLY * rows:
         return None
     return (
-        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which are read as categories, "
-        "and student.json lists all of them. If it is an identifier or free text, leave it out of X and X_public."
+        f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which are read as "
+        "categories, and student.json lists all of them. If it is an identifier or free text, leave it out of X and X_public."
     )
 
 

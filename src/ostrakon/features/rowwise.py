@@ -31,9 +31,7 @@ def own_rows(function: Callable[[Any], Any], public: Any) -> int:
     return _BLOCK if here.shape == there.shape and here[order].tobytes() == there.tobytes() else 1
 
 
-def in_blocks(
-    function: Callable[[Any], Any], X: Any, *, rows: int, label: str = "Computing features"
-) -> list[Any]:
+def in_blocks(function: Callable[[Any], Any], X: Any, *, rows: int, label: str = "Computing features") -> list[Any]:
     """`function` of X, `rows` rows per call (see `own_rows`); the last block is padded, and the padding removed.
 
     rows: `ANY` for elementwise functions. label: of the progress bar.
