@@ -95,7 +95,8 @@ def _text_remark(name: str, column: pd.Series, *, text: bool) -> str | None:
         return None
     return (
         f"{name!r} of X_public is text with {different:,} different values in {rows:,} rows, which are read as "
-        "categories, and student.json lists all of them. If it is an identifier or free text, leave it out of X and X_public."
+        "categories, and student.json lists all of them. If it is an identifier or free text, leave it out of X and "
+        "X_public."
     )
 
 
