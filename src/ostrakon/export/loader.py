@@ -112,8 +112,8 @@ def read_table(rows: Any, columns: Sequence[Mapping[str, Any]]) -> dict[str, Any
     columns: "name" and "kind" of each; kinds: number, decimal comma (0,5), amount ($1,234.50), date (days since 2000,
     also "date (day first)", 31/12/2024, "date (month first)", 12/31/2024, and "date (digits)", 20241231),
     duration (days), category ("" is missing), which has the "values" that the public data knew, embedding: "width"
-    numbers in every row, doubles (rows, width), given as lists, as an array of two dimensions, or as the columns NAME.0, NAME.1, ...;
-    text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
+    numbers in every row, doubles (rows, width), given as lists, as an array of two dimensions, or as the
+    columns NAME.0, NAME.1, ...; text, as it is; tfidf: text as the weights of its "terms", doubles (rows, width).
     An array goes by position. Errors: ValueError for a column that is not there, and for what is no rows.
     """
     names = [column["name"] for column in columns]
