@@ -67,12 +67,14 @@ def as_written(private: Any, public: Any, representation: Any) -> tuple[Any, Any
 
 
 def _read(rows: pd.DataFrame, columns: Columns) -> pd.DataFrame:
-    known = {name: columns.kinds[str(name)] for name in rows.columns if str(name) in columns.kinds}
-    cells = {name: rows[name].astype(object) for name in known}
-    # A list in a cell would stop pandas: it counts as missing.
-    plain = {name: column.where(column.map(pd.api.types.is_scalar), None) for name, column in cells.items()}
-    read = {name: typed(column, known[name]) for name, column in plain.items()}
-    return pd.DataFrame({name: read.get(name, rows[name]) for name in rows.columns}, index=rows.index)
+    cells = {name: rows[name] for name in rows.columns}
+    for name in cells:
+        if str(name) in columns.kinds:
+            given = rows[name].astype(object)
+            # A list in a cell would stop pandas: it counts as missing.
+            given = given.where(given.map(pd.api.types.is_scalar), None)
+            cells[name] = typed(given, columns.kinds[str(name)])
+    return pd.DataFrame(cells, index=rows.index)
 
 
 def warn_of_text(public: Any, representation: Any) -> None:
