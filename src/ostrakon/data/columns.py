@@ -141,7 +141,7 @@ class Columns:
 def written_as_text(public: pd.DataFrame, *, text: bool = False) -> Columns:
     """The columns of a public frame in memory whose cells are numbers or dates of a written form, as `Columns.of` says.
 
-    Text of plain numbers with few different values stays categories, because whoever typed the frame chose text.
+    Text of plain numbers with few different values stays categories: in memory its type is a choice.
     text: whether free text is read.
     """
     judged = {} if public.columns.has_duplicates else _judged_table(public, text=text)
