@@ -25,6 +25,7 @@ MEASURES = Measures(
     rows=1200,
     accuracy=0.8512,
     balanced_accuracy=0.612,
+    most_frequent=0.7,
     recall=(("a", 0.99), ("b", 0.234)),
     auc=0.8,
     average_precision=0.5,

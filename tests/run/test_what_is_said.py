@@ -18,8 +18,9 @@ from sklearn.model_selection import GridSearchCV
 from ostrakon import PATEClassifier
 from ostrakon.accounting.estimates import Agreement
 from ostrakon.mechanisms import BoundedGNMax, GNMax
-from ostrakon.report.table import _estimate
+from ostrakon.report.table import WARNING, _estimate, _student
 from ostrakon.run.spending import EveryFitSpends, warn_once
+from ostrakon.students.measures import measure_student
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(1500, 2))
@@ -94,17 +95,44 @@ def test_a_class_that_the_released_numbers_do_not_show_is_named_too():
         assert "never predicts '1'" in remark
 
 
+class Wrong(LogisticRegression):
+    """Learns the other class of every row."""
+
+    def fit(self, X, y, sample_weight=None):
+        return super().fit(X, 1 - np.asarray(y), sample_weight)
+
+
 def test_a_student_that_is_not_better_than_the_majority_says_so():
-    coins = np.random.default_rng(1).integers(0, 2, 1500)
     for mechanism, options, advice in (
         (None, {}, "--objective balanced"),
         (GNMax(sigma2=3), {"n_teachers": 20}, "the default, where every record is a teacher"),
     ):
-        (remark,) = fitted(y=coins, mechanism=mechanism, queries=20, **options).statement_.remarks
-        assert "did not clearly beat a model that always predicts the most frequent class" in remark
+        (remark,) = fitted(Wrong(), mechanism=mechanism, queries=20, **options).statement_.remarks
+        assert remark.startswith("Warning: on held-out released ")
+        assert "was right no more often than a model that always predicts the most frequent class. " in remark
         assert advice in remark
         assert ("is a teacher" in remark) == bool(mechanism)
         assert ("--objective" in remark) == (not mechanism)
+
+
+def test_a_student_of_which_the_released_numbers_tell_nothing_is_not_called_bad(tmp_path):
+    model = fitted(mechanism=BoundedGNMax(sigma2=12, max_contributions=1))
+    student, majority = estimates(model)
+    assert student.low < majority.high < min(student.share, np.mean(model.predict(X) == Y))
+    (remark,) = model.statement_.remarks
+    assert remark.startswith("The released numbers alone do not tell whether the student is right more often than a")
+    tried = measure_student(model.released_.student, model.released_.representation.transform(X), Y, (0, 1))
+    for measures, said in ((None, True), (tried, False), (replace(tried, accuracy=0.5), False)):
+        finished = replace(model.finished_, measures=measures)
+        rows = dict(_student(finished))
+        assert ("Note" in rows) == said
+        assert ("on the test rows the student is right no more" in rows.get(WARNING, "")) == (
+            measures is not None and measures.accuracy == 0.5
+        )
+        assert rows["Estimated accuracy"].startswith(f"at least {student.low:.1%} (about {student.share:.1%} if")
+    card = (model.save_release(tmp_path / "release") / "model_card.md").read_text()
+    assert card.count("do not tell whether the student") == 1
+    assert card.index("do not tell whether the student") < card.index("## Privacy")
 
 
 def test_libraries_do_not_warn_through():

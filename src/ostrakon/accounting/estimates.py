@@ -10,6 +10,13 @@ from ostrakon.validation import InvalidInput
 
 CONFIDENCE = 0.95
 
+UNDECIDED = (
+    "The released numbers alone do not tell whether the student is right more often than a model that always predicts "
+    "the most frequent class"
+)
+NO_BETTER = "Warning: on held-out "
+"""How remarks begin on a student whose estimate allows no decision, and on one whose estimate is not higher."""
+
 Of = Literal["student", "majority"]
 Against = Literal["private labels", "held-out released answers"]
 
@@ -87,5 +94,12 @@ class Agreement:
         >>> Agreement(of="student", against="private labels", counted="records", share=0.83, sd=0.003,
         ...           low=0.824, high=0.836).in_words()
         'between 82.4% and 83.6%'
+        >>> Agreement(of="student", against="private labels", counted="records", share=0.83, sd=0.003,
+        ...           low=0.706, high=1).in_words()
+        'at least 70.6% (about 83.0% if errors among similar rows are random)'
         """
-        return f"at least {self.low:.1%}" if self.high == 1 else f"between {self.low:.1%} and {self.high:.1%}"
+        if self.high < 1:
+            return f"between {self.low:.1%} and {self.high:.1%}"
+        if self.against == "private labels" and self.share > self.low:
+            return f"at least {self.low:.1%} (about {self.share:.1%} if errors among similar rows are random)"
+        return f"at least {self.low:.1%}"

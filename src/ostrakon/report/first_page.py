@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from ostrakon.accounting.estimates import CONFIDENCE, Agreement
+from ostrakon.accounting.estimates import CONFIDENCE, NO_BETTER, UNDECIDED, Agreement
 from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.markdown import escaped
 from ostrakon.statements.sentences import consent_in_words, of_records
-from ostrakon.students.measures import AnyMeasures, LabelMeasures, QuantityMeasures
+from ostrakon.students.measures import AnyMeasures, LabelMeasures, Measures, QuantityMeasures
 
 TITLE = "In plain words"
 NOT_GIVEN = "not given"
@@ -70,6 +70,7 @@ def first_page(
             f'section "How to load it" shows the code.{_encoded(encoded_with)}'
         ),
     }
+    decided = isinstance(measures, Measures)  # by test rows
     rows = "public rows" if content["protects"] == "records" else "rows of which only the labels are private"
     sums = any(asked["parameters"].get("moments") for asked in content["rounds"])
     votes = f"{rows} and noisy votes of teachers" + (" and noisy sums of the private rows' features" if sums else "")
@@ -81,7 +82,11 @@ def first_page(
         f"## {TITLE}",
         f"This release contains a model, called the student. {predicts(content)} It "
         f"was trained with ostrakon by PATE: it learned from {votes}. The details follow this page.",
-        *(f"**{escaped(remark)}**" for remark in content["remarks"] if remark.startswith(WARNING)),
+        *(
+            f"**{escaped(remark)}**"
+            for remark in content["remarks"]
+            if remark.startswith(WARNING) and not (decided and remark.startswith(NO_BETTER))
+        ),
         *(f"**{what}** {answer}" for what, answer in facts.items()),
     ]
 
@@ -202,11 +207,11 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
             said.append(
                 f"The student is right on {student.in_words()} of the {student.counted}, estimated from released "
                 "numbers alone. A model that always predicts the most frequent label is right on "
-                f"{majority.in_words()}. These statements hold in {CONFIDENCE:.0%} of runs, if public and private rows "
+                f"{majority.in_words()}. These ranges hold in {CONFIDENCE:.0%} of runs, if public and private rows "
                 "with similar features are alike."
             )
             if measures is None:
-                said.append("The lower number is cautious, and often far below the real accuracy.")
+                said.append("The lower end for the student is cautious, and often far below the real accuracy.")
             if not of_records(content):
                 said.append("A cell is the set of rows that are nearest to the same public row.")
         else:
@@ -218,13 +223,16 @@ def _quality(content: dict[str, Any], estimates: Sequence[Agreement], measures: 
             )
     if not said:
         said.append("The released numbers allow no estimate.")
+    if not isinstance(measures, Measures):
+        said += [escaped(remark) for remark in content["remarks"] if remark.startswith(UNDECIDED)]
     if isinstance(measures, LabelMeasures | QuantityMeasures):
         measured = "; ".join(f"{what} {value}" for what, value in measures.in_words().items())
         said.append(f"On {measures.rows:,} test rows that the operator declared public: {measured}.")
     elif measures is not None:
         said.append(
             f"It is right on {measures.accuracy:.2%} of {measures.rows:,} test rows that the operator declared public, "
-            f"and on {measures.balanced_accuracy:.2%} if every class counts the same."
+            f"and on {measures.balanced_accuracy:.2%} if every class counts the same. A model that always predicts the "
+            f"most frequent label of these rows is right on {measures.most_frequent:.2%}."
         )
     else:
         said.append("The operator published no accuracy on test rows.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import shorten
 from typing import Any
 
+from ostrakon.accounting.estimates import UNDECIDED
 from ostrakon.data.understood import Understood
 from ostrakon.report.first_page import WARNING
 from ostrakon.report.hub_page import HUB_PAGE
@@ -49,7 +50,7 @@ def model_card(
         *(f"{paragraph}\n" for paragraph in plain),
     ]
     lines += ["## Privacy", "", f"**{escaped(claim(content))}**", ""]
-    lines += [f"{escaped(remark)}\n" for remark in content["remarks"] if not remark.startswith(WARNING)]
+    lines += [f"{escaped(remark)}\n" for remark in content["remarks"] if not remark.startswith((WARNING, UNDECIDED))]
     lines += ["| Question (after NIST SP 800-226) | Answer |", "|---|---|"]
     lines += [f"| {question} | {escaped(answer)} |" for question, answer in questions(content)]
     lines += ["", "Not covered by this guarantee:" if content["private"] else "Not covered in any case:", ""]

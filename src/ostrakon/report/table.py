@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ostrakon.accounting.adjacent import Adjacent
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement
 from ostrakon.data.understood import Understood
 from ostrakon.mechanisms import Mechanism
 from ostrakon.run.budget import Budget
 from ostrakon.run.pipeline import Outcome
 from ostrakon.run.steps import FinishedRun
 from ostrakon.statements.statement import round_up
-from ostrakon.students.measures import LabelMeasures, QuantityMeasures
+from ostrakon.students.measures import LabelMeasures, Measures, QuantityMeasures
 
 WARNING, HEED = "[bold red]Warning[/]", "Warning: "
 
@@ -87,7 +87,11 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
         for what, value in outcome.measures.in_words().items():
             yield f"  {what}", value
     elif outcome.measures is not None:
-        yield "Student accuracy", f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows"
+        yield (
+            "Student accuracy",
+            f"{outcome.measures.accuracy:.1%} on {outcome.measures.rows:,} test rows, of which "
+            f"{outcome.measures.most_frequent:.1%} have the most frequent class",
+        )
         for what, value in outcome.measures.in_words().items():
             yield f"  {what}", escape(value)
     if outcome.plan.gate is not None and not outcome.answers.passed:
@@ -100,9 +104,20 @@ def _rows(outcome: Outcome, release: Path) -> Iterator[tuple[str, str]]:
 
 def _student(finished: FinishedRun) -> Iterator[tuple[str, str]]:
     """The student, what it is estimated to be worth, and warnings."""
+    measures = finished.measures if isinstance(finished.measures, Measures) else None
     for remark in finished.statement.remarks:
+        if measures is not None and remark.startswith((NO_BETTER, UNDECIDED)):
+            continue  # the test rows decide
+        if remark.startswith(UNDECIDED):
+            yield "Note", escape(remark)
         if remark.startswith(HEED):
             yield WARNING, escape(remark.removeprefix(HEED))
+    if measures is not None and measures.accuracy <= measures.most_frequent:
+        yield (
+            WARNING,
+            "on the test rows the student is right no more often than a model that always predicts their most frequent "
+            "class. More records, a larger epsilon or other columns may help.",
+        )
     yield "Student", finished.student_name
     for estimate in finished.statement.estimates:
         if isinstance(estimate, Agreement):

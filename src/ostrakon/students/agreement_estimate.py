@@ -189,6 +189,11 @@ def better_than_majority(held: HeldOut, *, sigma2: float) -> bool:
     return float((difference * bound.counts).sum()) > float(stats.norm.ppf(CONFIDENCE)) * float(np.sqrt(variance))
 
 
+def gained(held: HeldOut) -> float:
+    """By how many held-out votes the student is ahead of the majority class: an estimate, which may be noise."""
+    return float(((held.shares - held.majority) * held.counts).sum())
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Bound:
     """Weights on `counts` whose sum bounds the agreement below; drawn: its variance for drawing public rows."""

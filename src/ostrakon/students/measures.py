@@ -30,6 +30,8 @@ class Measures:
         Number of test rows.
     accuracy, balanced_accuracy : float in [0, 1]
         Share of rows that are predicted right; the mean of the recalls of the classes that the test rows have.
+    most_frequent : float in [0, 1]
+        Share of the test rows that have their most frequent class: the accuracy of always predicting it.
     recall : tuple of (str, float or None)
         For each class, its name and the share of its test rows that are predicted right; None without any.
     auc : float or None
@@ -49,6 +51,7 @@ class Measures:
     rows: int
     accuracy: float
     balanced_accuracy: float
+    most_frequent: float
     recall: tuple[tuple[str, float | None], ...]
     auc: float | None
     average_precision: float | None
@@ -261,6 +264,7 @@ def measures_of(likely: FloatArray, predicted: ArrayLike, y: ArrayLike, classes:
         rows=len(right),
         accuracy=float(np.mean(said == right)),
         balanced_accuracy=float(np.mean(recalls[present > 0])),
+        most_frequent=float(present.max() / len(right)),
         recall=tuple(
             (str(name), float(share) if rows else None)
             for name, share, rows in zip(classes, recalls, present, strict=True)

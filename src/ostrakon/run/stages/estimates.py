@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ostrakon.accounting.estimates import Agreement
+from ostrakon.accounting.estimates import NO_BETTER, UNDECIDED, Agreement
 from ostrakon.mechanisms import NO_ANSWER
 from ostrakon.options.options import ACCURACY
 from ostrakon.planning.plan import Plan
@@ -16,6 +16,7 @@ from ostrakon.statements.statement import Protects, Unit
 from ostrakon.students.agreement_estimate import (
     better_than_majority,
     better_than_majority_of_answers,
+    gained,
     with_private_labels,
     with_released_answers,
 )
@@ -26,7 +27,7 @@ FEWEST_QUERIES = 50
 """Smallest number of cells with an estimate. With fewer, students trained without a fifth of them are worse than the
 final one, and if not all are held out, a class may have much more or less than its share."""
 
-STUDENT_WARNINGS = ("Warning: the student ", "Warning: on held-out ")
+STUDENT_WARNINGS = ("Warning: the student ", NO_BETTER, UNDECIDED)
 """How the sentences of `warnings_of` begin."""
 _CLEAR = 2.0
 """Standard deviations of the noise on the votes of a class from which on they show it."""
@@ -58,7 +59,7 @@ def estimates_of(
 def warnings_of(
     plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, labels: list[str]
 ) -> tuple[str, ...]:
-    """Sentences on a student that learned next to nothing or never predicts a class.
+    """Sentences on a student that seems to have learned nothing, of which that cannot be told, or that misses a class.
 
     said: its class of every public row.
     """
@@ -77,10 +78,12 @@ def warnings_of(
         better, known = better_than_majority(tested, sigma2=_sigma2(answers)), "released counts"
     if better:
         return missed
+    if gained(tested) > 0:
+        return (*missed, f"{UNDECIDED}: the range of the estimate is too wide. Labelled test rows would tell.")
     return (
         *missed,
-        f"Warning: on held-out {known} the student did not clearly beat a model that always predicts the most frequent "
-        f"class; the data may be too small or too noisy to tell. {_advice(plan, answers, learning)}",
+        f"{NO_BETTER}{known} the student was right no more often than a model that always predicts the most frequent "
+        f"class. {_advice(plan, answers, learning)}",
     )
 
 
