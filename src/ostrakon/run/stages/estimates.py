@@ -59,7 +59,7 @@ def estimates_of(
 def warnings_of(
     plan: Plan, answers: Answers, selection: Selection, learning: Learning, *, said: Any, labels: list[str]
 ) -> tuple[str, ...]:
-    """Sentences on a student that seems to have learned nothing, of which that cannot be told, or that misses a class.
+    """Sentences on a student that seems to have learned nothing, that perhaps has, or that misses a class.
 
     said: its class of every public row.
     """
