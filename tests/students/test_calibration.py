@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC, LinearSVC
 
 from ostrakon import PATEClassifier
 from ostrakon.export.student_files import export_student, load_student
@@ -24,6 +26,7 @@ from ostrakon.students.measures import calibration_error
 from ostrakon.students.moment_students import ReleasedMoments
 from ostrakon.students.noisy_counts import NoisyCountStudent
 from ostrakon.students.selection import Candidate, Released, select
+from ostrakon.students.sklearn_student import SklearnStudent
 from ostrakon.validation import InvalidInput
 
 
@@ -53,9 +56,58 @@ def test_right_probabilities_are_left_as_they_are():
     assert temperature_of(*world(temperature=2.0, records=30)) == 1.0
 
 
-def test_labels_alone_give_no_temperature():
-    likely, own, released = world(temperature=0.4, records=20_000)
-    assert temperature_of(likely, own, replace(released, sigma2=None)) == 1.0
+def labelled(*, temperature, answers, seed=0):
+    """Held-out probabilities at a wrong temperature, and one released label drawn from the true ones for each row."""
+    rng = np.random.default_rng(seed)
+    true = rng.dirichlet([1.0, 1.0, 0.5], answers)
+    label = (rng.random((answers, 1)) > true.cumsum(axis=1)).sum(axis=1)
+    released = Released(queries=np.arange(answers), counts=np.eye(3)[label])
+    # Public rows that were not asked about belong to no answer.
+    likely = np.vstack([tempered(true, 1 / temperature, np.zeros(3)), np.full((5, 3), 1 / 3)])
+    return likely, np.append(np.arange(answers), np.full(5, -1)), released
+
+
+@pytest.mark.parametrize("temperature", [0.4, 2.0])
+def test_a_wrong_temperature_is_found_from_labels(temperature):
+    assert temperature_of(*labelled(temperature=temperature, answers=2000)) == pytest.approx(temperature, rel=0.2)
+
+
+def test_few_labels_or_right_probabilities_change_nothing():
+    moved = [temperature_of(*labelled(temperature=1.0, answers=300, seed=seed)) != 1.0 for seed in range(100)]
+    assert sum(moved) <= 15
+    assert temperature_of(*labelled(temperature=2.0, answers=10)) == 1.0
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("estimator", [SVC(), LinearSVC(), RidgeClassifier()])
+def test_a_margin_becomes_the_same_probability_in_memory_and_in_the_release(tmp_path, classes, estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.digitize(X[:, 0] + 0.3 * rng.normal(size=400), [-0.7, 0.0, 0.7]) % classes
+    student = SklearnStudent(estimator).fit(X, y)
+    likely = student.predict_proba(X)
+    assert (likely.max(axis=1) < 1).all()
+    if not isinstance(estimator, SVC):
+        assert (student.classes_[likely.argmax(axis=1)] == student.predict(X)).all()
+    student.n_features_in_ = 3
+    export_student(student, tmp_path)
+    loaded = load_student(tmp_path)
+    assert (loaded.predict(X) == student.predict(X)).all()
+    np.testing.assert_allclose(loaded.predict_proba(X), likely, atol=1e-9)
+
+
+def test_a_student_of_labels_without_probabilities_of_its_own_is_calibrated():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    released = Released(queries=np.arange(600), counts=np.eye(3)[y[:600]])
+    learning = SimpleNamespace(objective="accuracy", rows=lambda chosen: X)
+    selection = select([Candidate(name="svm-rbf", student=SklearnStudent(SVC()))], X, X, released)
+    student = calibrated(selection, released, learning).student
+    assert isinstance(student, CalibratedStudent)
+    assert (student.predict(X) == selection.student.predict(X)).all()
+    losses = [log_loss(y[600:], each.predict_proba(X[600:])) for each in (selection.student, student)]
+    assert losses[1] < 0.6 * losses[0]
 
 
 def test_shares_come_from_the_sums_where_there_are_any():

@@ -7,22 +7,21 @@ from typing import Any
 import numpy as np
 
 from ostrakon.export.onnx_graph import Graph, as_doubles
-from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, one_hot, softmax
+from ostrakon.export.onnx_scores import AXIS, Answer, best, logistic, on_every_row, softmax
 from ostrakon.features.moments import MomentMap
 from ostrakon.validation import InvalidInput
 
 
 def linear(graph: Graph, model: Any, rows: str) -> Answer:
-    """A weight for each feature and class; probabilities where the model has them, else 1 for its class."""
+    """A weight for each feature and class; probabilities, or the softmax of its decision values."""
     weights = np.atleast_2d(as_doubles(model.coef_))
     scores = graph.add("Add", graph.add("MatMul", rows, weights.T), as_doubles(model.intercept_))
     if len(weights) == 1:
         label, likely = logistic(graph, scores)
-    else:
-        label, likely = best(graph, scores), softmax(graph, scores)
-    if not hasattr(model, "predict_proba"):
-        return label, one_hot(graph, label, len(model.classes_))
-    return label, likely
+        if not hasattr(model, "predict_proba"):
+            likely = logistic(graph, graph.add("Mul", scores, 2.0))[1]
+        return label, likely
+    return best(graph, scores), softmax(graph, scores)
 
 
 def moments(graph: Graph, model: Any, rows: str) -> Answer:

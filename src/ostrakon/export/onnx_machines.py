@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ostrakon.export.onnx_graph import Graph, as_doubles
-from ostrakon.export.onnx_scores import AXIS, Answer, best, one_hot
+from ostrakon.export.onnx_scores import AXIS, Answer, best, one_hot, softmax
 from ostrakon.validation import InvalidInput
 
 
@@ -66,14 +66,21 @@ def machine(graph: Graph, model: Any, rows: str) -> Answer:
     if model.break_ties:
         raise InvalidInput("A released SVC must have break_ties=False.")
     classes = len(model.classes_)
-    label = best(graph, _votes(graph, _vectors(graph, model, rows), classes))
-    return label, one_hot(graph, label, classes)
+    scores = _vectors(graph, model, rows)
+    votes = _votes(graph, scores, classes)
+    label = best(graph, votes)
+    if classes > 2 and model.decision_function_shape != "ovr":
+        return label, one_hot(graph, label, classes)
+    return label, softmax(graph, _values(graph, scores, votes, classes))
 
 
 def margins(graph: Graph, model: Any, rows: str) -> str:
     """A support vector machine's decision values for each class, (rows, classes), as "ovr" shapes them."""
-    classes = len(model.classes_)
-    scores = _vectors(graph, model, rows)
+    scores, classes = _vectors(graph, model, rows), len(model.classes_)
+    return _values(graph, scores, _votes(graph, scores, classes), classes)
+
+
+def _values(graph: Graph, scores: str, votes: str, classes: int) -> str:
     if classes == 2:
         return graph.add("Concat", scores, graph.add("Neg", scores), axis=1)
     pairs = [(first, second) for first in range(classes) for second in range(first + 1, classes)]
@@ -82,4 +89,4 @@ def margins(graph: Graph, model: Any, rows: str) -> str:
         signs[number, first], signs[number, second] = 1, -1
     sure = graph.add("MatMul", scores, signs)
     least = graph.add("Mul", graph.add("Add", graph.add("Abs", sure), 1.0), 3.0)
-    return graph.add("Add", _votes(graph, scores, classes), graph.add("Div", sure, least))
+    return graph.add("Add", votes, graph.add("Div", sure, least))

@@ -180,7 +180,11 @@ def _restated(
             *(remark for remark in statement.remarks if not remark.startswith(STUDENT_WARNINGS)),
             REFITTED.format(checksum=release.checksum),
         ),
-        tuned={**kept, "student": described(selection), **calibration_in_words(selection)},
+        tuned={
+            **kept,
+            "student": described(selection),
+            **calibration_in_words(selection, labels=answers.counts is None),
+        },
         versions=versions(),
     )
 

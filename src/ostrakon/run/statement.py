@@ -60,12 +60,16 @@ def described(selection: Selection) -> str:
     return f"{selection.chosen.name}, {why} on held-out released answers (agreement: {tried})"
 
 
-def calibration_in_words(selection: Selection) -> dict[str, str]:
-    """What `tuned` says of the probabilities and the labels of the student; nothing if they are its own."""
+def calibration_in_words(selection: Selection, *, labels: bool) -> dict[str, str]:
+    """What `tuned` says of the probabilities and the labels of the student; nothing if they are its own.
+
+    labels: whether labels were released, not counts.
+    """
     student = selection.student
     if not isinstance(student, CalibratedStudent):
         return {}
-    words = [f"temperature {student.temperature:.2f}, from released counts of held-out cells"]
+    source = "released answers that were held out" if labels else "released counts of held-out cells"
+    words = [f"temperature {student.temperature:.2f}, from {source}"]
     if np.any(student.offsets):
         words.append("mean probabilities agree with the released shares of the classes")
     if student.weights is not None:
@@ -128,7 +132,7 @@ def make_statement(
             **(TUNED_ALWAYS[protects] if task.domain is None else TUNED_ON_DESCRIBED),
             **encoder,
             "student": described(selection),
-            **calibration_in_words(selection),
+            **calibration_in_words(selection, labels=answers.counts is None),
         },
         public_rows=_public_rows(plan, task),
         trust_model=task.trust_model,

@@ -5,7 +5,9 @@ normalized, and m[k, j] is their mean over the public rows of cell k. The log lo
 j], is linear in the released counts Y, so its noise is known: for two temperatures the difference has the standard
 deviation sigma times the root of the sum of (log m - log m')^2. A temperature is taken only if it is better than 1 by
 more than two of these standard deviations, so that noise alone rarely leads to one, and of those the one with the
-smallest log loss: the widest margin would lie nearer to 1, because noise grows with the change.
+smallest log loss: the widest margin would lie nearer to 1, because noise grows with the change. Of released labels each
+answered query is a cell of one row, and the standard deviation is that of its mean gain. A mechanism that answers where
+teachers agree leaves out the hard rows, so probabilities of other rows may then be too large.
 
 Shares. The released sums of a constant (or the counts) say how frequent the classes are among the private records.
 Added constants in the logarithms make the mean probabilities of the public rows agree with these shares.
@@ -101,11 +103,9 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> flo
     """The temperature of held-out probabilities of public rows, 1 unless another is clearly better.
 
     likely: (rows, classes), NaN of rows that were not held out; rows of one cell are held out together. own: the cell
-    of each row, an index into the released counts, (rows,).
+    of each row, an index into the released counts, (rows,), below 0 for none.
     """
-    if released.sigma2 is None:
-        return 1.0
-    tried = np.isfinite(likely).all(axis=1)
+    tried = np.isfinite(likely).all(axis=1) & (own >= 0)
     likely, own = likely[tried], own[tried]
     # Cells that were not held out have no rows here, and no part in any difference.
     cells, none = len(released.counts), np.zeros(likely.shape[1])
@@ -118,8 +118,12 @@ def temperature_of(likely: FloatArray, own: IntArray, released: Released) -> flo
     plain, best, most = of_cells(1.0), 1.0, 0.0
     for temperature in _TEMPERATURES.tolist():
         change = of_cells(temperature) - plain
-        noise = released.sigma2 * float(np.sqrt(np.square(change).sum()))
-        gained = float((released.counts * change).sum())
+        gains = (released.counts * change).sum(axis=1)
+        gained = float(gains.sum())
+        if released.sigma2 is None:
+            noise = float(gains.std()) * len(gains) ** 0.5
+        else:
+            noise = released.sigma2 * float(np.sqrt(np.square(change).sum()))
         if gained > max(_MARGIN * noise, most):
             best, most = temperature, gained
     return best

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from ostrakon.features.representation import default_representation, learn_representation
 from ostrakon.features.rowwise import row_count
 from ostrakon.students.label_spreading import LabelSpreadingStudent
-from ostrakon.students.labelled import UNLABELLED, require_counts, require_labels, seeded
+from ostrakon.students.labelled import UNLABELLED, of_margins, require_counts, require_labels, seeded
 from ostrakon.validation import InvalidInput, whole
 
 PASSES, DOUBLINGS = 10, 2
@@ -224,11 +224,7 @@ class KernelOnFeatures(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Softmax of the decision values, (rows, len(classes_)): an order of sureness, not calibrated."""
         check_is_fitted(self, "machine_")
-        values = self.machine_.decision_function(np.asarray(self.representation_.transform(X), np.float64))
-        if values.ndim == 1:
-            values = np.column_stack([-values, values])
-        odds = np.exp(values - values.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        return of_margins(self.machine_, np.asarray(self.representation_.transform(X), np.float64))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The likeliest class of every row."""

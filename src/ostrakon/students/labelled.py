@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from ostrakon.validation import InvalidInput
 
@@ -26,6 +27,21 @@ def require_labels(y: ArrayLike, rows: int) -> NDArray[np.int64]:
     if not (labels != UNLABELLED).any():
         raise InvalidInput(NOTHING_ANSWERED)
     return labels.astype(np.int64)
+
+
+def of_margins(model: Any, X: Any) -> NDArray[np.float64]:
+    """Probabilities of a fitted classifier that has none, (rows, len(classes_)): the softmax of its decision values.
+
+    They are not calibrated. 0 and 1 where it has no decision value for each class either.
+    """
+    classes = np.asarray(model.classes_)
+    values = np.asarray(model.decision_function(X)) if hasattr(model, "decision_function") else np.empty((0, 0))
+    if values.ndim == 1:
+        values = np.column_stack([-values, values])
+    if values.shape[1] == len(classes):
+        likely: NDArray[np.float64] = softmax(values, axis=1)
+        return likely
+    return (np.asarray(model.predict(X))[:, None] == classes[None, :]).astype(float)
 
 
 ALL_NOISE = "counts must be positive somewhere: the noise exceeds every vote."

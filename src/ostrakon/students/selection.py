@@ -90,7 +90,7 @@ class Selection:
     released numbers alone, so it may be published; it carries their noise and may even exceed 1. held: what the chosen
     one (or the quicker one tried in its place) said where it was held out; None where it was not tried. likely: its
     probabilities of public rows there, (rows, classes), NaN of rows that were not held out; None if it was not tried or
-    gives none. own: the cell of each row.
+    gives none. own: the cell of each row, of labels the answer that it got, -1 for none.
     """
 
     chosen: Candidate
@@ -132,6 +132,11 @@ def select(
         [] if alone and candidates[0].takes_rows else _parts(len(released.queries), folds=folds, tried=tried, seed=seed)
     )
     cells = None if released.sigma2 is None else _cells(features, released.queries, seed=seed)
+    if cells is None:
+        own = np.full(len(features), -1)
+        own[released.queries] = np.arange(len(released.queries))
+    else:
+        own = cells.own
     agreement: dict[str, float] = {}
     beliefs: dict[str, FloatArray] = {}
     said, refused = _tried(candidates, X, features, released, parts, cells, beliefs=beliefs)
@@ -165,7 +170,7 @@ def select(
         agreement=agreement if parts and not alone else {},
         held=_held(released, parts, said[chosen.name]) if parts else None,
         likely=beliefs.get(chosen.name) if parts else None,
-        own=None if cells is None else cells.own,
+        own=own,
     )
 
 
@@ -188,9 +193,7 @@ def _tried(
     with working("Trying students", fits) as report:
         for number, candidate in enumerate(candidates):
             rows, counted = X if candidate.takes_rows else features, list[IntArray]()
-            likely = None
-            if cells is not None:
-                likely = np.full((len(features), released.counts.shape[1]), np.nan)
+            likely = np.full((len(features), released.counts.shape[1]), np.nan)
             try:
                 for done, part in enumerate(parts, 1):
                     counted.append(_said(candidate, rows, released, part, cells, likely))
@@ -201,7 +204,7 @@ def _tried(
                     break
                 continue
             said[candidate.name] = counted
-            if likely is not None and np.isfinite(likely).any():
+            if np.isfinite(likely).any():
                 beliefs[candidate.name] = likely
     return said, refused
 
@@ -289,7 +292,7 @@ def _said(
     released: Released,
     part: IntArray,
     cells: _Cells | None,
-    likely: FloatArray | None = None,
+    likely: FloatArray,
 ) -> IntArray:
     """For each query of `part`, held out: its public rows, by half, that are said to be of each class.
 
@@ -300,7 +303,10 @@ def _said(
     said = np.zeros((2, *released.counts.shape), np.int64)
     if cells is None:
         fewer = Released(queries=released.queries[left], counts=released.counts[left])
-        predicted = _taught(candidate, student, rows, fewer).predict(take_rows(rows, released.queries[part]))
+        hidden = released.queries[part]
+        taught = _taught(candidate, student, rows, fewer)
+        predicted = taught.predict(take_rows(rows, hidden))
+        _believed(taught, rows, hidden, likely)
         said[0, part, np.asarray(predicted, np.int64)] = 1
         return said[:, part]
     held = np.isin(cells.own, part)
@@ -310,10 +316,14 @@ def _said(
     taught = _taught(candidate, student, take_rows(rows, kept), fewer)
     hidden = np.flatnonzero(held)
     predicted = taught.predict(take_rows(rows, hidden))
-    if likely is not None and hasattr(taught, "predict_proba"):
+    _believed(taught, rows, hidden, likely)
+    return _counted(cells, hidden, np.asarray(predicted, np.int64), released)[:, part]
+
+
+def _believed(taught: Any, rows: Any, hidden: IntArray, likely: FloatArray) -> None:
+    if hasattr(taught, "predict_proba"):
         likely[hidden] = 0.0
         likely[np.ix_(hidden, np.asarray(taught.classes_, np.int64))] = taught.predict_proba(take_rows(rows, hidden))
-    return _counted(cells, hidden, np.asarray(predicted, np.int64), released)[:, part]
 
 
 @cache

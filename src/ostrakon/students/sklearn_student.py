@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ostrakon.features.rowwise import row_count, take_rows
-from ostrakon.students.labelled import UNLABELLED, require_labels, seeded
+from ostrakon.students.labelled import UNLABELLED, of_margins, require_labels, seeded
 
 
 class SklearnStudent(ClassifierMixin, BaseEstimator):
@@ -57,10 +57,10 @@ class SklearnStudent(ClassifierMixin, BaseEstimator):
         return self.estimator_.predict(X)
 
     def predict_proba(self, X: Any) -> Any:
-        """Class probabilities, shape (rows, len(classes_)); 0 and 1 where the classifier has none."""
+        """Class probabilities, shape (rows, len(classes_)); of a classifier that has none, `of_margins`."""
         check_is_fitted(self, "classes_")
         if self.estimator_ is None:
             return np.ones((row_count(X), 1))
         if hasattr(self.estimator_, "predict_proba"):
             return self.estimator_.predict_proba(X)
-        return (self.estimator_.predict(X)[:, None] == self.classes_[None, :]).astype(float)
+        return of_margins(self.estimator_, X)

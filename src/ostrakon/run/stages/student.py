@@ -106,7 +106,7 @@ def calibrated(selection: Selection, released: Released, learning: Learning) -> 
     out says nothing of balanced decisions, so it is dropped.
     """
     student, likely, own = selection.student, selection.likely, selection.own
-    if released.sigma2 is None or not hasattr(student, "predict_proba"):
+    if not hasattr(student, "predict_proba"):
         return selection
     temperature = 1.0 if likely is None or own is None else temperature_of(likely, own, released)
     known = np.asarray(student.classes_, np.int64)
