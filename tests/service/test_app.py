@@ -151,13 +151,19 @@ def test_a_client_has_its_cap_and_its_rate(service, rows, monkeypatch):
     assert service.ask(rows(3), token="b").status_code == 200
 
 
-def test_the_end_of_the_budget_is_said(place, rows):
+def test_the_end_of_the_budget_is_said(place, rows, caplog):
     held = Service(place, budget=10.0)
     with held.web:
         told = held.ask(rows(200))
         assert refused(told, 403, "spent").startswith("The budget of these data is spent")
         assert held.get("/v1/budget").json()["answers_left"] == 0
         assert held.ask(rows(1)).status_code == 200
+        refused(held.ask(rows(3, start=200)), 403, "spent")
+        # Known rows are answered, so a load balancer must not take the service away.
+        assert held.web.get("/ready").json() == {"status": "ready"}
+    assert [record.message[:20] for record in caplog.records if record.levelname == "WARNING"] == [
+        "The account is spent"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +266,7 @@ def test_metrics_are_for_a_monitor_and_name_no_row_label_or_client(service, rows
     # Also those that have no line in the audit log.
     assert values['ostrakon_requests_total{route="none",status="401"}'] == REFUSALS_WRITTEN + 2
     assert (values["ostrakon_request_rows_total"], values["ostrakon_known_rows"]) == (7, 3)
-    assert (values["ostrakon_ready"], values["ostrakon_waiting_rows"]) == (1, 0)
+    assert (values["ostrakon_ready"], values["ostrakon_waiting_rows"], values["ostrakon_spent"]) == (1, 0, 0)
     account = service.labeller.account
     assert values["ostrakon_epsilon_cap"] == account.cap.epsilon
     assert values["ostrakon_epsilon_spent"] == account.spent

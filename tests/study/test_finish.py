@@ -10,6 +10,7 @@ import pytest
 
 from ostrakon.data.checksummed import npy, write_checksummed
 from ostrakon.options.options import Options
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.report.release import publish
 from ostrakon.run import noise_log
 from ostrakon.run.inputs.tables import task_from_tables
@@ -178,6 +179,36 @@ def test_a_trusted_sum_without_an_owner_has_all_its_noise(three, trusted, tmp_pa
 def test_shares_of_another_study_are_refused(three, trusted, files, tmp_path):
     with pytest.raises(InvalidInput, match="made for another study, or another version of this one"):
         finish_study(files[0], shares=trusted[1], out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epsilon": 4.0}, {"classes": ["yes", "no"]}, {"owners": "reordered"}, {"report": ReportDetails(purpose="Sale")}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_study_that_is_replaced_after_owners_have_joined_is_refused_by_all(three, tmp_path, changes):
+    study = three.create(str(tmp_path / "study"), exchange="files")
+    for owner in three.owners:
+        join_study(study, three.table(owner.name), owner=owner.name, by="patient")
+    shutil.rmtree(study.folder)
+    if "owners" in changes:
+        changes = {"owners": three.owners[::-1]}
+    other = three.create(str(tmp_path / "study"), exchange="files", **changes)
+    with pytest.raises(InvalidInput, match=r"north\.share was made for another study, or another version of this one"):
+        finish_study(other)
+    with pytest.raises(InvalidInput, match="another"):
+        join_study(other, three.table("north"), owner="north", by="patient")
+    with pytest.raises(InvalidInput, match="expect must be the study's hash"):
+        join_study(other, three.table("north"), owner="north", by="patient", expect=study.hash)
+
+
+def test_whose_a_share_is_stands_in_it_and_not_in_its_name(files, tmp_path):
+    shutil.copytree(files[1], tmp_path / "shares")
+    (tmp_path / "shares" / "north.share").rename(tmp_path / "shares" / "x")
+    (tmp_path / "shares" / "south.share").rename(tmp_path / "shares" / "north.share")
+    (tmp_path / "shares" / "x").rename(tmp_path / "shares" / "south.share")
+    right, swapped = (read_shares(folder, files[0]) for folder in (files[1], tmp_path / "shares"))
+    assert all(np.array_equal(right[name], swapped[name]) for name in ("north", "south", "west"))
 
 
 def forged(study, path, table, **changes):

@@ -239,7 +239,7 @@ def test_an_owner_is_told_that_its_teachers_stay(trusted):
     assert "20 public rows x 2 classes" in handed_over(trusted, "north")["What leaves"]
     cells = [cell for column in study_table(trusted).columns for cell in map(str, column.cells)]
     assert "33, which the owners train: decision-tree, one for about 30 people announced" in cells
-    assert "is, with all rows, in one teacher of each owner, and may have rows at up to 1 of them" in cells
+    assert "is, with all rows, in one teacher of each owner, and may have rows at one owner" in cells
 
 
 def test_a_ledger_charges_every_query(trusted, three, tmp_path):

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import chain
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -358,6 +360,38 @@ def test_a_relay_that_tampers_ends_the_sum_and_changes_nothing(owners, tamper):
     assert all(isinstance(each, str) for each in done.values()), done
     assert all("start it again" in each or "start the sum again" in each for each in done.values()), done
     assert not list(owners.place.glob("sum-*"))
+
+
+HONEST = ("north", "west")
+
+
+def attacked(owners, monkeypatch, attack):
+    """What the owners get where south attacks."""
+    owners.seat(*NAMES)
+    monkeypatch.setattr(secure_sum, "PROGRAM", Path(__file__).with_name("hostile_party.py"))
+    monkeypatch.setenv("ATTACK", attack)
+    return owners.together(*NAMES, **{name: {"wait": 8.0} for name in NAMES})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("attack", "sentence"),
+    [
+        ("one bit for north", "opened another sum"),
+        ("the same for all", "The numbers that were opened are no sum of tables"),
+        ("too much", "south sent more than a sum of this study takes|south left during the sum"),
+    ],
+)
+def test_an_owner_that_sends_something_else_leaves_no_sum_behind(owners, monkeypatch, attack, sentence):
+    done = attacked(owners, monkeypatch, attack)
+    assert all(isinstance(done[name], str) and re.search(sentence, done[name]) for name in HONEST), done
+    assert not any((owners.place / f"sum-{name}" / "opened.sum").exists() for name in HONEST)
+
+
+@pytest.mark.slow
+def test_messages_in_another_order_give_the_same_sum(owners, monkeypatch):
+    done = attacked(owners, monkeypatch, "reordered")
+    assert all(np.array_equal(owners.opened(name)[1], sum(map(owners.table, NAMES))) for name in HONEST), done
 
 
 @pytest.mark.parametrize("opens", [True, pytest.param(False, marks=pytest.mark.slow)])

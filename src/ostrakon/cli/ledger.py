@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ostrakon.ledger.ledger import Ledger
     from ostrakon.ledger.state import History
 
-ledger = Commands(help="Budgets of data sets over many runs: open, show, close, export.", no_args_is_help=True)
+ledger = Commands(help="Budgets of data sets over many runs: open, show, close, export, verify.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
 
 Url = Annotated[str | None, typer.Argument(help="sqlite:///FILE or postgresql://HOST/DATABASE.")]
@@ -102,6 +102,28 @@ def close(url: Url = None, name: Name = None, *, given: Given = None, as_json: A
 
 
 @ledger.command()
+def verify(
+    url: Url = None,
+    release: Annotated[str | None, typer.Argument(help="The folder of a finished release.")] = None,
+    *,
+    given: Given = None,
+) -> None:
+    """Whether this ledger recorded the answers in a release, at the price that its statement claims."""
+    url, folder = _of_both(url, release, given, what="the release", name="RELEASE")
+    from ostrakon.report.recorded import find_recorded
+    from ostrakon.statements.statement import round_up
+
+    account, run = find_recorded(Path(folder), _ledger(url))
+    price = "no epsilon" if run.epsilon is None else f"epsilon {round_up(run.epsilon):g} at delta {run.delta:g}"
+    console.print(
+        f"Recorded: entry {run.sequence} of account {account.name}, {run.when}: {run.what}; {price}. The release is as "
+        "its manifest says, and its statement claims no more. Every entry of the ledger was verified.",
+        highlight=False,
+        markup=False,
+    )
+
+
+@ledger.command()
 def export(
     url: Url = None,
     *,
@@ -135,11 +157,16 @@ def _of_ledger(url: str | None, given: str | None) -> str:
 
 
 def _of_account(url: str | None, name: str | None, given: str | None) -> tuple[str, str]:
-    """The ledger's URL and the account's name; with --ledger the name is the only argument."""
-    first, last = (url, name) if given is None else (given, url)
-    if first is None or last is None or (given is not None and name is not None):
-        raise InvalidInput("The ledger and the account must be given, as URL NAME or as NAME with --ledger URL.")
-    return first, last
+    """The ledger's URL and the account's name."""
+    return _of_both(url, name, given, what="the account", name="NAME")
+
+
+def _of_both(first: str | None, second: str | None, given: str | None, *, what: str, name: str) -> tuple[str, str]:
+    """The ledger's URL and another argument, which is the only one with --ledger."""
+    url, other = (first, second) if given is None else (given, first)
+    if url is None or other is None or (given is not None and second is not None):
+        raise InvalidInput(f"The ledger and {what} must be given, as URL {name} or as {name} with --ledger URL.")
+    return url, other
 
 
 def _ledger(url: str) -> Ledger:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ostrakon.cli.app import Commands, app, console
+from ostrakon.cli.options import HelpAll, options_of, with_options
 from ostrakon.data.classes import labels_in
 from ostrakon.ledger.location import default_url
+from ostrakon.options.report_details import ReportDetails
 
 if TYPE_CHECKING:
     from ostrakon.study.study import Study
@@ -42,6 +45,7 @@ Dropouts = Annotated[
 
 
 @study.command()
+@with_options(report=options_of(ReportDetails))
 def create(
     *,
     public: Annotated[Path, typer.Option(help="Unlabelled rows, free to publish: one CSV or Parquet file.")],
@@ -71,6 +75,8 @@ def create(
     representation: Annotated[str, typer.Option(help="What learners see of a row, learned from public rows.")] = "auto",
     student: Annotated[str, typer.Option(help="As of train, by a short name: nothing in a study may run.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of models, never of noise.")] = 0,
+    report: Mapping[str, Any],
+    help_all: HelpAll = False,
 ) -> None:
     """Write down everything that is public about a study, to be reviewed before anybody joins."""
     from ostrakon.cli.train import say
@@ -98,6 +104,7 @@ def create(
             representation=representation,
             student=student,
             seed=seed,
+            report=ReportDetails.of(report),
         )
     _show(created)
 
@@ -251,10 +258,12 @@ def finish(
     from ostrakon.report.release import publish
     from ostrakon.report.table import run_table
     from ostrakon.study.finish import finish_study
+    from ostrakon.study.study import Study
 
     left = labels_in(without) or ()
-    outcome = finish_study(folder, shares=shares, out=out, without=left, test=test, say=say)
-    release = publish(outcome, publish_accuracy=publish_accuracy)
+    known = Study.read(folder)
+    outcome = finish_study(known, shares=shares, out=out, without=left, test=test, say=say)
+    release = publish(outcome, known.report, publish_accuracy=publish_accuracy)
     console.print(run_table(outcome, release=release))
 
 

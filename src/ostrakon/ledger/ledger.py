@@ -16,7 +16,7 @@ from ostrakon.ledger.chain import Link
 from ostrakon.ledger.cost import Cost, require_cost
 from ostrakon.ledger.filter import GAUSSIAN, Filter
 from ostrakon.ledger.fits import describe, require_fits, require_unbound
-from ostrakon.ledger.state import Account, History, Reservation
+from ostrakon.ledger.state import Account, History, Reservation, Spend
 from ostrakon.ledger.store import Interrupted, Store, Turn
 from ostrakon.mechanisms.base import Relation
 from ostrakon.statements.statement import UNITS, Unit
@@ -317,7 +317,7 @@ class Ledger:
                 known = spend.drawn if part is None else spend.parts.get(part)
             else:
                 known = None if part is None else reserved.parts.get(part)
-            keyed = hmac.new(turn.key, f"drawn {drawn}".encode(), hashlib.sha256).hexdigest()
+            keyed = _keyed(turn, drawn)
             if known is None and reserved is not None:
                 event = {"event": "settle"} if part is None else {"event": "draw", "part": line("part", part)}
                 content = {**event, "account": receipt.account, "run": receipt.run, "drawn": keyed}
@@ -327,6 +327,28 @@ class Ledger:
                     f"The run {receipt.run} has drawn its noise already, in another copy of its folder: what this one "
                     "drew is not paid for and does not leave; start a new run in a new folder."
                 )
+
+    @_retry
+    def find_drawn(self, drawn: str) -> list[tuple[History, Spend]]:
+        """Return the runs that have settled with this checksum, with their accounts, after verifying every entry.
+
+        Parameters
+        ----------
+        drawn : str
+            As of `settle`.
+
+        Returns
+        -------
+        list of tuple of (History, Spend)
+        """
+        with self._store.turn() as turn:
+            keyed = _keyed(turn, drawn)
+            return [
+                (account, spend)
+                for account in turn.histories().values()
+                for spend in account.spends
+                if spend.settled and spend.drawn == keyed
+            ]
 
     @_retry
     def require_kept(self, receipt: Receipt) -> None:
@@ -365,6 +387,11 @@ class Ledger:
         """Return all entries as they are stored, after verifying their chain."""
         with self._store.turn() as turn:
             return turn.links()
+
+
+def _keyed(turn: Turn, drawn: str) -> str:
+    """Return the hash of a checksum under the ledger's key."""
+    return hmac.new(turn.key, f"drawn {drawn}".encode(), hashlib.sha256).hexdigest()
 
 
 def _reserved(turn: Turn, receipt: Receipt) -> Reservation | None:

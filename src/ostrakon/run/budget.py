@@ -168,8 +168,7 @@ class Budget(Reservation):
 
     def settle(self, answers: Answers) -> None:
         """Note in the ledger what was drawn, before anything is learned from it."""
-        tables = (b"" if table is None else table.tobytes() for table in (answers.counts, answers.moments))
-        self.settle_bytes(answers.labels.tobytes() + b"".join(tables))
+        self.settle_bytes(answers.as_bytes())
 
 
 class ConsentBudget(Budget):

@@ -174,7 +174,7 @@ def make_app(labeller: Labeller, clients: ClientFile, *, audit: AuditFile) -> Fa
     async def ready() -> JSONResponse:
         """Say whether the service works: clients are known, no attempt has failed lately, and the disk has room.
 
-        A spent account does not change it: see `answers_left`.
+        A spent account does not change it: rows that were asked about before are still answered.
         """
         if not is_ready():
             return _problem(503, "New rows cannot be answered now; come again later.")

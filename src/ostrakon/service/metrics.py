@@ -34,7 +34,8 @@ def metrics_text(labeller: Labeller, queue: RequestQueue, audit: AuditFile, *, r
         "request_rows_total": ("Rows in all requests, whether or not they were answered.", audit.rows),
         "known_rows": ("Different rows that have an answer, or were refused one by the teachers.", labeller.rows_known),
         "waiting_rows": ("Rows that wait for the teachers.", queue.waiting_rows),
-        "ready": ("Whether the service works, as of /ready; a spent account shows in answers_left.", int(ready)),
+        "ready": ("Whether the service works, as of /ready, also where the account is spent.", int(ready)),
+        "spent": ("Whether a new row was refused because the account is spent.", int(queue.spent)),
         "answers_left": (
             "Answers of the blocks that are left in the account.",
             labeller.blocks_left() * (labeller.plan.max_answers or 0),

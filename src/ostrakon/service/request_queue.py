@@ -16,7 +16,7 @@ from typing import Any
 from ostrakon.data.columns import DIGITS
 from ostrakon.export.loader import READERS, read_word
 from ostrakon.service.clients import Client
-from ostrakon.service.labeller import Labeller, Request
+from ostrakon.service.labeller import BudgetSpent, Labeller, Request
 from ostrakon.validation import InvalidInput, shown
 
 MAX_WAITING_ROWS = 10_000
@@ -69,6 +69,7 @@ class RequestQueue:
         self._work = asyncio.Event()
         self._thread = ThreadPoolExecutor(1)
         self._last_failure = -math.inf
+        self.spent = False
 
     async def answer(self, client: Client, rows: Rows) -> tuple[list[int], int]:
         """Answer one request.
@@ -168,6 +169,9 @@ class RequestQueue:
         try:
             results = self.labeller.answer(requests)
             self._last_failure = -math.inf
+            if not self.spent and any(isinstance(result, BudgetSpent) for result in results):
+                self.spent = True
+                _LOG.warning("The account is spent: from now on known rows are answered, and new ones get status 403")
             return results
         except InvalidInput as error:
             # The message names files and the ledger, which clients must not see.

@@ -20,6 +20,9 @@ from ostrakon.service.labeller import Labeller
 from ostrakon.validation import InvalidInput, whole
 
 import uvicorn  # isort: skip  (after the app, which says what is to be installed)
+from fastapi import FastAPI  # isort: skip
+
+_LOG = logging.getLogger(__name__)
 
 
 def require_safe(host: str, *, port: int, certificate: Path | None, key: Path | None) -> None:
@@ -78,15 +81,23 @@ def listen(
     tls : tuple of (pathlib.Path or None, pathlib.Path or None)
         Certificate and key, as of `require_safe`.
     """
-    certificate, key = tls
     file = AuditFile(audit)
     # uvicorn ends gracefully and then raises the signal again. This handler lets the caller close the store.
     signal.signal(signal.SIGTERM, _exit)
     _allow_many_files()
     _log_lines_of_json()
+    _LOG.info("Starting at %s, port %s, with account %s", host, port, labeller.account.name)
+    try:
+        _run(make_app(labeller, clients, audit=file), file, host=host, port=port, tls=tls)
+    finally:
+        _LOG.info("Stopped")
+
+
+def _run(app: FastAPI, audit: AuditFile, *, host: str, port: int, tls: tuple[Path | None, Path | None]) -> None:
+    certificate, key = tls
     uvicorn.run(
-        make_app(labeller, clients, audit=file),
-        http=type("Connection", (Connection,), {"audit": file}),
+        app,
+        http=type("Connection", (Connection,), {"audit": audit}),
         host=host,
         port=port,
         ssl_certfile=certificate,
@@ -118,6 +129,7 @@ def _log_lines_of_json() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_Json())
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    _LOG.setLevel(logging.INFO)
     # Strangers can cause warnings of uvicorn and asyncio as often as they like.
     for name in ("uvicorn", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)

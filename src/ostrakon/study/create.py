@@ -22,6 +22,7 @@ from ostrakon.features.text import reads_text
 from ostrakon.mechanisms.base import DEFAULT_NOISE
 from ostrakon.mechanisms.summed_gnmax import SummedGNMax
 from ostrakon.options.options import AUTO, is_auto
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.planning.choices import BY_THE_OPERATOR
 from ostrakon.planning.defaults import (
     DEFAULT_EPSILON,
@@ -68,6 +69,7 @@ def create_study(
     representation: str = AUTO,
     student: str = AUTO,
     seed: int = 0,
+    report: ReportDetails | None = None,
 ) -> Study:
     """Write a study into the new folder `out`. The coordinator who does this sees public data only.
 
@@ -107,6 +109,8 @@ def create_study(
         Names (`ostrakon.estimators.choices`).
     seed : int
         Of models, never of noise.
+    report : ReportDetails, optional
+        Who releases the student and what for. The owners agree on it, as on all facts.
 
     Returns
     -------
@@ -150,6 +154,7 @@ def create_study(
         versions=versions(),
         public=source.read_bytes(),
         queries=chosen,
+        report=ReportDetails() if report is None else report,
         features=np.asarray(view.public, np.float64)[chosen],
     )
     return Study.read(folder)

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,16 @@ def join_by_message(files: Mapping[str, bytes], site: Site, *, wait: float = _WA
         return {"owner": site.owner, "refused": str(error)}
 
 
+def join_by_site_file(files: Mapping[str, bytes], path: Callable[[], Path], *, node: str) -> dict[str, Any]:
+    """Join as the owner of a site file, as `join_by_message`. Where there is no such file, the node's name stands in
+    the refusal."""
+    try:
+        site = Site.read(path())
+    except InvalidInput as error:
+        return {"owner": node, "refused": str(error)}
+    return join_by_message(files, site)
+
+
 def finish_by_messages(
     study: Study, answers: Iterable[Mapping[str, Any]], *, without: Sequence[str] = (), silent: str = ""
 ) -> Path:
@@ -169,7 +179,7 @@ def finish_by_messages(
         )
     if missing:
         raise InvalidInput(" ".join(refused))
-    return publish(finish_study(study, without=without))
+    return publish(finish_study(study, without=without), study.report)
 
 
 def owners_to_leave_out(text: str) -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.study.federation import (
-    Site,
     finish_by_messages,
-    join_by_message,
+    join_by_site_file,
     owners_to_leave_out,
     study_files,
 )
@@ -51,14 +50,10 @@ class StudyExecutor(Executor):
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Return what the owner hands over, or one sentence that says why not."""
-        name = fl_ctx.get_identity_name()
+        name = fl_ctx.get_identity_name() or "a site"
         local = fl_ctx.get_workspace().get_site_config_dir()
-        try:
-            answer = join_by_message(shareable[_STUDY], Site.read(Path(local) / self.site))
-        except InvalidInput as error:
-            answer = {"owner": name, "refused": str(error)}
         reply = Shareable()
-        reply[_ANSWER] = answer
+        reply[_ANSWER] = join_by_site_file(shareable[_STUDY], lambda: Path(local) / self.site, node=name)
         return reply
 
 
@@ -140,10 +135,11 @@ def study_job(study: str, *, sites: Mapping[str, str], wait: int = 600, without:
     Returns
     -------
     nvflare.job_config.api.FedJob
-        To be exported (`export_job`), submitted or simulated (`simulator_run`). FLARE copies the source of
-        ostrakon into it as custom code, which the sites must allow; what ostrakon needs is installed at every site.
+        To be exported (`export_job`), submitted or simulated (`simulator_run`). It holds no program: ostrakon is
+        installed at every site, whose `class_allow_list` names ``ostrakon.study.flare``.
     """
     job = FedJob(name="ostrakon-study", min_clients=max(1, len(sites) - len(owners_to_leave_out(without))))
+    job.set_app_packages(["ostrakon"])
     job.to_server(StudyController(study, wait, without))
     for name, site in sites.items():
         job.to(StudyExecutor(site), name, tasks=[TASK])

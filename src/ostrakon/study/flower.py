@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ostrakon.study.federation import (
-    Site,
     finish_by_messages,
-    join_by_message,
+    join_by_site_file,
     owners_to_leave_out,
     study_files,
 )
@@ -35,10 +34,8 @@ _PAUSE = 0.5
 @client.query()
 def _join(message: Message, context: Context) -> Message:
     """Join the study in the message. The node's configuration names the owner's site file: site="site.toml"."""
-    try:
-        answer = join_by_message(_plain(message.content[_STUDY]), Site.read(_site_file(context)))
-    except InvalidInput as error:
-        answer = {"owner": f"node {context.node_id}", "refused": str(error)}
+    files, node = _plain(message.content[_STUDY]), f"node {context.node_id}"
+    answer = join_by_site_file(files, lambda: _site_file(context), node=node)
     return Message(RecordDict({_TABLE: ConfigRecord(answer)}), reply_to=message)
 
 

@@ -106,6 +106,19 @@ class Meeting:
         """Return the sentence that an owner left during the sum."""
         return f"{who} left during the sum: start it again, all of you; your table keeps its noise."
 
+    @property
+    def most_bytes(self) -> int:
+        """How much an owner may send: shares of the table and of the sum take 9 bytes a number each."""
+        return 32 * self.settings["numbers"] + 2**16
+
+    def sent_too_much(self, peer: int) -> None:
+        """Note that an owner sent more than `most_bytes`."""
+        self.missing = [peer]
+        self.stop(
+            f"{self.names[peer]} sent more than a sum of this study takes, so it does not run this program: clear that "
+            "up before you start the sum again; your table keeps its noise."
+        )
+
     def peer_stopped(self, peer: int, missing: bytes) -> None:
         """Note that another owner has stopped and because of which owners (JSON): there will be no sum."""
         try:
@@ -197,6 +210,7 @@ class OwnerConnection:
     def __init__(self, runtime: Any, meeting: Meeting, called: int | None) -> None:
         super().__init__(runtime, called)  # pyright: ignore
         self.meeting, self.called, self.received = meeting, called, set[int]()
+        self.taken = 0
         self.gone = asyncio.Event()
         self.farewell: asyncio.Future[bytes] | None = None
 
@@ -263,8 +277,14 @@ class OwnerConnection:
             self.meeting.peer_stopped(self.peer_pid, message.result())
 
     def data_received(self, data: bytes) -> None:
-        if self.peer_pid is not None:
-            super().data_received(data)  # pyright: ignore
+        if self.peer_pid is None:
+            return
+        self.taken += len(data)
+        if self.taken > self.meeting.most_bytes:
+            self.meeting.sent_too_much(self.peer_pid)
+            self.transport.abort()
+            return
+        super().data_received(data)  # pyright: ignore
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self.gone.set()
@@ -330,7 +350,8 @@ async def take_part(
     try:
         await meeting.wait_for(meeting.everybody.wait(), meeting.missing_message)
         meeting.begun = True
-        await exchange_with_all(meeting, READY, b"")
+        ready = {peer: connection.expect(READY) for peer, connection in meeting.peers.items()}
+        await exchange_with_all(meeting, READY, b"", ready)
         print_event({"ready": True})
         values = await meeting.wait_for(table, lambda: "The table was not handed over in time.")
         started = time.perf_counter()
@@ -373,29 +394,31 @@ async def listen(meeting: Meeting, mpc: Any, connection_type: Any, tls: ssl.SSLC
 async def agree(meeting: Meeting, opened: list[int]) -> list[str]:
     """Compare the opened sum with the other owners'. Returns the names of owners that may not have it."""
     digest = hashlib.sha256(json.dumps(opened).encode()).digest()
-    try:
-        digests = await exchange_with_all(meeting, DONE, digest)
-    except Stopped:
-        # The sum is open; an owner that left may not have it.
-        return [meeting.names[peer] for peer in meeting.others if not has_sum(meeting, peer)]
-    other = [meeting.names[peer] for peer, theirs in digests.items() if theirs != digest]
+    messages = {peer: connection.expect(DONE) for peer, connection in meeting.peers.items()}
+    with contextlib.suppress(Stopped):
+        await exchange_with_all(meeting, DONE, digest, messages)
+    # An owner that left after it had opened another sum has said so before.
+    other = [meeting.names[peer] for peer, theirs in messages.items() if has_come(theirs) and theirs.result() != digest]
     if other:
-        raise Stopped(f"{', '.join(other)} opened another sum: one of you has made an error; use none of them.")
-    return []
+        raise Stopped(
+            f"{', '.join(other)} opened another sum: one of you sent numbers that the program does not send, and "
+            "nobody can tell who; use none of these sums, and start again; your table keeps its noise."
+        )
+    return [meeting.names[peer] for peer in meeting.others if peer not in messages or not has_come(messages[peer])]
 
 
-def has_sum(meeting: Meeting, peer: int) -> bool:
-    """Return whether that peer said that it has the sum."""
-    return peer in meeting.peers and DONE in meeting.peers[peer].received
+def has_come(message: asyncio.Future[bytes]) -> bool:
+    """Return whether a message has arrived."""
+    return message.done() and not message.cancelled()
 
 
-async def exchange_with_all(meeting: Meeting, label: int, payload: bytes) -> dict[int, bytes]:
-    """Send a message to every peer and return the message of each."""
-    messages = {peer: connection.expect(label) for peer, connection in meeting.peers.items()}
+async def exchange_with_all(
+    meeting: Meeting, label: int, payload: bytes, messages: dict[int, asyncio.Future[bytes]]
+) -> None:
+    """Send a message to every peer and wait for the `messages` that are expected from them."""
     for connection in meeting.peers.values():
         connection.send(label, payload)
-    await meeting.wait_for(asyncio.gather(*messages.values()), meeting.silent_message)
-    return {peer: message.result() for peer, message in messages.items()}
+    await meeting.wait_for(asyncio.wait(messages.values()), meeting.silent_message)
 
 
 async def add_up(meeting: Meeting, mpc: Any, values: list[int]) -> list[int]:

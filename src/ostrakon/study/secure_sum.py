@@ -22,7 +22,7 @@ from ostrakon.run.folder import RunFolder
 from ostrakon.study.certificates import require_valid_now
 from ostrakon.study.join import home_of, require_expected
 from ostrakon.study.study import Study
-from ostrakon.study.tables import read_share, share_path, shares_folder, write_sum
+from ostrakon.study.tables import LARGEST, read_share, share_path, shares_folder, write_sum
 from ostrakon.validation import InvalidInput, positive
 
 PROGRAM = Path(__file__).with_name("party.py")
@@ -137,6 +137,12 @@ def sum_study(
             say("Adding up, without anybody seeing another's table")
             party.send([int(value) for value in table.ravel()])
             result = party.expect("opened")
+    most = len(owners) * LARGEST
+    if any(abs(number) > most for number in result["opened"]):
+        raise InvalidInput(
+            "The numbers that were opened are no sum of tables: an owner sent others than the program does, and nobody "
+            "can tell who; nothing was stored, and your table keeps its noise."
+        )
     total = np.asarray(result["opened"], np.int64).reshape(table.shape)
     path = write_sum(shares_folder(known, shares), known, owners, total)
     return OpenedSum(
@@ -181,6 +187,7 @@ def _settings(
     agreed = digest_of_json({"study": study.hash, "owners": owners, "mpyc": version})
     return {
         "names": owners,
+        "numbers": len(study.queries) * len(study.classes),
         "index": owners.index(who),
         "hosts": [one.host_and_port[0] for one in taking],
         "ports": [one.host_and_port[1] for one in taking],

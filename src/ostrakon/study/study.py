@@ -23,6 +23,7 @@ from ostrakon.features.representation import require_shared
 from ostrakon.features.text import reads_text
 from ostrakon.mechanisms.summed_gnmax import SUM, SharedGNMax, SummedGNMax
 from ostrakon.options.options import AUTO, Options
+from ostrakon.options.report_details import ReportDetails
 from ostrakon.planning.defaults import require_delta
 from ostrakon.planning.plan import Plan
 from ostrakon.run.stages.features import View, view_of
@@ -84,6 +85,8 @@ class Study:
         Their features.
     tuned : mapping of str to str
         What each parameter was chosen on.
+    report : ReportDetails
+        Who releases the student and what for.
     """
 
     folder: Path
@@ -104,6 +107,7 @@ class Study:
     queries: IntArray
     features: NDArray[np.float64]
     tuned: Mapping[str, str]
+    report: ReportDetails
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Study:
@@ -194,6 +198,7 @@ class Study:
             queries=_positions(array_from(read_regular(path / QUERIES))),
             features=_features(array_from(read_regular(path / FEATURES))),
             tuned=content["tuned"],
+            report=ReportDetails(**content.get("report", {})),
         )
 
     def require_honest(self) -> None:
@@ -418,6 +423,7 @@ def write_study(
     public: bytes,
     queries: IntArray,
     features: NDArray[np.float64],
+    report: ReportDetails,
 ) -> None:
     """Write what `Study.read` reads into an empty folder. The hash covers all of it."""
     files = {
@@ -435,6 +441,7 @@ def write_study(
         "files": {name: sha256(data) for name, data in files.items()},
         "owner": [owner.as_dict() for owner in owners],
         **({} if teachers is None else {"teachers": teachers.as_dict()}),
+        **({"report": report.as_toml()} if report.as_toml() else {}),
     }
     own = {"format": FORMAT, "hash": digest_of_json(content)}
     write_atomically(folder / DESCRIPTION, _HEADER + tomli_w.dumps({"ostrakon": own, **content}), mode=0o644)

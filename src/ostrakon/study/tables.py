@@ -17,7 +17,7 @@ _SHARE = "an owner's share"
 _SUM = "the sum of owners' tables"
 _ENDING = ".share"
 _SUM_FILE = "opened.sum"
-_LARGEST = 2**52
+LARGEST = 2**52
 """No honest count is larger. Sums of larger ones would not be exact in doubles."""
 
 
@@ -205,7 +205,7 @@ def _table_from(path: Path, payload: bytes, study: Study, *, tables: int = 1) ->
     shape = (len(study.queries), len(study.classes))
     if table.dtype != np.int64 or table.shape != shape:
         raise InvalidInput(f"{path} must hold whole numbers of shape {shape}, got {table.dtype} of {table.shape}.")
-    most = tables * _LARGEST
+    most = tables * LARGEST
     least = -most if study.exchange.noised else 0
     if table.size and not (least <= table.min() and table.max() <= most):
         raise InvalidInput(f"{path} must hold counts from {least} to {most}, got {table.min()} to {table.max()}.")

@@ -53,6 +53,11 @@ class Answers:
     counts: FloatArray | None = None
     moments: FloatArray | None = None
 
+    def as_bytes(self) -> bytes:
+        """Return everything that was drawn."""
+        tables = (b"" if table is None else table.tobytes() for table in (self.counts, self.moments))
+        return self.labels.tobytes() + b"".join(tables)
+
 
 def ask(
     plan: Plan,
