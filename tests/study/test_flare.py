@@ -29,6 +29,11 @@ def simulated(three, study, workspace, *, changes=None, wait=60, without=""):
         path = workspace.with_name(f"{workspace.name}-{owner}.toml")
         path.write_text(tomli_w.dumps(content | (changes or {}).get(owner, {})))
         sites[f"site-{number}"] = str(path)
+    allowed = json.dumps({"format_version": 2, "class_allow_list": ["ostrakon.study.flare"]})
+    for place in ("", "server", *sites):
+        local = workspace / place / "local"
+        local.mkdir(parents=True)
+        (local / "resources.json").write_text(allowed)
     program = (
         "from ostrakon.study.flare import study_job\n"
         f"job = study_job({str(study.folder)!r}, sites={sites!r}, wait={wait}, without={without!r})\n"

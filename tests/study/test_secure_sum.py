@@ -378,7 +378,7 @@ def attacked(owners, monkeypatch, attack):
     ("attack", "sentence"),
     [
         ("one bit for north", "opened another sum"),
-        ("the same for all", "The numbers that were opened are no sum of tables"),
+        ("the same for all", "The numbers that were opened cannot be the sum of tables"),
         ("too much", "south sent more than a sum of this study takes|south left during the sum"),
     ],
 )

@@ -47,14 +47,14 @@ def find_recorded(folder: Path, ledger: Ledger) -> tuple[History, Spend]:
         raise InvalidInput(f"release must be the folder of a finished release, got {folder}.")
     is_finished(folder)
     content = read_statement(folder)
-    found = ledger.find_drawn(sha256(_drawn(folder, content).as_bytes()))
-    if not found:
+    runs = ledger.find_drawn(sha256(_drawn(folder, content).as_bytes()))
+    if not runs:
         raise InvalidInput(
             f"No run in {ledger.url} has drawn the answers in {folder}: it was paid for elsewhere, or its answers were "
             "changed."
         )
-    wrong = [_false_claim(content, account, spend) for account, spend in found]
-    for entry, reason in zip(found, wrong, strict=True):
+    wrong = [_false_claim(content, account, spend) for account, spend in runs]
+    for entry, reason in zip(runs, wrong, strict=True):
         if reason is None:
             return entry
     raise InvalidInput(f"{folder / 'statement.json'} {wrong[0]}: do not rely on it.")
