@@ -58,6 +58,8 @@ class RequestQueue:
     ----------
     waiting_rows : int
         The number of rows that wait for the teachers.
+    spent : bool
+        Whether a new row was refused because the account is spent.
     """
 
     def __init__(self, labeller: Labeller) -> None:
