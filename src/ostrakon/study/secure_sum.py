@@ -140,8 +140,8 @@ def sum_study(
     most = len(owners) * LARGEST
     if any(abs(number) > most for number in result["opened"]):
         raise InvalidInput(
-            "The numbers that were opened cannot be the sum of tables: an owner sent others than the program does, and nobody "
-            "can tell who; nothing was stored, and your table keeps its noise."
+            "The numbers that were opened cannot be the sum of tables: an owner sent others than the program does, and "
+            "nobody can tell who; nothing was stored, and your table keeps its noise."
         )
     total = np.asarray(result["opened"], np.int64).reshape(table.shape)
     path = write_sum(shares_folder(known, shares), known, owners, total)
